@@ -19,7 +19,7 @@ from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_tables, read_recipe_file
 from tellapart.catalog import load
 from tellapart.data.images import pixel_hash
-from tellapart.data.rows import read_csv, read_jsonl, read_list
+from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.scores import Scores
 from tellapart.errors import require
 from tellapart.evaluation.run import run_record
@@ -98,7 +98,7 @@ def _tables(folder: Path) -> Iterator[Door]:
     for path in sorted((folder / "recipes").iterdir()):
         yield door_of(path, _open_recipe, name=f"recipe of {path.name}", whole=False, knows=FIELDS)
     yield door_of(folder / "rows.jsonl", lambda path: list(read_jsonl(path)), whole=False)
-    yield door_of(folder / "rows.json", read_list)
+    yield door_of(folder / "rows.json", partial(read_json, kind=list))
     yield door_of(folder / "rows.csv", read_cells, whole=False)
     yield door_of(folder / "imported.toml", read_imported, whole=False, knows=FIELDS, free=("scores",))
     yield door_of(declared / "set.toml", read_set, whole=False, knows=FIELDS - {"key beside"})

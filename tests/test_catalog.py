@@ -23,6 +23,7 @@ from tellapart.catalog import (
 )
 from tellapart.errors import UnknownNameError, nearest
 from tellapart.models.find import find_model
+from tellapart.tasks.registry import TASKS
 
 
 @pytest.mark.parametrize("kind_and_name", [("benchmark", n) for n in BENCHMARKS] + [("model", n) for n in MODELS])
@@ -45,7 +46,11 @@ def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch
         find_benchmark("of-another-package")
 
 
-def test_the_default_and_the_references_are_models():
+def test_entries_have_as_many_as_they_list() -> None:
+    assert len(TASKS) == sum(1 for _ in TASKS) > 10
+
+
+def test_the_default_and_the_references_are_models() -> None:
     assert {DEFAULT_MODEL, *REFERENCES} == set(MODELS)
     assert DEFAULT_MODEL not in REFERENCES
 

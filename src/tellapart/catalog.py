@@ -365,7 +365,7 @@ class Entries(Mapping[str, Entry]):
         yield from (*_shipped(self._kind), *self._others)
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)  # to make a list of it would ask for its length
 
     @cached_property
     def _others(self) -> dict[str, Entry]:

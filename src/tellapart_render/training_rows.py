@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tellapart.data.atomic import atomic_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import (
     COUNTS,
@@ -330,7 +330,7 @@ def write_training_rows(folder: Path) -> int:
     recipe = pairs.card.get("recipe")
     if not isinstance(recipe, Mapping) or recipe.get("builder") != "scenes":
         raise DataError(f"{folder}: its card.json names no recipe of the builder 'scenes'; build the set first")
-    options = validate_table(Scenes.Options, recipe.get("options"), f"{folder / 'card.json'}: options of 'recipe'")
+    options = validate(Scenes.Options, recipe.get("options"), f"{folder / 'card.json'}: options of 'recipe'")
     (folder / "mirrored").mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
     grammar_rows: list[dict[str, Any]] = []

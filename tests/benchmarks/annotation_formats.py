@@ -161,7 +161,8 @@ def vqa2(path: Path) -> Content:
 
 
 def answers(path: Path) -> Content:
-    return Counter(read_given_choices(path).items())
+    given = read_given_choices(path)
+    return Counter((key, row.filename, row.caption, row.negative_caption, row.choice) for key, row in given.items())
 
 
 def quadruple(dataset: str, k: int) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_choices_are_the_captions_that_answers_repeat(tmp_path):
     path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
     answers = read_given_choices(path)
     assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
-    assert answers["0"].captions == ("a red cup", "a blue cup")
+    assert (answers["0"].caption, answers["0"].negative_caption) == ("a red cup", "a blue cup")
 
 
 def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path):

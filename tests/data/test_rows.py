@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,10 @@ from tellapart.builders.caption_files import read_caption_pairs, read_captions
 from tellapart.data.folder import read_card, read_pair_set
 from tellapart.data.rows import (
     AnnotationRow,
-    check_row,
     make_item,
     read_csv,
     read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     read_object,
     read_rows,
     row_of,
@@ -31,6 +29,7 @@ from tellapart.data.rows import (
     string,
 )
 from tellapart.data.strict_json import expect_content, load_json, read_whole, unpack_gzip
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, TellapartError
 from tellapart.models.memory.external import read_scores
 from tellapart.tasks.predictions import label, read_predictions
@@ -122,8 +121,8 @@ BAD_JSON: dict[str, tuple[bytes, tuple[str, ...]]] = {
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "json": ("a.json", read_json),
     "object": ("a.json", read_object),
-    "list": ("a.json", read_list),
-    "mapping": ("a.json", read_mapping),
+    "list": ("a.json", partial(read_json, kind=list)),
+    "mapping": ("a.json", partial(read_json, kind=dict)),
     "lines": ("a.jsonl", lambda path: list(read_jsonl(path))),
     "rows": ("a.jsonl.gz", lambda path: list(read_rows(path, (".jsonl",), "rows"))),
     "pairs": ("pairs.jsonl", lambda path: read_pair_set(path.parent)),
@@ -268,12 +267,12 @@ class Pair(AnnotationRow):
 @pytest.mark.parametrize(
     ("read", "content", "facts"),
     [
-        (read_list, b"{}", ("rows", "empty")),
-        (read_list, b"[]", ("rows", "empty")),
-        (read_list, b'{"a": 1}', ("object", "rows")),
-        (read_list, b"null", ("null", "rows")),
-        (read_list, b"3", ("3", "rows")),
-        (read_mapping, b"[1]", ("object", "rows", "key")),
+        (partial(read_json, kind=list), b"{}", ("rows", "{}")),
+        (partial(read_json, kind=list), b"[]", ("rows", "[]")),
+        (partial(read_json, kind=list), b'{"a": 1}', ("{'a': 1}", "rows")),
+        (partial(read_json, kind=list), b"null", ("None", "rows")),
+        (partial(read_json, kind=list), b"3", ("3", "rows")),
+        (partial(read_json, kind=dict), b"[1]", ("object", "rows", "key")),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path, read, content, facts):
@@ -288,13 +287,13 @@ def test_a_file_of_another_kind_is_refused(tmp_path, read, content, facts):
 @pytest.mark.parametrize(
     ("read", "facts"),
     [
-        (lambda place: check_row(Pair, {"captions": []}, place), ("'image'", "missing")),
-        (lambda place: check_row(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "1")),
-        (lambda place: check_row(Pair, [], place), ("object", "empty")),
-        (lambda place: check_row(Pair, "a", place), "object"),
+        (lambda place: validate(Pair, {"captions": []}, place), ("'image'", "missing")),
+        (lambda place: validate(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
+        (lambda place: validate(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
+        (lambda place: validate(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
+        (lambda place: validate(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "captions")),
+        (lambda place: validate(Pair, [], place), ("object", "[]")),
+        (lambda place: validate(Pair, "a", place), "object"),
         (lambda place: row_of([1, 2], place), ("object", "{...}", "[1, 2]")),
         (lambda place: string({}, "caption", place), ("'caption'", "missing")),
         (lambda place: string({"caption": " "}, "caption", place), "text"),

@@ -117,5 +117,5 @@ def test_a_score_that_counts_must_be_finite_and_others_need_not(folder):
     with raises(ScoreError, "finite", "1 labels: 1"):
         read_label_scores(folder / "a.npz", records)
     np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores.T)
-    with raises(ScoreError, "40 by 4", "(4, 40)"):
+    with raises(ScoreError, "(40, 4)", "(4, 40)"):
         read_label_scores(folder / "a.npz", records)

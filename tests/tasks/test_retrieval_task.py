@@ -30,7 +30,6 @@ from tellapart.tasks.retrieval import (
     RankedTwice,
     measure_distinct,
     measure_retrieval,
-    read_gallery_scores,
 )
 
 # Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit.
@@ -104,7 +103,7 @@ def test_the_order_of_the_file_changes_nothing(gallery, tmp_path):
         caption_ids=own["caption_ids"][columns],
         scores=scores[np.ix_(rows, columns)],
     )
-    found, straight = read_gallery_scores(path, gallery), scores_both_ways(scores, gallery.pairs)
+    found, straight = RETRIEVAL.read(path, gallery), scores_both_ways(scores, gallery.pairs)
     assert found.image_to_text.rank.tolist() == straight.image_to_text.rank.tolist()
     assert found.text_to_image.rank.tolist() == straight.text_to_image.rank.tolist()
 
@@ -117,7 +116,7 @@ def test_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
     cosines = (images / np.linalg.norm(images, axis=1)[:, None]) @ (
         captions / np.linalg.norm(captions, axis=1)[:, None]
     ).T
-    found = read_gallery_scores(path, gallery)
+    found = RETRIEVAL.read(path, gallery)
     for image in range(12):
         own = max(cosines[image, 2 * image : 2 * image + 2])
         assert found.image_to_text.rank[image] == 1 + sum(cosines[image] > own)

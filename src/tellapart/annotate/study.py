@@ -42,9 +42,10 @@ from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import check_row, read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
+from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_whole
+from tellapart.data.validation import validate
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartError, TellapartWarning, quote
 from tellapart.report.templates import make_environment
@@ -456,7 +457,7 @@ def read_study(folder: Path) -> Study:
     path = folder / _KEY
     if not path.is_file():
         raise DataError(f"{folder}: has no {_KEY}; name a folder that `tellapart annotate export` wrote")
-    study = check_row(Study, read_object(path), str(path))
+    study = validate(Study, read_object(path), str(path))
     try:
         _check_study(study)
     except TellapartError as error:
@@ -538,7 +539,7 @@ def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> lis
     survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, int]] = {}
     for line, row in read_jsonl(path):
-        place, answer = f"{path}:{line}", check_row(SurveyAnswer, row, f"{path}:{line}")
+        place, answer = f"{path}:{line}", validate(SurveyAnswer, row, f"{path}:{line}")
         if answer.task not in tasks:
             raise DataError(f"{place}: task {answer.task!r} is unknown to {folder / _KEY}; import answers again")
         if answer.task in answers:

@@ -16,7 +16,7 @@ from tellapart.benchmarks.minimal_pairs import PUBLISHED
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import expect_count, make_item, read_json, read_list, row_of, string
+from tellapart.data.rows import expect_count, make_item, read_json, row_of, string
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
@@ -96,7 +96,7 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
     A million rows: nothing is written for a message before it is needed, and each row is looked at once.
     """
     quadruples: dict[tuple[int, str], _Corners] = {}
-    for number, row in enumerate(read_list(path)):
+    for number, row in enumerate(read_json(path, list)):
         try:
             info = row["private_info"]
             count, dataset, corner = info["sample_cnt"], info["dataset"], _CORNERS[info["name"]]
@@ -147,7 +147,7 @@ def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> 
 def _read_subset(path: Path, dataset: str = "") -> list[Item]:
     """Read one dataset's file; without a dataset, a list of rows from any, whose paths name theirs."""
     items = []
-    content = _rows_below(read_json(path), ()) if dataset else (((), row) for row in read_list(path))
+    content = _rows_below(read_json(path), ()) if dataset else (((), row) for row in read_json(path, list))
     for number, (keys, value) in enumerate(content):
         place = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
         row = row_of(value, place)

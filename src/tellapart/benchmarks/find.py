@@ -24,9 +24,10 @@ from tellapart.catalog import load as load_from_catalog
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import AnnotationRow, check_row, read_jsonl
+from tellapart.data.rows import AnnotationRow, read_jsonl
 from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import ChoiceSet, RankingSet, Record
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 # `ranking:FILE`: the user's rankings by people, one query a line.
@@ -47,7 +48,7 @@ class _Query(AnnotationRow):
 
 def read_rankings(path: Path) -> RankingSet:
     """Read rankings by people."""
-    rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
+    rows = [validate(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
     rankings = (Record(row.id, tuple(row.candidates), (row.query, row.edited), tuple(row.people)) for row in rows)
     return RankingSet(path.stem, tuple(rankings))
 

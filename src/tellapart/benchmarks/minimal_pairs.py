@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
-from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -23,9 +23,8 @@ from tellapart.data.rows import (
     expect_count,
     make_item,
     read_csv,
+    read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     read_toml,
     row_of,
     string,
@@ -69,7 +68,7 @@ def load_sugarcrepe(place: Locations, _benchmark: Benchmark) -> PairSet:
     items: list[Item] = []
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
-        content = read_mapping(path)
+        content = read_json(path, dict)
         content.pop("accuracy", None)
         expect_count(path, len(content), *published)
         for key, row, where in _keyed_rows(path, content):
@@ -210,7 +209,7 @@ def load_valse(place: Locations, _benchmark: Benchmark) -> PairSet:
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():
         path = find_files(folder, f"{instrument}.json")[0]
-        rows = read_mapping(path)
+        rows = read_json(path, dict)
         expect_count(path, len(rows), published)
         valid = [*_read_valse(instrument, path, rows)]
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
@@ -259,7 +258,7 @@ def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> Pair
     """Load the sets of four images of two things."""
     path = first_file(place, benchmark.name, benchmark.files[0])
     sets: dict[tuple[str, str], dict[int, tuple[int, str, list[str]]]] = {}
-    for number, value in enumerate(read_list(path)):
+    for number, value in enumerate(read_json(path, list)):
         where = f"{path}: row {number}"
         row = row_of(value, where)
         image, options = string(row, "image_path", where), row.get("caption_options")
@@ -283,32 +282,3 @@ def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> Pair
         made.append(make_item(where, id=f"{first}+{other}", images=images, texts=tuple(texts)))
     expect_count(path, len(made), benchmark.items, what="sets of four images")
     return _in_folder(benchmark.name, made, place, ".", rows=rows)
-
-
-# COCO-Counterfactuals
-
-#: The pairs in every version.
-COUNTERFACTUALS = 17_410
-_ARCHIVE = "images.zip"
-
-
-def load_counterfactuals(place: Locations, benchmark: Benchmark) -> PairSet:
-    """Load the pairs; the images may stay in their archive."""
-    folder = place.folder("coco-counterfactuals") or Path()
-    path = find_files(folder, benchmark.files[0])[0]
-    items, lines = [], {}
-    for line, row in read_jsonl(path):
-        where = f"{path}:{line}"
-        name = string(row, "id", where)
-        images = tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1"))
-        texts = (string(row, "caption_0", where), string(row, "caption_1", where))
-        items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
-        lines[name] = where
-    expect_count(path, len(items), COUNTERFACTUALS)
-    read: Callable[[str], bytes]
-    if place.images is None and (archive := find_files(folder, _ARCHIVE)):
-        root, read = archive[0].parent, ZipImages(archive[0], prefix="images/")
-    else:
-        root = place.pictures("coco-counterfactuals", "images")
-        read = FolderImages(root, outside=place.outside)
-    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)

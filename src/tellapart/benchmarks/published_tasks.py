@@ -12,21 +12,18 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
-from tellapart.benchmarks.minimal_pairs import load_counterfactuals
+from tellapart.catalog import load
 from tellapart.data.fields import field_fault, one_text, split_list
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import (
     AnnotationRow,
     Filled,
     Seconds,
-    check_row,
     expect_count,
     karpathy_images,
     read_csv,
     read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     string,
 )
 from tellapart.data.task_records import (
@@ -40,6 +37,7 @@ from tellapart.data.task_records import (
     StatementSet,
     make_moment,
 )
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 
 # VLUE: retrieval, captions, NLVR2, questions and boxes, out of domain, and in domain, on the sets of the fine-tuning.
@@ -160,8 +158,8 @@ def read_questions(path: Path) -> QuestionSet:
 
 def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> QuestionSet:
     """Read VQA 2.0 as its site ships it: a file of questions, a file of ten people's answers to each."""
-    question_rows = rows_under(questions, read_mapping(questions), "questions", _Asked)
-    answer_rows = rows_under(annotations, read_mapping(annotations), "annotations", _Answers)
+    question_rows = rows_under(questions, read_json(questions, dict), "questions", _Asked)
+    answer_rows = rows_under(annotations, read_json(annotations, dict), "annotations", _Answers)
     ids = _check_distinct(questions, "question_id", [row.question_id for row in question_rows])
     _check_distinct(annotations, "question_id", [row.question_id for row in answer_rows])
     answers = {row.question_id: row for row in answer_rows}
@@ -200,7 +198,7 @@ def _check_captions(path: Path) -> list[_Captions]:
     if not isinstance(images, list):
         return _check_rows(path, _Captions)
     rows = [
-        check_row(_Captions, {"image": image, "caption": [sentence.get("raw") for sentence in sentences]}, place)
+        validate(_Captions, {"image": image, "caption": [sentence.get("raw") for sentence in sentences]}, place)
         for place, image, sentences in karpathy_images(path, images, {"test"})
     ]
     if not rows:
@@ -209,7 +207,7 @@ def _check_captions(path: Path) -> list[_Captions]:
 
 
 def _check_rows(path: Path, row: type[R]) -> list[R]:
-    return [check_row(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
+    return [validate(row, one, f"{path}: row {number}") for number, one in enumerate(read_json(path, list))]
 
 
 def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -> list[R]:
@@ -217,7 +215,7 @@ def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -
     rows = content.get(key)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
-    return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
+    return [validate(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
 
 
 def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
@@ -248,9 +246,9 @@ def load_counterfactuals_test(place: Locations, benchmark: Benchmark) -> Retriev
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
 
 
-def load_counterfactuals_retrieval(place: Locations, benchmark: Benchmark) -> RetrievalSet:
+def load_counterfactuals_retrieval(place: Locations, _benchmark: Benchmark) -> RetrievalSet:
     """Load every image and every caption of COCO-Counterfactuals' pairs."""
-    items = load_counterfactuals(place, benchmark).items
+    items = load("benchmark", "coco-counterfactuals").load(place).items
     images = [image for item in items for image in item.images]
     return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
 
@@ -289,7 +287,7 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`."""
     captions: dict[int, list[str]] = {}
-    for row in rows_under(path, read_mapping(path), "annotations", _Caption):
+    for row in rows_under(path, read_json(path, dict), "annotations", _Caption):
         captions.setdefault(row.image_id, []).append(row.caption)
     rows = (
         Record(str(image), (f"{split}/COCO_{split}_{image:012d}.jpg",), (), tuple(texts))
@@ -331,7 +329,7 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
         return replace(listed, rows=tuple(map(_in_its_set, listed.rows)))
     statements = []
     for line, content in read_jsonl(path):
-        row = check_row(_Example, content, f"{path}:{line}")
+        row = validate(_Example, content, f"{path}:{line}")
         split, set_, pair, sentence = row.identifier.split("-")
         # The folder is the one that the images are handed out in; the group is as `metrics.py` writes it.
         images = tuple(f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
@@ -377,13 +375,13 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{refs}: expected a list of references")
-    content = read_mapping(instances)
+    content = read_json(instances, dict)
     images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
     boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
     boxes_of_phrases: list[Record] = []
     for number, row in enumerate(rows):
         place = f"{refs}: row {number}"
-        ref = check_row(_Ref, row, place)
+        ref = validate(_Ref, row, place)
         if ref.split not in splits:
             continue
         box = boxes.get(ref.ann_id)
@@ -471,7 +469,7 @@ def read_moments(path: Path) -> MomentSet:
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
     """
     moments: dict[str, Record] = {}
-    for video, rows in read_mapping(path).items():
+    for video, rows in read_json(path, dict).items():
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
         for number, content in enumerate(rows):
@@ -483,7 +481,7 @@ def read_moments(path: Path) -> MomentSet:
 
 
 def _make_moment(video: str, content: object, place: str) -> Record:
-    row = check_row(_Boundary, content, place)
+    row = validate(_Boundary, content, place)
     if not row.boundary_id.startswith(f"{video}_"):
         raise field_fault(place, "boundary_id", f"{row.boundary_id!r} is not of this video")
     if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:

@@ -51,7 +51,7 @@ from tellapart.data.task_records import (
     read_choice,
     read_gold,
 )
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 from tellapart.metrics.ties import TieRule
 
@@ -260,7 +260,8 @@ class SetFile(_Table):
         media, languages: as in `Benchmark`.
         images: the images that are needed, in words.
         folders: names of the folders in which images usually lie, next to the annotations.
-        archive: the zip archive that holds them instead.
+        archive: the zip archive that holds them instead, `packed_under` this folder of it.
+        texts: name -> a text that templates take as the field of that name.
         ties, tie_rule, authors: as in `Benchmark`.
         mined_by: as `Benchmark.mined_by`.
         corrected: id of a question -> its right answer, if the published one is known to be wrong.
@@ -295,6 +296,8 @@ class SetFile(_Table):
     images: str = "its own"
     folders: list[str] = ["images"]
     archive: str | None = None
+    packed_under: str = ""
+    texts: dict[str, str] = Field(default_factory=dict)
     clusters: str = "the item"
     ties: str = "not stated"
     tie_rule: TieRule = "wrong"
@@ -348,7 +351,7 @@ def read_set_table(path: Path, variant: str = "") -> dict[str, Any]:
 def read_set_file(path: Path, variant: str = "") -> SetFile:
     """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
     content, place = read_set_table(path, variant), f"{path}: {variant}" if variant else str(path)
-    declared = validate_table(SetFile, content, place)
+    declared = validate(SetFile, content, place)
     kinds = ("item", *_RECORD_SETS)
     if sum(bool(getattr(declared, kind)) for kind in (*kinds, "gallery")) != 1:
         tables = " or ".join(f"[[{kind}]]" for kind in kinds)
@@ -477,7 +480,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
         and place.named_images(declared.name) is None
         and (packed := find_files(folder, declared.archive))
     ):
-        return crop_images(ZipImages(packed[0]))
+        return crop_images(ZipImages(packed[0], prefix=declared.packed_under))
     return crop_images(FolderImages(place.pictures(declared.name, *declared.folders), outside=place.outside))
 
 
@@ -501,7 +504,7 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | 
                 continue
             record = table.make(_Filler(row, place_of_row, kinds, declared.renamed))
             if record.id in lines:
-                raise DataError(f"{place_of_row}: id {quote(record.id)} is repeated, after {lines[record.id]}")
+                raise DataError(f"{place_of_row}: field 'id': {quote(record.id)} is in {lines[record.id]} already")
             lines[record.id] = place_of_row
             records.append(record)
     root = place.folder(declared.name) or Path()
@@ -544,7 +547,7 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
     before = 0
     for path in files_of(declared.name, declared.files, place):
         everything = list(read_rows(path, before, declared.format, declared.each, declared.beside))
-        everything = [_unpack_lists(row, declared.lists, declared.lines) for row in everything]
+        everything = [_unpack_lists(row, declared) for row in everything]
         if declared.by_id:
             everything = _replace_ids(everything, declared.by_id)
         if declared.joined is not None:
@@ -595,12 +598,12 @@ def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
     return replaced
 
 
-def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
-    """Return a row whose fields of these names are lists instead of a list's text, or of several lines."""
-    fields = dict(row.fields)
-    for name in (*lists, *lines):
+def _unpack_lists(row: Row, declared: SetFile) -> Row:
+    """Return a row with the set's texts, whose fields with a list's text, or with several lines, are lists."""
+    fields = declared.texts | row.fields
+    for name in (*declared.lists, *declared.lines):
         if isinstance(text := fields.get(name), str):
-            fields[name] = text.splitlines() if name in lines else read_list(text, name, row.where)
+            fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, row.where)
     return replace(row, fields=fields)
 
 

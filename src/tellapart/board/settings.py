@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError
 
 _TABLES = {"board", "submissions", "hidden"}
@@ -50,7 +50,7 @@ def read_settings(path: Path) -> BoardSettings:
     content = read_toml(path)
     if unknown := sorted(set(content) - _TABLES):
         raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TABLES))}")
-    settings = validate_table(BoardSettings, content.get("board", {}), f"{path}: [board]")
+    settings = validate(BoardSettings, content.get("board", {}), f"{path}: [board]")
     update: dict[str, Any] = {"file": path}
     for name in ("runs", "imported"):
         update[name] = tuple(path.parent / entry.expanduser() for entry in getattr(settings, name))

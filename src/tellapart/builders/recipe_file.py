@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tellapart.builders.builder import Builder, BuilderType, Start
 from tellapart.catalog import load, names
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, UnknownNameError, nearest
 
 #: Options that recipes had, or that one may think they have, and the user's settings in their place.
@@ -79,13 +79,13 @@ class RecipeFile(BaseModel):
 
 def read_recipe_file(path: Path) -> RecipeFile:
     """Read a recipe from a TOML file, and check its builder's options, its filters and its selections."""
-    recipe = validate_table(RecipeFile, read_toml(path), str(path))
+    recipe = validate(RecipeFile, read_toml(path), str(path))
     _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
     try:
         builder_type: BuilderType = load("builder", recipe.builder)
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from error
-    validate_table(builder_type.Options, recipe.options, f"{path}: [options]")
+    validate(builder_type.Options, recipe.options, f"{path}: [options]")
     open_tables("filter", recipe.filters, str(path))
     open_tables("selection", recipe.selections, str(path))
     return recipe
@@ -94,7 +94,7 @@ def read_recipe_file(path: Path) -> RecipeFile:
 def open_builder(recipe: RecipeFile, home: Path, *, insecure: bool = False) -> Builder:
     """Make the builder that a recipe names."""
     builder_type: BuilderType = load("builder", recipe.builder)
-    options = validate_table(builder_type.Options, recipe.options, f"{recipe.name}: [options]")
+    options = validate(builder_type.Options, recipe.options, f"{recipe.name}: [options]")
     return builder_type(Start(options, recipe.seed, home, insecure))
 
 
@@ -113,7 +113,7 @@ def open_tables(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str
         if name not in known:
             raise UnknownNameError(f"{at}: no {kind} {name!r}{nearest(name, known) or ';'} {listed}")
         options = {key: value for key, value in table.items() if key != "name"}
-        opened.append((name, validate_table(load(kind, name), options, at)))
+        opened.append((name, validate(load(kind, name), options, at)))
     return opened
 
 

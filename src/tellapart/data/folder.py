@@ -17,9 +17,9 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_lines, read_object
 from tellapart.data.scores import join_names
-from tellapart.data.validation import make_model
+from tellapart.data.validation import validate
 from tellapart.data.video import DEFAULT_FRAMES
-from tellapart.errors import DataError, nearest, quote
+from tellapart.errors import DataError, quote
 
 __all__ = ["LISTINGS", "make_item", "read_card", "read_pair_set", "write_pair_set"]
 
@@ -29,8 +29,6 @@ _KNOWN = f"a pair set is a folder with {LISTINGS[0]}, {LISTINGS[1]} or {LISTINGS
 
 #: Lines with a fault after which no more are read.
 _FAULTS = 20
-
-_FIELDS = tuple(Item.model_fields)
 
 
 def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[str], Path] | None = None) -> PairSet:
@@ -69,9 +67,6 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     for line, row in read_lines(listing):
         place = f"{listing}:{line}"
         try:
-            if is_native and (unknown := [key for key in row if key not in _FIELDS]):
-                hint = f"{nearest(unknown[0], _FIELDS)} (an item has {', '.join(_FIELDS)})"
-                raise DataError(f"unknown key {quote(unknown[0])}{hint}")
             fields, sources = (row, {}) if is_native else fields_of(find_image, row)
             item = make_item(find_image, fields if is_native else {"id": f"row-{line}", **fields}, sources)
         except DataError as error:
@@ -171,7 +166,7 @@ def write_pair_set(
 
 def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
-    item = make_model(Item, row, "", sources)
+    item = validate(Item, row, "", sources)
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +25,7 @@ from tellapart.data.strict_json import (
     plain_suffix,
     read_whole,
 )
-from tellapart.data.validation import make_model
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartError, first_line, quote
 
 __all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
@@ -79,9 +79,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, _parse_object(line, f"{path}:{number}")
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; it raises as `read_jsonl`."""
-    return load_json(path)
+def read_json(path: Path, kind: type[list[Any]] | type[dict[str, Any]] | None = None) -> Any:
+    """Return the content of a JSON file; not empty if it must be a list, or an object. It raises as `read_jsonl`."""
+    content = load_json(path)
+    if kind is not None and (not isinstance(content, kind) or not content):
+        expected = "a list of rows" if kind is list else "an object of rows by key"
+        raise DataError(f"{path}: expected {expected}, got {quote(content)}", path=path)
+    return content
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -236,44 +240,15 @@ class AnnotationRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-R = TypeVar("R", bound=AnnotationRow)
-
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
 """A text that is not blank."""
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def read_list(path: Path) -> list[Any]:
-    """Return the list that a JSON file holds; not empty."""
-    content: list[Any] = _read_content(path, list, "a list of rows")
-    return content
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds; not empty."""
-    content: dict[str, Any] = _read_content(path, dict, "an object of rows by key")
-    return content
-
-
-def _read_content(path: Path, kind: type, expected: str) -> Any:
-    content = read_json(path)
-    if not isinstance(content, kind) or not content:
-        raise DataError(f"{path}: expected {expected}, got {_content_kind(content)}", path=path)
-    return content
-
-
-def check_row(row: type[R], content: object, place: str) -> R:
-    """Return a row of a file as its model."""
-    if not isinstance(content, Mapping):
-        fields = ", ".join(row.model_fields)
-        raise DataError(f"{place}: expected an object with {fields}; got {_content_kind(content)}", path=place)
-    return make_model(row, content, place)
-
-
 def make_item(place: str, **fields: Any) -> Item:
     """Return an item of these fields."""
-    return make_model(Item, fields, place)
+    return validate(Item, fields, place)
 
 
 def karpathy_images(
@@ -314,10 +289,3 @@ def expect_count(place: object, count: int, *published: int, what: str = "items"
             "of another version: get it again, or measure a part of it as a set of yours (ten lines of TOML, "
             "docs/benchmarks.md)"
         )
-
-
-def _content_kind(content: object) -> str:
-    if isinstance(content, dict | list) and not content:
-        return "an empty one"
-    names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    return names.get(type(content), quote(content))

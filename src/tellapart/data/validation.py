@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError, first_line, nearest, quote, shorten
 
-__all__ = ["Problem", "find_problems", "first_problem", "validate_table"]
+__all__ = ["Problem", "find_problems", "first_problem", "validate"]
 
 
 #: Characters of a value that a message shows.
@@ -97,17 +97,42 @@ class Problem(NamedTuple):
         return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
 
 
-def make_model(
-    model: type[Model], fields: Mapping[str, Any], place: str, sources: Mapping[str, str] = _NOWHERE
-) -> Model:
-    """Return fields of a row as their model; `sources` names the columns that fields come from, for messages."""
+def validate(model: type[Model], values: object, place: str, sources: Mapping[str, str] = _NOWHERE) -> Model:
+    """Return a row, a table or an object of a file as its model; an unknown field is answered with the nearest one.
+
+    `sources` names the columns that fields come from, for messages.
+
+    Raises:
+        DataError: a field is unknown or missing, or a value is of another type or out of range; the message begins with
+            `place`.
+
+    >>> class Recipe(BaseModel):
+    ...     builder: str
+    >>> validate(Recipe, {"bilder": "scenes"}, "recipe.toml")
+    Traceback (most recent call last):
+    tellapart.errors.DataError: recipe.toml: field 'bilder': is unknown; did you mean 'builder'? the fields are builder
+    """
+    if unknown := _list_unknown(model, values):
+        raise _fault(unknown[0], place)
     try:
-        return model.model_validate(dict(fields))
+        return model.model_validate(values)
     except ValidationError as error:
         problem = Problem.first(error)
-        problem = problem._replace(field=sources.get(problem.field, problem.field))
-        at = f"{place}: " if place else ""
-        raise DataError(f"{at}{problem}", path=place or None, field=problem.field or None) from error
+        raise _fault(problem._replace(field=sources.get(problem.field, problem.field)), place) from error
+
+
+def find_problems(model: type[BaseModel], values: Mapping[str, object], place: str) -> list[DataError]:
+    """Return an error for every problem of a table, of which `validate` raises the first.
+
+    A misspelt field is one problem, not a missing one as well.
+    """
+    problems = _list_unknown(model, values)
+    meant = " ".join(problem.message for problem in problems)
+    try:
+        model.model_validate({field: value for field, value in values.items() if field in model.model_fields})
+    except ValidationError as error:
+        problems += [problem for problem in Problem.every(error) if not _is_misspelt(problem, meant)]
+    return [_fault(problem, place) for problem in problems]
 
 
 def first_problem(error: Exception) -> str:
@@ -115,56 +140,23 @@ def first_problem(error: Exception) -> str:
     return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 
-def validate_table(model: type[Model], values: object, place: str) -> Model:
-    """Return a table of a TOML file as its model; an unknown key is answered with the nearest known one.
-
-    Raises:
-        DataError: a key is unknown or missing, or a value is out of range; the message begins with `place`.
-
-    >>> class Recipe(BaseModel):
-    ...     builder: str
-    >>> validate_table(Recipe, {"bilder": "scenes"}, "recipe.toml")
-    Traceback (most recent call last):
-    tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are builder
-    """
-    for key in values if isinstance(values, Mapping) else ():
-        if key not in model.model_fields:
-            raise _unknown_key(model, key, place)
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise _wrong_value(Problem.first(error), place) from error
-
-
-def find_problems(model: type[BaseModel], values: Mapping[str, object], place: str) -> list[DataError]:
-    """Return an error for every problem of a table, of which `validate_table` raises the first.
-
-    A misspelt key is one problem, not a missing key as well.
-    """
-    unknown = [key for key in values if key not in model.model_fields]
-    faults = [_unknown_key(model, key, place) for key in unknown]
-    meant = " ".join(nearest(key, model.model_fields) for key in unknown)
-    try:
-        model.model_validate({key: value for key, value in values.items() if key in model.model_fields})
-    except ValidationError as error:
-        faults += [_wrong_value(fault, place) for fault in Problem.every(error) if not _lacks_key(fault, meant)]
-    return faults
-
-
-def _lacks_key(problem: Problem, meant: str) -> bool:
-    """Return whether a problem is of a key that is missing because it is misspelt."""
+def _is_misspelt(problem: Problem, meant: str) -> bool:
+    """Return whether a problem is of a field that is missing because it is misspelt."""
     lacking = problem.field if problem.kind == "missing" else "" if problem.field else problem.message
     return any(repr(word) in meant for word in lacking.split())
 
 
-def _unknown_key(model: type[BaseModel], key: str, place: str) -> DataError:
-    hint = nearest(key, model.model_fields) or ";"
-    field_names = ", ".join(model.model_fields)
-    return DataError(f"{place}: unknown key {quote(key)}{hint} the keys are {field_names}", path=place, field=key)
+def _list_unknown(model: type[BaseModel], values: object) -> list[Problem]:
+    """Return a problem for each field that a model does not have, or for what is no object."""
+    names = model.model_fields
+    if not isinstance(values, Mapping):
+        return [Problem("", "", f"expected an object with {', '.join(names)}; got {quote(values)}", "")]
+    if values.keys() <= names.keys() or model.model_config.get("extra") == "ignore":
+        return []
+    hints = ((field, nearest(field, names) or ";") for field in values if field not in names)
+    listed = f"the fields are {', '.join(names)}"
+    return [Problem(shorten(field), "", f"is unknown{hint} {listed}", "") for field, hint in hints]
 
 
-def _wrong_value(problem: Problem, place: str) -> DataError:
-    key, _, message, value = problem
-    # A problem without a key is one of the table itself.
-    text = f"key {key!r}: {message}{value}" if key else message
-    return DataError(f"{place}: {text}", path=place, field=key or None)
+def _fault(problem: Problem, place: str) -> DataError:
+    return DataError(f"{place}: {problem}" if place else f"{problem}", path=place or None, field=problem.field or None)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import Problem
-from tellapart.errors import DataError
+from tellapart.data.validation import validate
 from tellapart.records.result import Record
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -50,7 +49,4 @@ class Imported(Record):
 
 def read_imported(path: Path) -> Imported:
     """Read a file of imported numbers."""
-    try:
-        return Imported.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise DataError(f"{path}: {Problem.first(error)}") from error
+    return validate(Imported, read_toml(path), str(path))

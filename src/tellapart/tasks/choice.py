@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import AnnotationRow, Filled, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, read_json
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
@@ -89,44 +90,39 @@ class _GivenAnswer(AnnotationRow):
     multiple_choice_answer: str
 
 
-class _Item(AnnotationRow):
+class GivenChoice(AnnotationRow):
+    """An image's two captions and the answer, which chooses the one that it repeats word for word."""
+
     answer: _GivenAnswer
     caption: Filled
     negative_caption: Filled
     filename: Filled
     correct: bool
 
-
-class CaptionChoice(NamedTuple):
-    """An answer about one image: 1 if its true caption was chosen, -1 if the false one was, 0 if neither."""
-
-    image: str
-    captions: tuple[str, str]
-    choice: int
+    @property
+    def choice(self) -> int:
+        """1 if the true caption was chosen, -1 if the false one was, 0 if neither."""
+        return {self.negative_caption: -1, self.caption: 1}.get(self.answer.multiple_choice_answer, 0)
 
 
-def read_given_choices(path: Path) -> dict[str, CaptionChoice]:
+def read_given_choices(path: Path) -> dict[str, GivenChoice]:
     """Read one file of answers, such as `gpt-4v-results/positive-first/gpt4v-swap_obj.json`: item -> answer.
 
-    An answer chooses the caption that it repeats word for word. If the file has a key `accuracy` among the items, it is
-    the published result; the items must reproduce its four digits.
+    If the file has a key `accuracy` among the items, it is the published result; the items must reproduce its four
+    digits.
 
     Source: SugarCrepe `gpt-4v-results`.
     """
-    content = read_mapping(path)
+    content = read_json(path, dict)
     stated = content.pop(_STATED, None)
     if not content:
         raise DataError(f"{path}: holds no items")
-    answers = {}
-    for key, value in content.items():
-        place = f"{path}: item {key!r}"
-        item = check_row(_Item, value, place)
-        choice = item.answer.multiple_choice_answer
-        if item.correct != (choice == item.caption):
-            raise field_fault(place, "correct", f"{item.correct} contradicts the answer {quote(choice)}")
-        number = 1 if item.correct else -1 if choice == item.negative_caption else 0
-        answers[key] = CaptionChoice(item.filename, (item.caption, item.negative_caption), number)
-    share = sum(answer.choice == 1 for answer in answers.values()) / len(answers)
+    answers = {key: validate(GivenChoice, value, f"{path}: item {key!r}") for key, value in content.items()}
+    for key, item in answers.items():
+        if item.correct != (item.choice == 1):
+            fault = f"{item.correct} contradicts the answer {quote(item.answer.multiple_choice_answer)}"
+            raise field_fault(f"{path}: item {key!r}", "correct", fault)
+    share = sum(item.correct for item in answers.values()) / len(answers)
     if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
         raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
     return answers
@@ -137,10 +133,11 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
     first, second = read_given_choices(true_first), read_given_choices(true_second)
     if only_one := sorted(first.keys() ^ second.keys()):
         raise DataError(f"{true_first} and {true_second} differ: item {only_one[0]!r} is in one of them only")
-    for key, answer in first.items():
-        if answer[:2] != second[key][:2]:
+    asked = {"filename", "caption", "negative_caption"}
+    for key, item in first.items():
+        if item.model_dump(include=asked) != second[key].model_dump(include=asked):
             raise DataError(f"{true_second}: item {key!r}: its image or captions are not those of {true_first}")
-    return {key: (answer.choice, second[key].choice) for key, answer in first.items()}
+    return {key: (item.choice, second[key].choice) for key, item in first.items()}
 
 
 _ORDERS = ("positive-first", "negative-first")

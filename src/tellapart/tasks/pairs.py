@@ -31,7 +31,7 @@ from tellapart.models.scoring.score import Scored, embeddings, own_part
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.declared import facts_of
+from tellapart.tasks.declared import DECLARED, facts_of
 from tellapart.tasks.running import read_scored, score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 
@@ -67,26 +67,9 @@ def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
 
 
-_OF_SCORES = (
-    Metric(
-        name="tot",
-        title="two true texts are closer to each other than either to the false one",
-        source="SugarCrepe++ (Dumpala et al. 2024), its VLMs/test_*.py; READ-CLIP (NeurIPS 2025)",
-        shapes=("1x3",),
-        strict=tot,
-        chance_level=1 / 3,
-    ),
-    Metric(
-        name="tot_one_sided",
-        title="the first true text is closer to the second than to the false one",
-        source="SugarCrepe++ (Dumpala et al. 2024), README",
-        shapes=("1x3",),
-        strict=tot_one_sided,
-        chance_level=1 / 2,
-    ),
+_OF_SCORES = tuple(
+    replace(DECLARED[function.__name__], shapes=("1x3",), strict=function) for function in (tot, tot_one_sided)
 )
-#: As the task declares them: it has no shape.
-_METRICS = tuple(replace(score, shapes=(), strict=None) for score in _OF_SCORES)
 
 
 def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
@@ -113,14 +96,13 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
         for item, item_values in zip(records.items, values, strict=True)
     )
     per_item = tuple(
-        value_of(declared, score.per_item(values), neutral=score.tie_neutral(values))
-        for declared, score in zip(_METRICS, _OF_SCORES, strict=True)
+        value_of(metric.name, metric.per_item(values), neutral=metric.tie_neutral(values)) for metric in _OF_SCORES
     )
     return (Units("item", units, per_item),)
 
 
 TRUE_TEXTS = Task(
-    **(facts_of("true-texts") | {"metrics": _METRICS}),
+    **facts_of("true-texts"),
     **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,

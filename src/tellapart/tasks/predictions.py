@@ -23,7 +23,7 @@ from tellapart.data.answer_text import read_label, strip_thought
 from tellapart.data.npz import read_arrays
 from tellapart.data.prediction_field import PREDICTION, named_field, state_field
 from tellapart.data.rows import read_rows
-from tellapart.data.scores import join_names
+from tellapart.data.scores import as_numbers, join_names
 from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote
@@ -182,10 +182,7 @@ def read_matrix(
 def read_table(path: Path, ids: Mapping[str, Sequence[str]]) -> NDArray[Any]:
     """Read the scores of a `.npz` file in the order of two arrays of ids: `(row, column)`."""
     arrays, (rows, columns) = read_matrix(path, ids, ("scores",))
-    scores = arrays["scores"]
-    if scores.shape != (len(rows), len(columns)) or scores.dtype.kind not in "fiu":
-        size = f"{len(rows)} by {len(columns)}"
-        raise ScoreError(f"{path}: `scores` must be numbers, {size}; got {scores.dtype} {scores.shape}")
+    scores = as_numbers(arrays["scores"], f"{path}: `scores`", f"({len(rows)}, {len(columns)})", kinds="fiu")
     return scores[np.ix_(rows, columns)]
 
 

@@ -132,8 +132,9 @@ _FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pea
 _GENERATOR = "generator"
 
 
-def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
-    return predictions.scores.select([rating.id for rating in records.rows]).values[:, 0, 0]
+def _align_scores(records: RatingSet | PreferenceSet, predictions: Scored) -> NDArray[np.float32]:
+    """Return the scores of each record's images with its text: float32 `(record, image)`."""
+    return predictions.scores.select([row.id for row in records.rows]).values[:, :, 0]
 
 
 def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...]:
@@ -141,7 +142,7 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
 
     A part of the images, such as those of one generator, is measured among itself: its ties are calibrated again.
     """
-    scores = _align_scores(records, predictions)
+    scores = _align_scores(records, predictions)[:, 0]
     units = tuple(
         unit_of(row, cluster=row.cluster or row.texts[0], output=float(score), gold=f"people: {rating:g}")
         for row, rating, score in zip(records.rows, records.people, scores, strict=True)
@@ -170,7 +171,7 @@ def _measure_among(metric: str, scores: NDArray[np.float32], people: NDArray[np.
 
 def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
     """Write up to which difference scores count as equal, and how people and the model rank the generators."""
-    scores, notes = _align_scores(records, predictions), []
+    scores, notes = _align_scores(records, predictions)[:, 0], []
     if not records.labels:
         epsilon = pairwise_accuracy(scores, records.people).epsilon
         notes.append(f"pairwise_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these images")
@@ -198,8 +199,8 @@ RATINGS = Task(
 
 
 def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
-    scores = predictions.scores.select([row.id for row in records.rows]).values[:, :, 0].astype(np.float64)
-    return scores[:, 0] - scores[:, 1]
+    first, second = _align_scores(records, predictions).T.astype(np.float64)
+    return first - second
 
 
 def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:

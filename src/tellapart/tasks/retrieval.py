@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.scores import join_names
+from tellapart.data.scores import as_float32, as_numbers, join_names
 from tellapart.data.task_records import LabelSet, RetrievalSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.average_precision import average_precision
@@ -61,11 +61,6 @@ class GalleryScores:
         return embeddings_both_ways(self.images, rows, np.array(pairs))
 
 
-def read_gallery_scores(path: Path, records: RetrievalSet) -> Retrieval:
-    """Read scores or embeddings of the full gallery, and rank it both ways."""
-    return rank_file(path, records, lambda scores: scores.rank(records.pairs))
-
-
 def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores], R]) -> R:
     """Read scores or embeddings of the full gallery, and return the result of `rank`."""
     ids = {
@@ -75,21 +70,15 @@ def rank_file(path: Path, records: RetrievalSet, rank: Callable[[GalleryScores],
     arrays, (rows, columns) = read_matrix(path, ids, optional=("scores", "images", "captions"))
     try:
         if "scores" in arrays:
-            _expect_rows(path, "scores", arrays["scores"], (len(rows), len(columns)))
-            return rank(GalleryScores(arrays["scores"][np.ix_(rows, columns)]))
+            scores = as_numbers(arrays["scores"], "`scores`", f"({len(rows)}, {len(columns)})")
+            return rank(GalleryScores(scores[np.ix_(rows, columns)]))
         if "images" not in arrays or "captions" not in arrays:
-            raise ScoreError(f"{path} holds neither `scores` nor the embeddings `images` and `captions`")
-        _expect_rows(path, "images", arrays["images"], (len(rows),))
-        _expect_rows(path, "captions", arrays["captions"], (len(columns),))
-        return rank(GalleryScores(arrays["images"][rows], arrays["captions"][columns]))
+            raise ScoreError("holds neither `scores` nor the embeddings `images` and `captions`")
+        images = as_numbers(arrays["images"], "`images`", f"({len(rows)}, dimension)")
+        captions = as_numbers(arrays["captions"], "`captions`", f"({len(columns)}, dimension)")
+        return rank(GalleryScores(images[rows], captions[columns]))
     except ScoreError as error:
-        raise error if str(error).startswith(str(path)) else ScoreError(f"{path}: {error}") from error
-
-
-def _expect_rows(path: Path, name: str, array: NDArray[Any], sizes: tuple[int, ...]) -> None:
-    if array.ndim != 2 or array.shape[: len(sizes)] != sizes:
-        shape = " by ".join(map(str, sizes))
-        raise ScoreError(f"{path}: `{name}` must be a matrix of {shape} rows for its ids; got shape {array.shape}")
+        raise ScoreError(f"{path}: {error}") from error
 
 
 def score_gallery(model: DualEncoder, records: RetrievalSet, session: Session) -> GalleryScores:
@@ -186,7 +175,7 @@ def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
 RETRIEVAL = Task(
     **facts_of("retrieval"),
     template=_fill_template,
-    read=read_gallery_scores,
+    read=lambda path, records: rank_file(path, records, lambda scores: scores.rank(records.pairs)),
     measure=measure_retrieval,
     notes=_write_notes,
     runners=((DualEncoder, lambda *run: score_gallery(*run).rank(run[1].pairs)),),
@@ -267,8 +256,7 @@ def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]
         "image_ids": [str(place) for place in range(len(records.images))],
         "label_ids": [label.id for label in records.rows],
     }
-    with np.errstate(over="ignore"):
-        table = read_table(path, ids).astype(np.float32)
+    table = as_float32(read_table(path, ids))
     kept = [table[list(label.facts["counted"]), column] for column, label in enumerate(records.rows)]
     if bad := [label.id for label, row in zip(records.rows, kept, strict=True) if not np.isfinite(row).all()]:
         raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")

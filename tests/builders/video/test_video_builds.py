@@ -30,7 +30,7 @@ from tellapart.builders.video.footage import frame_number
 from tellapart.catalog import load
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, MissingDependencyError
 
 # Each builder from video, whole: audited, and the same bytes after `kill -9` and by any number of workers.
@@ -134,7 +134,7 @@ def test_a_build_without_pyav_says_what_to_install(prepared, tmp_path, monkeypat
 def test_the_example_recipe_names_options_that_the_builder_has(builder):
     example = tomllib.loads((RECIPES / f"{builder}.toml").read_text())
     assert example["builder"] == builder
-    options = validate_table(load("builder", builder).Options, example["options"], builder)
+    options = validate(load("builder", builder).Options, example["options"], builder)
     assert options.videos == "videos"
 
 

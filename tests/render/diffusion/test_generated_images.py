@@ -18,7 +18,7 @@ from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError
 from tellapart.models.find import find_model
 from tellapart_render.diffusion.candidates import GeneratedImages
@@ -45,8 +45,8 @@ def options(**more) -> dict[str, Any]:
     return {**few, "model": {"name": "xl", "device": "cpu"}, **more}
 
 
-def builder(home: Path, seed: int = 1, **more) -> GeneratedImages:
-    return GeneratedImages(Start(validate_table(GeneratedImages.Options, options(**more), "here"), seed, home))
+def builder(home: Path, seed: int = 1, **more: Any) -> GeneratedImages:
+    return GeneratedImages(Start(validate(GeneratedImages.Options, options(**more), "here"), seed, home))
 
 
 def made(home: Path, place: int = 0, seed: int = 1, **more) -> Made:
@@ -176,7 +176,7 @@ def test_a_given_picture_that_is_not_there_is_named(home):
 def test_the_recipe_in_the_documents_is_whole():
     path = Path(__file__).parents[3] / "docs" / "recipes" / "generated-images.toml"
     values = tomllib.loads(path.read_text())
-    found = validate_table(GeneratedImages.Options, values["options"], "generated-images")
+    found = validate(GeneratedImages.Options, values["options"], "generated-images")
     assert values["builder"] == "generated-images"
     defaults = GeneratedImages.Options(captions="c", model={"name": "m"})
     assert (found.suffix, found.guidance, found.count) == (defaults.suffix, defaults.guidance, defaults.count)

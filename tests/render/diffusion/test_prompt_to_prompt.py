@@ -17,7 +17,7 @@ from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError
 from tellapart_render.diffusion.prompt_to_prompt import PromptToPrompt
 
@@ -44,8 +44,8 @@ def options(**more) -> dict[str, Any]:
     return {**few, "model": {"name": "sd", "device": "cpu"}, **more}
 
 
-def builder(home: Path, **more) -> PromptToPrompt:
-    return PromptToPrompt(Start(validate_table(PromptToPrompt.Options, options(**more), "here"), 1, home))
+def builder(home: Path, **more: Any) -> PromptToPrompt:
+    return PromptToPrompt(Start(validate(PromptToPrompt.Options, options(**more), "here"), 1, home))
 
 
 def recipe(home: Path, **more) -> Path:
@@ -166,7 +166,7 @@ def test_options_that_cannot_be_are_refused(home, more, match):
 def test_the_recipes_in_the_documents_are_whole(name):
     path = Path(__file__).parents[3] / "docs" / "recipes" / f"{name}.toml"
     values = tomllib.loads(path.read_text())
-    found = validate_table(PromptToPrompt.Options, values["options"], name)
+    found = validate(PromptToPrompt.Options, values["options"], name)
     assert values["builder"] == "prompt-to-prompt"
     if name == "prompt-to-prompt":  # what the paper ran
         assert (found.samples, found.steps, found.keep) == (

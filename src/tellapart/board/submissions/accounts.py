@@ -33,7 +33,7 @@ from tellapart.board.submissions.prepared import keyed_hash
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.lock import use_write_ahead_log
 from tellapart.data.rows import read_object
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import StoreError, TellapartError
 
 # Without its secret every token is void; with an emptied or older database limits and closings are forgotten, and with
@@ -230,7 +230,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     marker = None
     try:
         # Before the database, whose counters only grow.
-        marker = validate_table(Marker, read_object(path), str(path)) if (path := state / MARKER).exists() else None
+        marker = validate(Marker, read_object(path), str(path)) if (path := state / MARKER).exists() else None
     except TellapartError as error:
         yield str(error)
     database, secret = state / DATABASE, state / SECRET

@@ -45,7 +45,7 @@ from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.rows import read_object
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, RunError, StoreError, TellapartError, quote
 from tellapart.records.run_folder import write_text_file
 from tellapart.tasks.pairs import PAIRS
@@ -221,7 +221,7 @@ def check_backup(folder: Path) -> Iterator[str]:
         yield f"{folder} is no backup (no {MANIFEST}); check a board's state with --board {folder}/board.toml"
         return
     try:
-        manifest = validate_table(Manifest, read_object(folder / MANIFEST), str(folder / MANIFEST))
+        manifest = validate(Manifest, read_object(folder / MANIFEST), str(folder / MANIFEST))
     except TellapartError as error:
         yield str(error)
         return

@@ -11,11 +11,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.rows import read_toml
-from tellapart.data.validation import Problem
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, MetricError, TellapartError
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS
@@ -268,10 +268,7 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     if not content.get("hidden"):
         return None
     tables = {"submissions": content.get("submissions", {"state": "state"}), "hidden": content["hidden"]}
-    try:
-        settings = HiddenSettings.model_validate(tables)
-    except ValidationError as error:
-        raise DataError(f"{path}: {Problem.first(error)}") from error
+    settings = validate(HiddenSettings, tables, str(path))
     names = [benchmark.name for benchmark in settings.hidden]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{path}: two hidden benchmarks are called {repeated[0]!r}; name each once")

@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_mapping
+from tellapart.data.rows import read_json
 from tellapart.errors import DataError, quote
 
 #: The three kinds of relations, each a list of labels of a frame's object.
@@ -48,7 +48,7 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
     """
     graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
-    content = read_plain_pickle(path) if path.suffix in _PICKLES else read_mapping(path)
+    content = read_plain_pickle(path) if path.suffix in _PICKLES else read_json(path, dict)
     if not isinstance(content, dict) or not content:
         raise DataError(f"{path}: expected a dictionary of frames")
     for name, objects in content.items():
@@ -76,7 +76,7 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
             'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
         )
     persons: dict[str, list[Box]] = {}
-    for name, entry in read_mapping(path).items():
+    for name, entry in read_json(path, dict).items():
         place = f"{path}: frame {name!r}"
         boxes = entry.get("bbox") if isinstance(entry, dict) else None
         if not isinstance(boxes, list):

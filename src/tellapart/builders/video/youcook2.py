@@ -11,7 +11,8 @@ from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
-from tellapart.data.rows import AnnotationRow, Filled, Seconds, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, Seconds, read_json
+from tellapart.data.validation import validate
 from tellapart.errors import DataError
 
 Subset = Literal["training", "validation", "testing"]
@@ -52,7 +53,7 @@ class YouCook2(VideoPairs):
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the video's with the numbers of two steps."""
-        database = read_mapping(self.annotations).get("database")
+        database = read_json(self.annotations, dict).get("database")
         if not isinstance(database, dict):
             raise DataError(
                 f"{self.annotations}: expected an object 'database' of videos, as YouCook2's annotations have it"
@@ -64,7 +65,7 @@ class YouCook2(VideoPairs):
                 raise DataError(f"{place}: expected an object with 'subset' and a list 'annotations'")
             if entry.get("subset") not in self._options.subsets:
                 continue
-            steps = [check_row(_Step, row, f"{place}: row {k}") for k, row in enumerate(entry["annotations"])]
+            steps = [validate(_Step, row, f"{place}: row {k}") for k, row in enumerate(entry["annotations"])]
             for number, (start, end) in enumerate(step.segment for step in steps):
                 if end < start:
                     fault = f"row {number}: field 'segment': ends at {end}, before it begins at {start}"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tellapart.catalog import import_target
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, first_line, quote, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.dual_encoder import Channels, open_tokenizer
@@ -90,7 +90,7 @@ def is_compact(folder: Path) -> bool:
 def read_compact_config(folder: Path) -> CompactConfig:
     """Read `config.json`."""
     try:
-        return validate_table(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
+        return validate(CompactConfig, read_object(folder / CONFIG), str(folder / CONFIG))
     except (DataError, OSError) as error:
         raise ModelError(f"{folder} is not a compact dual encoder: {error}") from error
 

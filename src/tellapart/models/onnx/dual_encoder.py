@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, first_line, quote
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
@@ -106,7 +106,7 @@ def read_folder(folder: Path) -> ModelFolder:
     head = _read_file(folder, CONFIG)
     try:
         text = decode_text(head, folder / CONFIG)
-        config = validate_table(OnnxConfig, parse_json(text, folder / CONFIG), str(folder / CONFIG))
+        config = validate(OnnxConfig, parse_json(text, folder / CONFIG), str(folder / CONFIG))
     except DataError as error:
         raise ModelError(str(error)) from error
     files = {name: _read_file(folder, name) for name in FILES}

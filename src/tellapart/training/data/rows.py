@@ -38,7 +38,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
 
@@ -572,7 +572,7 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _make_row(
     place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
-    fields = validate_table(_Fields, stated, place)
+    fields = validate(_Fields, stated, place)
     try:
         image = find(fields.image)
     except DataError as error:

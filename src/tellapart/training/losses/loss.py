@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, create_model
 
 from tellapart.catalog import load
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, UnknownNameError, nearest
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 
@@ -47,7 +47,7 @@ class Loss:
             if key not in names:
                 listed = f"its options are {', '.join(names)}" if names else "it has none"
                 raise DataError(f"{place} has no option {key!r}{nearest(key, names) or ';'} {listed}")
-        return dict(validate_table(self.options, values, place))
+        return dict(validate(self.options, values, place))
 
 
 @dataclass(frozen=True, slots=True)
