@@ -197,7 +197,7 @@ def test_the_decoded_images_are_those_of_the_rows_that_train(write: Callable[...
     path = write(model="local-dir:elsewhere")  # nothing is trained
     path.write_text(path.read_text().replace('validation = "folder:held"', "share = 0.75"))
     data = try_run(path).data
-    assert data is not None and 0 < data.rows == data.images == data.decoded < 24
+    assert data is not None and 0 < data["rows"] == data["images"] == data["decoded"] < 24
 
 
 def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
@@ -239,6 +239,15 @@ def test_trackers_that_are_not_installed_are_shown_at_once(
         monkeypatch.setitem(sys.modules, library, None)
     done = try_run(write(batch={"size": 64}, log={"wandb": "pairs", "tensorboard": True}))
     check_facts(" ".join(done.problems), "batch.size", "wandb", "tensorboard")
+
+
+def test_a_device_that_is_not_there_is_in_the_first_list(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for changes, fact in (({"batch": {"size": 1}}, "'size'"), ({"data": {"train": ["folder:elsewhere"]}}, "elsewhere")):
+        problems = "\n".join(try_run(write(device="cuda", **changes)).problems)
+        check_facts(problems, "device 'cuda'", "device = 'cpu'", fact)
 
 
 def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:

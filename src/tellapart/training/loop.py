@@ -11,12 +11,12 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,10 @@ _TIMED = 5
 
 @dataclass(frozen=True)
 class Training:
-    """The inputs of a training loop; `show` is called after each checkpoint, with the steps done and those in all."""
+    """The inputs of a training loop; `show` is called after each checkpoint, with the steps done and those in all.
+
+    `seconds` gets, of each step, those until its weights are changed, and those of its log, measurement and checkpoint.
+    """
 
     config: TrainConfig
     trainable: Trainable
@@ -91,6 +94,7 @@ class Training:
     ranks: RankGroup
     duplicates: Duplicates | None = None
     show: Callable[[int, int], None] | None = None
+    seconds: list[tuple[float, float]] = field(default_factory=list)
 
 
 def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
@@ -118,6 +122,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             moved |= measure_moves(steps, plain, *next(read(range(1))))
         feed = read(range(state.step * count, total * count))
         for step in range(state.step, total):
+            begun = time.perf_counter()
             learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
             for group in optimiser.param_groups:
                 group["lr"] = group["factor"] * learning_rate
@@ -130,12 +135,13 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
             scale = {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
             numbers = parts | {"gradient_norm": norm, "learning_rate": learning_rate} | scale
             numbers |= moved if step == 0 else {}
-            state.step = step + 1
+            state.step, taken = step + 1, time.perf_counter()
             with ranks.together():
                 if ranks.leads:
                     _finish_step(training, optimiser, state, numbers, total)
                     if progress is not None:
                         progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
+            training.seconds.append((taken - begun, time.perf_counter() - taken))
             measured = state.step % interval == 0
             if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                 break
@@ -210,23 +216,10 @@ def time_steps(
 ) -> tuple[list[float], float]:
     """Train to a step, and return the seconds of all steps but the first, and of the last checkpoint."""
     validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-    short = training.config.with_steps(steps).model_copy(update={"validation": validation})
-    marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
-
-    def note_step(stage: str, done: int, total: int, note: str = "", /) -> None:
-        if progress is not None:
-            progress(stage, done, total, note)
-        marks[-1].append(time.perf_counter())
-
-    def track_numbers(_step: int, numbers: Mapping[str, float]) -> None:
-        if "total" in numbers:
-            marks.append([time.perf_counter()])
-
+    config = training.config.with_steps(steps).model_copy(update={"validation": validation})
     training.files.folder.mkdir(parents=True, exist_ok=True)
-    training.files.trackers[:] = [track_numbers]
-    train(replace(training, config=short, show=None), progress=note_step)
-    seconds = [logged - before for (_, before), (logged, _) in pairwise(marks)]
-    return seconds, marks[-1][1] - marks[-1][0]
+    train(timed := replace(training, config=config, show=None, seconds=[]), progress=progress)
+    return [taken for taken, _ in timed.seconds[1:]], timed.seconds[-1][1]
 
 
 def fit_steps(training: Training) -> int:

@@ -49,7 +49,14 @@ from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
 from tellapart.training import encoders, run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.duplicates import (
+    PictureHashes,
+    count_duplicates,
+    find_leaks,
+    hash_pictures,
+    pixels_by_file,
+    refuse_leaks,
+)
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.encoders import Trainable, resolve_name, save_merged
@@ -213,7 +220,7 @@ def run_training(
 
     def hash_rows() -> dict[Path, str]:
         pictures.append(hash_pictures(rows, progress))
-        return pictures[0].by_file()
+        return pixels_by_file(pictures[0])
 
     hashes = ranks.first(hash_rows)
     with ranks.together():
