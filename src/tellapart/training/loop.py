@@ -112,8 +112,9 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     trainable.module.train()
     steps, plain = _make_steps(training)
     augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
-    keep = config.data.keep_images
-    loader = ImageLoader(training.rows, trainable.image, keep=keep, threads=_READERS, side=side, augment=augment)
+    loader = ImageLoader(
+        training.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, side=side, augment=augment
+    )
     read = partial(_read_parts, training, steps, order, loader)
     try:
         moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
@@ -124,14 +125,12 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         for step in range(state.step, total):
             begun = time.perf_counter()
             learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
-            for group in optimiser.param_groups:
-                group["lr"] = group["factor"] * learning_rate
             optimiser.zero_grad(set_to_none=True)
             parts = _accumulate_parts(training, steps, islice(feed, count), step, order)
             if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
                 text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
                 warnings.warn(text, TellapartWarning, stacklevel=2)
-            norm = _update_weights(training, optimiser, _name_rows(training.rows, order.batch(step)))
+            norm = _update_weights(training, optimiser, learning_rate, _name_rows(training.rows, order.batch(step)))
             scale = {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
             numbers = parts | {"gradient_norm": norm, "learning_rate": learning_rate} | scale
             numbers |= moved if step == 0 else {}
@@ -300,7 +299,7 @@ def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> Traini
     return state
 
 
-def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch: str) -> float:
+def _update_weights(training: Training, optimiser: torch.optim.Optimizer, learning_rate: float, batch: str) -> float:
     """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
     config, trainable = training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
@@ -311,6 +310,8 @@ def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch:
             f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, or "
             f"train in float32 (precision is {config.precision!r}). The batch is {batch}. {_NOTHING_LOST}"
         )
+    for group in optimiser.param_groups:
+        group["lr"] = group["factor"] * learning_rate
     optimiser.step()
     scale, highest = trainable.log_scale(), config.optimiser.max_scale
     if scale is not None and highest is not None:
