@@ -20,6 +20,7 @@ from training_sets import squares, table, toml
 
 import tellapart as ta
 from facts import check_facts, find_missing, raises
+from tellapart.dry_run.run import Problems
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig, find_faults, read_values
 from tellapart.training.dry_run import DryRun, rehearse
@@ -268,9 +269,9 @@ def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) ->
         (tmp_path / "rows.csv").write_text(f"image,caption\n{image},a cup\n")
         with raises(DataError, "rows.csv:2", image, line, "[data]"):
             read_sources(DataConfig(train=["rows.csv"]), tmp_path)
-        refused: list[DataError] = []
-        read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
-        check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
+        refused = Problems()
+        read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused.collect)
+        check_facts(refused.found[0], "rows.csv:2", image, line, "[data]")
 
 
 def test_rows_with_one_fault_are_one_line(

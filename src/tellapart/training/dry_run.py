@@ -238,7 +238,7 @@ class _Rehearsal:
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, plan = self.config, self.problems, self.plan
-        refused, begun = list[DataError](), time.perf_counter()
+        refused, begun = Problems(), time.perf_counter()
         rows, validation, metric = None, None, None
         for source in config.data.train:
             if source.startswith(training_run.RECIPE):
@@ -246,9 +246,9 @@ class _Rehearsal:
                     if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
                         problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
-            rows = training_run.read_sources(config.data, self.home, refused)
+            rows = training_run.read_sources(config.data, self.home, refused.collect)
         self.parts["reading"] = time.perf_counter() - begun
-        begun, bad, hashes = time.perf_counter(), [str(error) for error in refused], PictureHashes()
+        begun, bad, hashes = time.perf_counter(), refused.found, PictureHashes()
         if rows is not None:
             rows, hashes, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
             bad += unreadable
