@@ -61,7 +61,7 @@ from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import Attempt, TrainingRows, read_rows
 from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore, train
+from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
@@ -266,7 +266,7 @@ def run_training(
         if config.optimiser.minutes is not None:
             training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
         torch.manual_seed(config.seed)
-        state = train(training, limit=limit, progress=progress)
+        state = training.train(limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:
