@@ -145,19 +145,21 @@ def rehearse(
 
     All faults of the configuration, and a device that is not there, are found before anything else is tried.
     """
-    began, problems, values, ranks = time.monotonic(), Problems(), dict[str, Any](), None
+    began, problems, values = time.monotonic(), Problems(), dict[str, Any]()
     plan = DryRun(path.stem, str(out or Path("runs")), problems.found, seeds=seeds)
     with problems.collect():
         values = read_values(path)
         plan.name = str(values.get("name", path.stem))
         for fault in find_faults(values, path):
             problems.add(fault)
-    faulty, device = bool(problems.found), values.get("device", "cpu")
-    if not faulty or device in ("cuda", "mps"):
+    faulty, device, ranks, begun = bool(problems.found), values.get("device", "cpu"), None, time.perf_counter()
+    if not faulty or device in ("cuda", "mps"):  # a faulty file may name no device at all
         with problems.collect():
-            ranks = RankGroup(open_accelerator(device))
-            if ranks.of > 1:
+            group = RankGroup(open_accelerator(device))
+            if group.of > 1:
                 raise RunError("dry_run=True tries one process; start it without torchrun")
+            ranks = group
+    joining = time.perf_counter() - begun
     if faulty:
         plan.notes.append("data, model and steps are not tried before the configuration is mended")
         plan.seconds = time.monotonic() - began
@@ -171,7 +173,9 @@ def rehearse(
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds
-        _Rehearsal(plan, problems, config, path.parent, out, files, ranks, limit, allow_leak, until, progress).try_all()
+        _Rehearsal(
+            plan, problems, config, path.parent, out, files, ranks, joining, limit, allow_leak, until, progress
+        ).try_all()
     notes = (str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning))
     plan.notes += dict.fromkeys(note for note in notes if note not in problems.found)
     plan.seconds = time.monotonic() - began
@@ -187,6 +191,7 @@ class _Rehearsal:
     out: Path
     files: RunFiles
     ranks: RankGroup | None
+    joining: float  # seconds
     limit: int | None
     allow_leak: bool
     until: float
@@ -204,7 +209,7 @@ class _Rehearsal:
             return
         begun, before = time.perf_counter(), len(problems.found)
         training, name = self._open_training(rows, validation, self.ranks)
-        self.parts["load"] = time.perf_counter() - begun
+        self.parts["load"] = self.joining + time.perf_counter() - begun
         if training is None:
             return
         with problems.collect():
