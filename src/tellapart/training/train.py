@@ -44,7 +44,9 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     if record.why is not None:
         print_lines("")
         print_why(record.why)
-    print_template("sweep", sweep=record.sweep, page=page)
+    if record.sweep is not None:
+        print_template("sweep", sweep=record.sweep)
+    print_lines("", f"report: {page}")
 
 
 def _name_limit(record: TrainRecord) -> str:
