@@ -195,11 +195,9 @@ class Duplicates:
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     """Count texts and pictures that are the same."""
-    texts, ids = (
-        list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives))),
-        TextIds(reader),
-    )
-    numbers, cut = dict(zip(texts, ids(texts), strict=True)), set[str]()
+    texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
+    ids, cut = TextIds(reader), set[str]()
+    numbers = dict(zip(texts, ids(texts), strict=True))
     for start in range(0, len(texts), _BLOCK):
         block = texts[start : start + _BLOCK]
         cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
@@ -216,10 +214,8 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     for row, _, picture in every:
         true = of_picture[picture].union(ids(row.positives))
         foils += sum(numbers[foil] in true for foil in row.negatives)
-    widest, fullest = (
-        max(every, key=lambda entry: len(showing[entry[1]])),
-        max(every, key=lambda entry: len(of_picture[entry[2]])),
-    )
+    widest = max(every, key=lambda entry: len(showing[entry[1]]))
+    fullest = max(every, key=lambda entry: len(of_picture[entry[2]]))
     return Duplicates(
         captions=sum(len(showing[caption]) > 1 for caption in captions),
         pictures=sum(len(files[picture]) > 1 for picture in pictures),
