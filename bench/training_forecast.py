@@ -105,13 +105,13 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     took = {"clock": time.perf_counter() - wall, "processor": time.process_time() - processor}
     for name, forecast in (("clock", plan.forecast), ("processor", again.forecast)):
         found[name] = {
-            "forecast": [round(each, 1) for each in forecast.seconds.values()],
+            "forecast": [round(each, 1) for each in forecast["seconds"].values()],
             "real": round(took[name], 1),
-            "off": round(forecast.seconds["value"] / took[name] - 1, 3),
-            "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast.parts.items()},
+            "off": round(forecast["seconds"]["value"] / took[name] - 1, 3),
+            "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast["parts"].items()},
         }
     used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())
-    found["disk"] = {"forecast": plan.forecast.disk_bytes, "real": used}
+    found["disk"] = {"forecast": plan.forecast["disk_bytes"], "real": used}
     return found
 
 

@@ -18,6 +18,7 @@ from training_sets import squares, table, toml
 
 import tellapart as ta
 from facts import check_facts, find_missing, raises
+from tellapart.dry_run.run import Problems
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig, find_faults, read_values
 from tellapart.training.dry_run import DryRun, rehearse
@@ -195,7 +196,7 @@ def test_the_decoded_images_are_those_of_the_rows_that_train(write):
     path = write(model="local-dir:elsewhere")  # nothing is trained
     path.write_text(path.read_text().replace('validation = "folder:held"', "share = 0.75"))
     data = try_run(path).data
-    assert 0 < data.rows == data.images == data.decoded < 24
+    assert data is not None and 0 < data["rows"] == data["images"] == data["decoded"] < 24
 
 
 def test_the_plan_of_a_right_run(write, tmp_path, command):
@@ -237,7 +238,16 @@ def test_trackers_that_are_not_installed_are_shown_at_once(write, monkeypatch):
     check_facts(" ".join(done.problems), "batch.size", "wandb", "tensorboard")
 
 
-def test_a_dry_run_goes_on_with_nothing(write):
+def test_a_device_that_is_not_there_is_in_the_first_list(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for changes, fact in (({"batch": {"size": 1}}, "'size'"), ({"data": {"train": ["folder:elsewhere"]}}, "elsewhere")):
+        problems = "\n".join(try_run(write(device="cuda", **changes)).problems)
+        check_facts(problems, "device 'cuda'", "device = 'cpu'", fact)
+
+
+def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:
     with raises(DataError, "resume=", "against="):
         ta.train(write(), dry_run=True, resume=True)
 
@@ -255,9 +265,9 @@ def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path):
         (tmp_path / "rows.csv").write_text(f"image,caption\n{image},a cup\n")
         with raises(DataError, "rows.csv:2", image, line, "[data]"):
             read_sources(DataConfig(train=["rows.csv"]), tmp_path)
-        refused = []
-        read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
-        check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
+        refused = Problems()
+        read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused.collect)
+        check_facts(refused.found[0], "rows.csv:2", image, line, "[data]")
 
 
 def test_rows_with_one_fault_are_one_line(write, tmp_path, command):

@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -28,22 +27,22 @@ from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import read_whole
 from tellapart.dry_run.run import TRIED_ITEMS, Problems, fit_seconds, join_faults
-from tellapart.errors import DataError, RunError, TellapartWarning, plain, quote
+from tellapart.errors import DataError, RunError, TellapartWarning, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
-from tellapart.report.numbers import thousands
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.terminal import print_template
 from tellapart.tasks.registry import find_task
 from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import (
     Duplicates,
-    Hashed,
+    Hashes,
     PictureHashes,
     count_duplicates,
     find_leaks,
     hash_image,
+    pixels_by_file,
     refuse_leaks,
 )
 from tellapart.training.data.pictures import warn_of_flips
@@ -72,85 +71,33 @@ _COUNTED, _PLACEHOLDER = 100_000, 10
 #: Columns of the schedule's picture; share by which the forecast of a part that was measured once may be wrong.
 _COLUMNS, _DOUBT = 60, 0.25
 
-
-@dataclass(frozen=True, slots=True)
-class DataPlan:
-    """The training data, how many images were decoded and compared with the reported sets, and what cannot be read."""
-
-    rows: int
-    images: int
-    decoded: int
-    compared: int
-    missing: tuple[str, ...]
-    validation: int | None = None
-    metric: str | None = None
-    duplicates: Duplicates | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WeightGroup:
-    """Weights of one part of the model that are treated alike: a factor on the learning rate, None if frozen."""
-
-    part: str
-    parameters: int
-    rate: float | None
-    decay: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """The steps in all, their pairs in equal parts, shares of the highest rate evenly spread, and measurements."""
-
-    steps: int
-    epochs: float
-    pairs: int
-    parts: int
-    learning_rate: float
-    warm_up: int
-    decay: str
-    rates: tuple[float, ...]
-    every: int
-    measurements: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The steps that were tried, the seconds of those that were timed, and the last one's parts of the loss."""
-
-    steps: int
-    seconds: tuple[float, ...]
-    peak_bytes: int | None
-    checkpoint_bytes: int
-    checkpoint_seconds: float
-    same: bool
-    loss: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The cost of the run: wall time as if nothing else ran, its bounds and parts; disk at the end and at most."""
-
-    seconds: dict[str, float]
-    parts: dict[str, float]
-    disk_bytes: int
-    disk_peak_bytes: int
+#: Facts of a part of the plan, as its JSON has them.
+_Facts = dict[str, Any]
 
 
 @dataclass(slots=True)
 class DryRun:
-    """The outcome of a dry run; parts that a problem kept from being tried are None."""
+    """The outcome of a dry run; parts that a problem kept from being tried are None.
+
+    Attributes:
+        data: counts of rows and images, of these decoded and compared with the reported sets, and what cannot be read.
+        weights: of each part of the model that is treated alike; the rate is a factor, None if it is frozen.
+        schedule: the steps, their pairs in equal parts, shares of the highest rate evenly spread, and measurements.
+        trial: the steps that were tried, the seconds of those that were timed, and the last one's parts of the loss.
+        forecast: wall time as if nothing else ran, with bounds and parts; disk at the end and at most.
+    """
 
     name: str
     out: str
-    problems: list[str] = field(default_factory=list)
+    problems: list[str]
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     seeds: int = 1
-    data: DataPlan | None = None
-    weights: tuple[WeightGroup, ...] = ()
-    schedule: Schedule | None = None
-    trial: Trial | None = None
-    forecast: Forecast | None = None
+    data: _Facts | None = None
+    weights: list[_Facts] = field(default_factory=list)
+    schedule: _Facts | None = None
+    trial: _Facts | None = None
+    forecast: _Facts | None = None
 
     @property
     def passed(self) -> bool:
@@ -163,114 +110,24 @@ class DryRun:
 
     def show(self) -> None:
         """Print the plan, the forecast, and every problem."""
-        print_lines(*map(plain, self._plan_lines()))
-        if self.weights:
-            rows = table("weights", "parameters", "rate", "decay", numbers_from=1)
-            for group in self.weights:
-                rate = "frozen" if group.rate is None else f"x {group.rate:g}"
-                decay = "" if group.decay is None else f"{group.decay:g}"
-                rows.add_row(plain(group.part), thousands(group.parameters), rate, decay)
-            print_lines("")
-            console().print(rows)
-        print_lines("", *map(plain, self._result_lines()))
-
-    def _plan_lines(self) -> Iterator[str]:
-        yield f"{self.name}: a dry run, in {self.seconds:.0f} s; nothing is written, and the run would go to {self.out}"
-        data, schedule = self.data, self.schedule
-        if data is not None:
-            decoded = f"{data.decoded:,} of them decoded; {data.compared:,} compared with the reported sets"
-            yield f"data: {data.rows:,} rows, {data.images:,} images, {decoded}"
-            if data.duplicates is not None and (counts := data.duplicates.describe()):
-                yield f"  {counts}"
-            faults = join_faults(data.missing)
-            yield from (f"  {fault}" for fault in faults[:_LISTED] if len(faults) > 1)  # else it is among the problems
-            if len(faults) > _LISTED:
-                yield f"  and {len(faults) - _LISTED:,} more (--json lists all)"
-        if schedule is None:
-            return
-        steps, every, width = schedule.steps, schedule.every, len(schedule.rates)
-        parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
-        yield (
-            f"schedule: {steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
-            f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
+        data, picture = self.data or {"missing": (), "duplicates": None}, list[str]()
+        if self.schedule is not None:
+            steps, every, rates = (self.schedule[key] for key in ("steps", "every", "rates"))
+            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(rates)
+            marked = {(step - 1) * width // steps for step in (*range(every, steps, every), steps)} | {width - 1}
+            picture.append("".join(blocks[min(7, int(8 * rate))] for rate in rates))
+            picture.append("".join("^" if column in marked else " " for column in range(width)))
+        faults = join_faults(data["missing"])
+        print_template(
+            "dry_run",
+            plan=self,
+            counts=data["duplicates"] and Duplicates(**data["duplicates"]).describe(),
+            faults=faults if len(faults) > 1 else (),  # a single one is among the problems
+            most=_LISTED,
+            picture=picture,
+            decimal=decimal,
+            duration=lambda seconds: timedelta(seconds=round(seconds)),
         )
-        blocks = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")]
-        yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
-        marked = {(step - 1) * width // steps for step in (*range(every, steps, every), steps)} | {width - 1}
-        yield "  " + "".join("^" if column in marked else " " for column in range(width))
-        many = schedule.measurements > 1
-        times = f"every {every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
-        if data is not None and data.validation is not None:
-            yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
-        else:
-            yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
-
-    def _result_lines(self) -> Iterator[str]:
-        trial, forecast = self.trial, self.forecast
-        if trial is not None:
-            middle = sorted(trial.seconds)[len(trial.seconds) // 2]
-            memory = "" if trial.peak_bytes is None else f", {decimal(trial.peak_bytes)} of memory at the peak"
-            yield f"tried: {trial.steps} steps of {middle:.3g} s{memory}"
-            yield (
-                f"checkpoint: {decimal(trial.checkpoint_bytes)} in {trial.checkpoint_seconds:.2g} s; read again "
-                f"and resumed: {'the same weights' if trial.same else 'other weights'}"
-            )
-        if forecast is not None:
-            seeds = "" if self.seeds == 1 else f" for {self.seeds} seeds"
-            low, value, high = (str(timedelta(seconds=round(bound))) for bound in forecast.seconds.values())
-            parts = (f"{name} {timedelta(seconds=round(long))}" for name, long in forecast.parts.items() if long >= 0.5)
-            yield f"time{seeds}: {value} ({low} to {high}), of it {', '.join(parts)}"
-            yield (
-                f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"
-            )
-        yield from (f"note: {note}" for note in self.notes)
-        yield from (f"problem: {problem}" for problem in self.problems)
-        yield "no problem found" if self.passed else f"{len(self.problems)} to mend before this run"
-
-
-def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, PictureHashes, list[str]]:
-    """Open every image, decode and hash as many as the time allows; return the rows that have theirs, and errors."""
-    until = time.monotonic() + seconds
-
-    def open_image(number: int, name: str) -> list[Hashed] | str:
-        path = Path(name)
-        try:
-            if number < _COMPARED or time.monotonic() < until:
-                return hash_image(name, lambda _: read_image(path))
-            with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
-                return [] if file.read(16) else f"{name}: is empty"
-        except DataError as error:
-            return str(error)
-        except OSError as error:
-            return f"{name}: cannot be read ({error.strerror})"
-
-    names = [name for name in rows.files if name != str(Path())]
-    with ThreadPoolExecutor(4) as pool:
-        opened = dict(zip(names, pool.map(open_image, range(len(names)), names), strict=True))
-    numbers = [number for number, row in enumerate(rows.rows) if not isinstance(opened.get(str(row.image), ""), str)]
-    hashes = PictureHashes.gather([frame for found in opened.values() if not isinstance(found, str) for frame in found])
-    errors = [found for found in opened.values() if isinstance(found, str)]
-    return rows.select(numbers).with_pictures(hashes.by_file()), hashes, errors
-
-
-def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
-    """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
-    files = training.files
-    forget_device_peak()
-    taken, writing = loop.time_steps(training, 2, every=1, progress=progress)
-    checkpoint = files.checkpoints / "step-00000002"
-    size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
-    shutil.rmtree(checkpoint)
-    loop.time_steps(training, 2, every=1, progress=progress)
-    same = sums == read_whole(checkpoint / "SHA256SUMS")
-    more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
-    if more > 2:
-        taken += loop.time_steps(training, more, every=more, progress=progress)[0]
-    memory = device_peak(training.config.device)
-    last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
-    memory = resident_memory(peak=True) if memory is None else memory
-    loss = {name: value for name, value in last.items() if name not in NOT_TERMS}
-    return Trial(more, tuple(taken), memory, size, writing, same, loss)
 
 
 def rehearse(
@@ -286,16 +143,24 @@ def rehearse(
 ) -> DryRun:
     """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
 
-    All faults of the configuration are found before anything else is tried.
+    All faults of the configuration, and a device that is not there, are found before anything else is tried.
     """
-    began, problems = time.monotonic(), Problems()
+    began, problems, values = time.monotonic(), Problems(), dict[str, Any]()
     plan = DryRun(path.stem, str(out or Path("runs")), problems.found, seeds=seeds)
     with problems.collect():
         values = read_values(path)
         plan.name = str(values.get("name", path.stem))
         for fault in find_faults(values, path):
             problems.add(fault)
-    if problems.found:
+    faulty, device, ranks, begun = bool(problems.found), values.get("device", "cpu"), None, time.perf_counter()
+    if not faulty or device in ("cuda", "mps"):  # a faulty file may name no device at all
+        with problems.collect():
+            group = RankGroup(open_accelerator(device))
+            if group.of > 1:
+                raise RunError("dry_run=True tries one process; start it without torchrun")
+            ranks = group
+    joining = time.perf_counter() - begun
+    if faulty:
         plan.notes.append("data, model and steps are not tried before the configuration is mended")
         plan.seconds = time.monotonic() - began
         return plan
@@ -308,7 +173,9 @@ def rehearse(
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds
-        _Rehearsal(plan, problems, config, path.parent, out, files, limit, allow_leak, until, progress).try_all()
+        _Rehearsal(
+            plan, problems, config, path.parent, out, files, ranks, joining, limit, allow_leak, until, progress
+        ).try_all()
     notes = (str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning))
     plan.notes += dict.fromkeys(note for note in notes if note not in problems.found)
     plan.seconds = time.monotonic() - began
@@ -323,39 +190,36 @@ class _Rehearsal:
     home: Path
     out: Path
     files: RunFiles
+    ranks: RankGroup | None
+    joining: float  # seconds
     limit: int | None
     allow_leak: bool
     until: float
     progress: NotedProgress | None
     parts: dict[str, float] = field(default_factory=dict)
     report_bytes: float = 0.0
-
-    @property
-    def place(self) -> Locations:
-        """The folder of the validation and reported sets."""
-        return training_run.data_locations(self.config.data, self.home)
+    place: Locations = field(init=False)  # of the validation and reported sets
 
     def try_all(self) -> None:
         """Try each part whose needs are met."""
-        config, plan, problems = self.config, self.plan, self.problems
+        plan, problems = self.plan, self.problems
         self._check_out()
         rows, validation = self._read_data()
-        if rows is None:
+        if rows is None or self.ranks is None:
             return
         begun, before = time.perf_counter(), len(problems.found)
-        training, name = self._open_training(rows, validation)
-        self.parts["load"] = time.perf_counter() - begun
+        training, name = self._open_training(rows, validation, self.ranks)
+        self.parts["load"] = self.joining + time.perf_counter() - begun
         if training is None:
             return
         with problems.collect():
-            duplicates = self._judge_duplicates(rows, training.trainable)
-            plan.data = plan.data and replace(plan.data, duplicates=duplicates)
+            self._judge_duplicates(rows, training.trainable)
         with problems.collect():
-            plan.weights = _group_weights(training.trainable, config)
+            plan.weights = _group_weights(training.trainable, self.config)
         with problems.collect():
             plan.schedule = self._plan_schedule(rows)
         with problems.collect():  # rows hold all that the loss reads
-            make_step(config, training.trainable, rows, training.ranks.accelerator, None)
+            make_step(self.config, training.trainable, rows, self.ranks.accelerator, None)
         if plan.schedule is None:
             return
         if len(problems.found) == before:
@@ -378,26 +242,29 @@ class _Rehearsal:
 
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
-        config, problems, refused, begun = self.config, self.problems, list[DataError](), time.perf_counter()
+        config, problems, plan = self.config, self.problems, self.plan
+        refused, begun = Problems(), time.perf_counter()
         rows, validation, metric = None, None, None
-        recipes = [source for source in config.data.train if source.startswith(training_run.RECIPE)]
-        for source in recipes:
-            with problems.collect():
-                if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
-                    problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
+        for source in config.data.train:
+            if source.startswith(training_run.RECIPE):
+                with problems.collect():
+                    if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
+                        problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
-            rows = training_run.read_sources(config.data, self.home, refused)
+            rows = training_run.read_sources(config.data, self.home, refused.collect)
         self.parts["reading"] = time.perf_counter() - begun
-        begun, bad, hashes = time.perf_counter(), [str(error) for error in refused], None
+        begun, bad, hashes = time.perf_counter(), refused.found, PictureHashes()
         if rows is not None:
             rows, hashes, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
             bad += unreadable
         if bad:
             problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {join_faults(bad)[0]}")
-        if not rows or hashes is None:
-            self.plan.data = DataPlan(0, 0, 0, 0, tuple(bad))
+        counts = dict.fromkeys(("rows", "images", "decoded", "compared"), 0)
+        plan.data = {**counts, "missing": bad, "validation": None, "metric": None, "duplicates": None}
+        if not rows:
             return None, None
-        self.parts["reading"] += (time.perf_counter() - begun) * len(rows.files) / max(1, len(hashes.names))
+        self.place = training_run.data_locations(config.data, self.home)
+        self.parts["reading"] += (time.perf_counter() - begun) * len(rows.files) / max(1, len(hashes))
         with problems.collect():
             rows, validation = training_run.choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
@@ -406,18 +273,18 @@ class _Rehearsal:
         _ = rows.select(numbers).fingerprint  # the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
         decoded = rows.select([number for number, row in enumerate(rows.rows) if row.picture])
-        compared, items = self._compare_images(decoded, hashes), None if validation is None else len(validation)
-        counts = len(rows), len(rows.files), len(decoded.files), compared
-        self.plan.data = DataPlan(*counts, tuple(bad), items, metric)
+        plan.data |= {"rows": len(rows), "images": len(rows.files), "decoded": len(decoded.files)}
+        plan.data |= {"validation": None if validation is None else len(validation), "metric": metric}
+        plan.data["compared"] = self._compare_images(decoded, hashes)
         return rows, validation
 
     def _compare_images(self, rows: TrainingRows, hashes: PictureHashes) -> int:
         """Look for leaks among the images that are decoded; return how many were compared."""
-        config, place, begun, compared = self.config, self.place, time.perf_counter(), 0
+        config, begun, compared = self.config, time.perf_counter(), 0
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
-                (leak,), compared = find_leaks(rows, [name], self.progress, place, hashes), len(rows.files)
+                (leak,), compared = find_leaks(rows, [name], self.progress, self.place, hashes), len(rows.files)
                 if name != validation and not self.allow_leak:
                     refuse_leaks([leak])
                 elif name == validation and (line := leak.describe_choice()):
@@ -425,30 +292,29 @@ class _Rehearsal:
         self.parts["leaks"] = time.perf_counter() - begun
         return compared
 
-    def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
+    def _open_training(
+        self, rows: TrainingRows, validation: PairSet | None, ranks: RankGroup
+    ) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
-        config, problems = self.config, self.problems
-        name = resolve_name(config.model, self.home)
-        with problems.collect():
-            ranks = RankGroup(open_accelerator(config.device))
-            if ranks.of > 1:
-                raise RunError("dry_run=True tries one process; start it without torchrun")
+        config, notes, name = self.config, self.plan.notes, resolve_name(self.config.model, self.home)
+        with self.problems.collect():
             trainable, _ = open_start(name, config)
             if trainable is None:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
-            prepare_start(config, trainable, ranks.of, problems.collect)
-            self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
+            prepare_start(config, trainable, ranks.of, self.problems.collect)
+            notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 self.config = config = config.with_steps(steps := loop.fit_steps(training))
-                self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
+                notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
 
-    def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> Duplicates:
+    def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> None:
         """Keep as problems a picture or a caption of too many rows, and captions that the cut makes the same."""
-        some = rows.select(range(min(len(rows), _COUNTED)))
+        some, plan = rows.select(range(min(len(rows), _COUNTED))), self.plan
         duplicates, pictures = count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
+        plan.data = {**(plan.data or {}), "duplicates": asdict(duplicates)}
         (caption, showing), (picture, captions) = duplicates.caption, duplicates.picture
         if captions > _PLACEHOLDER * max(duplicates.middle, 1):
             self.problems.add(
@@ -466,35 +332,40 @@ class _Rehearsal:
                 "first, or take a longer context"
             )
         if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
-            self.plan.notes.append(
+            plan.notes.append(
                 'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
             )
-        return duplicates
 
-    def _plan_schedule(self, rows: TrainingRows) -> Schedule:
+    def _plan_schedule(self, rows: TrainingRows) -> _Facts:
         config, settings = self.config, self.config.optimiser
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
-        rise = settings.warm_up, settings.decay
-        rates = tuple(loop.rate(step, steps, *rise) for step in drawn_steps)
-        pairs = config.batch.size, config.batch.accumulate, settings.learning_rate
-        return Schedule(
-            steps, steps / order.steps_per_epoch, *pairs, *rise, rates, interval, math.ceil(steps / interval)
-        )
+        return {
+            "steps": steps,
+            "epochs": steps / order.steps_per_epoch,
+            "pairs": config.batch.size,
+            "parts": config.batch.accumulate,
+            "learning_rate": settings.learning_rate,
+            "warm_up": settings.warm_up,
+            "decay": settings.decay,
+            "rates": [loop.rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps],
+            "every": interval,
+            "measurements": math.ceil(steps / interval),
+        }
 
-    def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
+    def _judge_schedule(self, schedule: _Facts, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
-        config, problems, steps, interval = self.config, self.problems, schedule.steps, schedule.every
+        config, problems, steps, interval = self.config, self.problems, schedule["steps"], schedule["every"]
         if config.optimiser.warm_up >= steps:
             problems.add(
                 f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls; lower it"
             )
         epochs = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
-        text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
-        if config.optimiser.steps and schedule.epochs > epochs:
+        text = f"optimiser.steps: {steps:,} steps pass {schedule['epochs']:,.1f} times over the rows"
+        if config.optimiser.steps and schedule["epochs"] > epochs:
             problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
-        elif config.optimiser.steps and schedule.epochs > 1:
+        elif config.optimiser.steps and schedule["epochs"] > 1:
             self.plan.notes.append(text)
         if validation is None:
             self.plan.notes.append("no validation set: the last weights are kept")
@@ -503,45 +374,71 @@ class _Rehearsal:
                 f"validation.every: {interval:,} of {steps:,} steps: one measurement cannot choose weights; lower it"
             )
         elif config.validation.patience is not None:
-            looks, items = max(1, schedule.measurements - 1), len(validation)
+            looks, items = max(1, schedule["measurements"] - 1), len(validation)
             if not loop.better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
                     f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
                 )
 
-    def _try_training(self, training: Training, name: str, schedule: Schedule) -> None:
+    def _try_training(self, training: Training, name: str, schedule: _Facts) -> None:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""
         config, problems, validation = self.config, self.problems, training.validation
         few = replace(training, validation=validation and validation.select(range(len(validation))[: TRIED_ITEMS[0]]))
-        trial = try_steps(few, schedule.steps, _STEPPING * max(0.0, self.until - time.monotonic()), self.progress)
-        if not trial.same:
+        trial = self._try_steps(few, schedule["steps"])
+        steps, measurements = trial["steps"], schedule["measurements"]
+        if not trial["same"]:
             problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
-        if idle := find_idle_terms(self.files.log_path, trial.steps):
-            line = describe_idle(idle, config.loss_terms(), trial.steps)
-            problems.add(line) if trial.steps >= min(IDLE_STEPS, schedule.steps) else self.plan.notes.append(line)
-        self.parts["steps"] = schedule.steps * fmean(trial.seconds)
-        self.parts["checkpoints"] = schedule.measurements * trial.checkpoint_seconds
+        if idle := find_idle_terms(self.files.log_path, steps):
+            line = describe_idle(idle, config.loss_terms(), steps)
+            problems.add(line) if steps >= min(IDLE_STEPS, schedule["steps"]) else self.plan.notes.append(line)
+        self.parts["steps"] = schedule["steps"] * fmean(trial["seconds"])
+        self.parts["checkpoints"] = measurements * trial["checkpoint_seconds"]
         if validation is not None:
             pairs, metric, model = validation, metric_of(config.validation.metric, validation.shape), training.trainable
 
             def measure_some(count: int) -> None:
                 loop.items_right(metric, loop.rescore(model.model(), pairs.select(range(count))))
 
-            self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
+            self.parts["validation"] = measurements * fit_seconds(measure_some, len(pairs))
         saved, reported = training_run.save_model(training.trainable, self.files), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
                 reported += self.parts[benchmark]
         self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
-        if config.data.keep_images and trial.peak_bytes is not None and hasattr(os, "sysconf"):
+        if config.data.keep_images and trial["peak_bytes"] is not None and hasattr(os, "sysconf"):
             prepared = training.trainable.image(training.rows.pixels(0)).values()
             images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
             memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-            if images + trial.peak_bytes > memory:
+            if images + trial["peak_bytes"] > memory:
                 sizes = f"{len(training.rows):,} prepared images are {decimal(images)}, and memory is {decimal(memory)}"
                 problems.add(f"data.keep_images: {sizes}; leave it out")
         self.plan.trial, self.plan.forecast = trial, self._forecast_costs(schedule, trial)
+
+    def _try_steps(self, training: Training, steps: int) -> _Facts:
+        """Take two steps, then the second one again from the checkpoint of the first, and go on as time allows."""
+        files, until = training.files, _STEPPING * max(0.0, self.until - time.monotonic())
+        forget_device_peak()
+        taken, writing = loop.time_steps(training, 2, every=1, progress=self.progress)
+        checkpoint = files.checkpoints / "step-00000002"
+        size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
+        shutil.rmtree(checkpoint)
+        loop.time_steps(training, 2, every=1, progress=self.progress)
+        same = sums == read_whole(checkpoint / "SHA256SUMS")
+        more = min(steps, IDLE_STEPS, 2 + int(until / taken[0]))
+        if more > 2:
+            taken += loop.time_steps(training, more, every=more, progress=self.progress)[0]
+        memory = device_peak(training.config.device)
+        last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
+        return {
+            "steps": more,
+            "seconds": taken,
+            "peak_bytes": resident_memory(peak=True) if memory is None else memory,
+            "checkpoint_bytes": size,
+            "checkpoint_seconds": writing,
+            "same": same,
+            "loss": {name: value for name, value in last.items() if name not in NOT_TERMS},
+        }
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
@@ -559,26 +456,52 @@ class _Rehearsal:
         self.report_bytes += sizes[-1]
         return seconds
 
-    def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
+    def _forecast_costs(self, schedule: _Facts, trial: _Facts) -> _Facts:
         config, files, seeds, steps = self.config, self.files, self.plan.seeds, self.parts["steps"]
         rest = sum(self.parts.values()) - steps
-        fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
-        if len(trial.seconds) == 1:
+        fast, slow = np.quantile(trial["seconds"], (0.1, 0.9)) * schedule["steps"]
+        if len(trial["seconds"]) == 1:
             fast, slow = steps * (1 - _DOUBT), steps * (1 + _DOUBT)
         bounds = {"low": fast + rest * (1 - _DOUBT), "value": steps + rest, "high": slow + rest * (1 + _DOUBT)}
         best, model, start = map(_count_bytes, (files.best.parent, files.model, files.start))
         alphas = len(set(config.report.alphas))
-        log = files.log_path.stat().st_size * schedule.steps / trial.steps
+        log = files.log_path.stat().st_size * schedule["steps"] / trial["steps"]
         sweep = alphas * self.report_bytes / 2 + (model if alphas else 0)
-        kept = trial.checkpoint_bytes * min(config.validation.keep, schedule.measurements)
+        kept = trial["checkpoint_bytes"] * min(config.validation.keep, schedule["measurements"])
         disk = kept + best + model + start + log + self.report_bytes + sweep
-        peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
+        peak = seeds * disk + max(trial["checkpoint_bytes"] + best, alphas * model)
         place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):
             sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
             self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
         total, parts = ({name: seeds * float(long) for name, long in times.items()} for times in (bounds, self.parts))
-        return Forecast(total, parts, round(seeds * disk), round(peak))
+        return {"seconds": total, "parts": parts, "disk_bytes": round(seeds * disk), "disk_peak_bytes": round(peak)}
+
+
+def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, PictureHashes, list[str]]:
+    """Open every image, decode and hash as many as the time allows; return the rows that have theirs, and errors."""
+    until = time.monotonic() + seconds
+
+    def open_image(number: int, name: str) -> list[Hashes] | str:
+        path = Path(name)
+        try:
+            if number < _COMPARED or time.monotonic() < until:
+                return hash_image(name, lambda _: read_image(path))
+            with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
+                return [] if file.read(16) else f"{name}: is empty"
+        except DataError as error:
+            return str(error)
+        except OSError as error:
+            return f"{name}: cannot be read ({error.strerror})"
+
+    names = [name for name in rows.files if name != str(Path())]
+    with ThreadPoolExecutor(4) as pool:
+        opened = dict(zip(names, pool.map(open_image, range(len(names)), names), strict=True))
+    errors = {name: found for name, found in opened.items() if isinstance(found, str)}
+    readable = opened.keys() - errors.keys()
+    numbers = [number for number, row in enumerate(rows.rows) if str(row.image) in readable]
+    hashes: PictureHashes = {name: found for name, found in opened.items() if found and not isinstance(found, str)}
+    return rows.select(numbers).with_pictures(pixels_by_file(hashes)), hashes, list(errors.values())
 
 
 def _present_part(path: Path) -> Path:
@@ -589,7 +512,7 @@ def _count_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _group_weights(trainable: Trainable, config: TrainConfig) -> tuple[WeightGroup, ...]:
+def _group_weights(trainable: Trainable, config: TrainConfig) -> list[_Facts]:
     """Add up the weights of each part of the model that the optimiser treats alike."""
     treated = {
         id(parameter): (float(group["factor"]), float(group["weight_decay"]))
@@ -601,4 +524,5 @@ def _group_weights(trainable: Trainable, config: TrainConfig) -> tuple[WeightGro
         part = ".".join(name.removeprefix("model.").split(".")[:-1][:1]) or name.rpartition(".")[2]
         key = part, *treated.get(id(parameter), (None, None))
         counts[key] = counts.get(key, 0) + parameter.numel()
-    return tuple(WeightGroup(part, count, rate, decay) for (part, rate, decay), count in counts.items())
+    names = ("part", "parameters", "rate", "decay")
+    return [dict(zip(names, (part, count, *rest), strict=True)) for (part, *rest), count in counts.items()]

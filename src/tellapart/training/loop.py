@@ -11,12 +11,11 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +78,13 @@ _NOTHING_LOST = "Nothing was written after the last checkpoint"
 _TIMED = 5
 
 
-@dataclass(frozen=True)
+@dataclass
 class Training:
-    """The inputs of a training loop; `show` is called after each checkpoint, with the steps done and those in all."""
+    """A training loop, by its inputs, and what its steps share once it runs.
+
+    `show` is called after each checkpoint, with the steps done and those in all. `seconds` gets, of each step, those
+    until its weights are changed, and those of its log, measurement and checkpoint.
+    """
 
     config: TrainConfig
     trainable: Trainable
@@ -91,118 +94,203 @@ class Training:
     ranks: RankGroup
     duplicates: Duplicates | None = None
     show: Callable[[int, int], None] | None = None
+    seconds: list[tuple[float, float]] = field(default_factory=list)
+    order: BatchOrder = field(init=False)
+    total: int = field(init=False)
+    optimiser: torch.optim.Optimizer = field(init=False)
+    state: TrainingState = field(init=False)
+    steps: TrainingStep = field(init=False)
 
-
-def train(training: Training, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
-    """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`."""
-    config, trainable, ranks = training.config, training.trainable, training.ranks
-    order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
-    settings, count = config.optimiser, config.batch.accumulate
-    if config.batch.part % ranks.of:
-        raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
-    total = settings.count_steps(order.steps_per_epoch, limit)
-    interval = config.validation.interval(total)
-    optimiser = make_optimiser(trainable.module, settings)
-    state = _begin_state(training, optimiser)
-    total = state.step if state.stopped else total
-    trainable.module.train()
-    steps, plain = _make_steps(training)
-    augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
-    keep = config.data.keep_images
-    loader = ImageLoader(training.rows, trainable.image, keep=keep, threads=_READERS, side=side, augment=augment)
-    read = partial(_read_parts, training, steps, order, loader)
-    try:
-        moved: dict[str, float] = {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
-        moved |= {} if training.duplicates is None else training.duplicates.to_log()
-        if plain is not None and state.step == 0 < total:
-            moved |= measure_moves(steps, plain, *next(read(range(1))))
-        feed = read(range(state.step * count, total * count))
-        for step in range(state.step, total):
-            learning_rate = settings.learning_rate * rate(step, total, settings.warm_up, settings.decay)
-            for group in optimiser.param_groups:
-                group["lr"] = group["factor"] * learning_rate
-            optimiser.zero_grad(set_to_none=True)
-            parts = _accumulate_parts(training, steps, islice(feed, count), step, order)
-            if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
-                text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
-                warnings.warn(text, TellapartWarning, stacklevel=2)
-            norm = _update_weights(training, optimiser, _name_rows(training.rows, order.batch(step)))
-            scale = {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
-            numbers = parts | {"gradient_norm": norm, "learning_rate": learning_rate} | scale
-            numbers |= moved if step == 0 else {}
-            state.step = step + 1
-            with ranks.together():
-                if ranks.leads:
-                    _finish_step(training, optimiser, state, numbers, total)
-                    if progress is not None:
-                        progress("steps", state.step, total, f"loss {numbers['total']:.4g}")
-            measured = state.step % interval == 0
-            if config.validation.patience and measured and ranks.first(lambda: state.stopped):
-                break
-    finally:
-        loader.close()
-    with ranks.together():
-        if ranks.leads:
-            run_files.read_weights(training.files.best, trainable.module, state.best_sha256)
-            trainable.module.eval()
-    return state
-
-
-def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
-    """Make the run's steps; if they are compiled or not in float32, also uncompiled float32 steps to compare with."""
-    config, accelerator = training.config, training.ranks.accelerator
-    module = accelerator.prepare(training.trainable.module)
-    wrapped = module if config.compile is None else torch.compile(module, backend=config.compile)
-    steps = make_step(config, training.trainable, training.rows, accelerator, wrapped)
-    if config.compile is None and config.precision == "float32":
-        return steps, None
-    plain_config = config.model_copy(update={"precision": "float32", "compile": None})
-    return steps, make_step(plain_config, training.trainable, training.rows, accelerator, module)
-
-
-def _read_parts(
-    training: Training, steps: TrainingStep, order: BatchOrder, loader: ImageLoader, numbers: range
-) -> Iterator[tuple[Any, list[Inputs]]]:
-    """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
-    ranks, parts = training.ranks, training.config.batch.accumulate
-    ahead: Any = None
-    for number in range(numbers.start, numbers.stop + 1):
-        part = ahead
-        if number in numbers:
-            drawn = steps.draw(order.batch(number, ranks.number, ranks.of, parts=parts), number)
-            ahead = drawn, loader.read(drawn.rows, number, drawn.joined)
-        if part is not None:
-            with ranks.together():
-                images = [image.result() for image in part[1]]
-            yield part[0], images
-
-
-def _accumulate_parts(
-    training: Training, steps: TrainingStep, feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
-) -> dict[str, float]:
-    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
-    count, means = training.config.batch.accumulate, dict[str, Any]()
-    for part, (drawn, images) in enumerate(feed):
-        number = step * count + part
-        with nullcontext() if part == count - 1 else training.ranks.accelerator.no_sync(steps.module):
-            losses = steps.backward(drawn, images, number)
-        bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
-        if bad is not None:
-            place = _name_rows(training.rows, order.batch(number, parts=count))
-            raise RunError(
-                f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
-                f"optimiser.learning_rate, or look at the rows of the batch: {place}. {_NOTHING_LOST}"
+    def train(self, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
+        """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`."""
+        config, trainable, ranks, settings = self.config, self.trainable, self.ranks, self.config.optimiser
+        self.order = order = BatchOrder(self.rows, config.batch.size, config.seed, config.data.together)
+        if config.batch.part % ranks.of:
+            raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
+        self.total = settings.count_steps(order.steps_per_epoch, limit)
+        self.optimiser = make_optimiser(trainable.module, settings)
+        self.state = state = self._begin_state()
+        trainable.module.train()
+        plain = self._make_steps()
+        augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
+        loader = ImageLoader(
+            self.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, side=side, augment=augment
+        )
+        steps = range(state.step, state.step if state.stopped else self.total)
+        try:
+            first: dict[str, float] = {}
+            first |= {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
+            first |= {} if self.duplicates is None else self.duplicates.to_log()
+            if plain is not None and 0 in steps:
+                first |= measure_moves(self.steps, plain, *next(self._read_parts(loader, range(1))))
+            feed = self._read_parts(
+                loader, range(steps.start * config.batch.accumulate, steps.stop * config.batch.accumulate)
             )
-        means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
-    for parameter in training.trainable.module.parameters() if count > 1 else ():
-        if parameter.grad is not None:
-            parameter.grad.div_(count)
-    return {name: float(value) for name, value in means.items()}
+            for step in steps:
+                begun = time.perf_counter()
+                learning_rate = settings.learning_rate * rate(step, self.total, settings.warm_up, settings.decay)
+                self.optimiser.zero_grad(set_to_none=True)
+                numbers = self._accumulate_parts(feed, step)
+                if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
+                    text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
+                    warnings.warn(text, TellapartWarning, stacklevel=2)
+                numbers |= {"gradient_norm": self._update_weights(learning_rate), "learning_rate": learning_rate}
+                numbers |= {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
+                numbers |= first if step == 0 else {}
+                state.step, taken = step + 1, time.perf_counter()
+                with ranks.together():
+                    if ranks.leads:
+                        self._finish_step(numbers)
+                        if progress is not None:
+                            progress("steps", state.step, self.total, f"loss {numbers['total']:.4g}")
+                self.seconds.append((taken - begun, time.perf_counter() - taken))
+                measured = state.step % config.validation.interval(self.total) == 0
+                if config.validation.patience and measured and ranks.first(lambda: state.stopped):
+                    break
+        finally:
+            loader.close()
+        with ranks.together():
+            if ranks.leads:
+                run_files.read_weights(self.files.best, trainable.module, state.best_sha256)
+                trainable.module.eval()
+        return state
 
+    def _begin_state(self) -> TrainingState:
+        """Load the last checkpoint, if there is one; all ranks must see the same one."""
+        ranks, files = self.ranks, self.files
+        checkpoint = run_files.latest_checkpoint(files.checkpoints)
+        name = checkpoint and checkpoint.name
+        first = ranks.first(lambda: name)
+        with ranks.together():
+            if name != first:
+                seen = f"the last checkpoint is {name} here and {first} for rank 0"
+                raise RunError(f"{files.checkpoints}: {seen}; all machines must see one folder")
+            state = TrainingState(run=(run := files.fingerprint()))
+            if checkpoint is not None:
+                state = run_files.read_checkpoint(checkpoint, self.trainable.module, self.optimiser)
+            if state.run != run:
+                raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
+            if ranks.leads:
+                files.cut_log(state.step)
+                run_files.delete_older(files.checkpoints, self.config.validation.keep)
+        return state
 
-def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
-    """Name the first few of some rows by number and image, for messages."""
-    return f"rows {join_names([f'{number} ({rows.rows[number].image.name})' for number in numbers], limit=8)}"
+    def _make_steps(self) -> TrainingStep | None:
+        """Make the run's steps; if they are compiled or not in float32, return plain ones to compare with."""
+        config, accelerator = self.config, self.ranks.accelerator
+        module = accelerator.prepare(self.trainable.module)
+        wrapped = module if config.compile is None else torch.compile(module, backend=config.compile)
+        self.steps = make_step(config, self.trainable, self.rows, accelerator, wrapped)
+        if config.compile is None and config.precision == "float32":
+            return None
+        plain_config = config.model_copy(update={"precision": "float32", "compile": None})
+        return make_step(plain_config, self.trainable, self.rows, accelerator, module)
+
+    def _read_parts(self, loader: ImageLoader, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
+        """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
+        ranks, parts = self.ranks, self.config.batch.accumulate
+        ahead: Any = None
+        for number in range(numbers.start, numbers.stop + 1):
+            part = ahead
+            if number in numbers:
+                drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
+                ahead = drawn, loader.read(drawn.rows, number, drawn.joined)
+            if part is not None:
+                with ranks.together():
+                    images = [image.result() for image in part[1]]
+                yield part[0], images
+
+    def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:
+        """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
+        count, means = self.config.batch.accumulate, dict[str, Any]()
+        for part, (drawn, images) in enumerate(islice(feed, count)):
+            number = step * count + part
+            with nullcontext() if part == count - 1 else self.ranks.accelerator.no_sync(self.steps.module):
+                losses = self.steps.backward(drawn, images, number)
+            bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
+            if bad is not None:
+                raise RunError(
+                    f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
+                    "optimiser.learning_rate, or look at the rows of the batch: "
+                    f"{self._name_rows(self.order.batch(number, parts=count))}. {_NOTHING_LOST}"
+                )
+            means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
+        for parameter in self.trainable.module.parameters() if count > 1 else ():
+            if parameter.grad is not None:
+                parameter.grad.div_(count)
+        return {name: float(value) for name, value in means.items()}
+
+    def _name_rows(self, numbers: list[int]) -> str:
+        """Name the first few of some rows by number and image, for messages."""
+        return f"rows {join_names([f'{number} ({self.rows.rows[number].image.name})' for number in numbers], limit=8)}"
+
+    def _update_weights(self, learning_rate: float) -> float:
+        """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
+        config = self.config
+        limit = config.optimiser.clip_norm or float("inf")
+        parameters = [parameter for parameter in self.trainable.module.parameters() if parameter.requires_grad]
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
+        if not norm < float("inf"):
+            raise RunError(
+                f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, "
+                f"or train in float32 (precision is {config.precision!r}). The batch is "
+                f"{self._name_rows(self.order.batch(self.state.step))}. {_NOTHING_LOST}"
+            )
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["factor"] * learning_rate
+        self.optimiser.step()
+        scale, highest = self.trainable.log_scale(), config.optimiser.max_scale
+        if scale is not None and highest is not None:
+            with torch.no_grad():
+                scale.clamp_(max=float(torch.tensor(highest).log()))
+        return norm
+
+    def _finish_step(self, numbers: dict[str, float]) -> None:
+        """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
+        files, state, settings = self.files, self.state, self.config.validation
+        files.log(state.step, numbers)
+        if state.step == run_files.IDLE_STEPS and (idle := run_files.find_idle_terms(files.log_path)):
+            warnings.warn(run_files.describe_idle(idle, self.config.loss_terms()), TellapartWarning, stacklevel=2)
+        if state.step % settings.interval(self.total) == 0 or state.step == self.total:
+            self._validate_weights()
+            # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
+            with files.log_path.open("rb") as log:
+                os.fsync(log.fileno())
+            sync_folder(files.folder)
+            module = self.trainable.module
+            run_files.write_checkpoint(files.checkpoints, module, self.optimiser, state, keep=settings.keep)
+            if self.show is not None:
+                self.show(state.step, self.total)
+
+    def _validate_weights(self) -> None:
+        """Measure the validation set, and keep the weights if they are the best so far."""
+        trainable, state, pairs, settings = self.trainable, self.state, self.validation, self.config.validation
+        if pairs is None:
+            state.best_step = state.step  # without a validation set, the last weights are kept
+        else:
+            trainable.module.eval()
+            metric = metric_of(settings.metric, pairs.shape)
+            scores = rescore(trainable.model(), pairs)
+            right = items_right(metric, scores)
+            trainable.module.train()
+            value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)
+            state.history.append((state.step, value))
+            bounds = {"validation_low": interval.low, "validation_high": interval.high}
+            measured = {name: end for name, end in bounds.items() if end is not None}
+            numbers = {metric: value} | match_numbers(scores)
+            self.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | measured)
+            if settings.patience is not None:
+                # One comparison fewer than measurements: the first has no earlier one to compare with.
+                looks = max(1, math.ceil(self.total / settings.interval(self.total)) - 1)
+                if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
+                    state.right, state.unmoved = right.tolist(), -1
+                state.unmoved += 1
+                state.stopped = state.unmoved >= settings.patience
+            if state.best is None or value > state.best:
+                state.best, state.best_step = value, state.step
+        if state.best_step == state.step:
+            best, weights = self.files.best, run_files.weights_of(trainable.module)
+            state.best_sha256 = run_files.write_folder(best.parent, {best.name: weights})[best.name]
 
 
 def time_steps(
@@ -210,23 +298,11 @@ def time_steps(
 ) -> tuple[list[float], float]:
     """Train to a step, and return the seconds of all steps but the first, and of the last checkpoint."""
     validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-    short = training.config.with_steps(steps).model_copy(update={"validation": validation})
-    marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
-
-    def note_step(stage: str, done: int, total: int, note: str = "", /) -> None:
-        if progress is not None:
-            progress(stage, done, total, note)
-        marks[-1].append(time.perf_counter())
-
-    def track_numbers(_step: int, numbers: Mapping[str, float]) -> None:
-        if "total" in numbers:
-            marks.append([time.perf_counter()])
-
+    config = training.config.with_steps(steps).model_copy(update={"validation": validation})
     training.files.folder.mkdir(parents=True, exist_ok=True)
-    training.files.trackers[:] = [track_numbers]
-    train(replace(training, config=short, show=None), progress=note_step)
-    seconds = [logged - before for (_, before), (logged, _) in pairwise(marks)]
-    return seconds, marks[-1][1] - marks[-1][0]
+    timed = replace(training, config=config, show=None, seconds=[])
+    timed.train(progress=progress)
+    return [taken for taken, _ in timed.seconds[1:]], timed.seconds[-1][1]
 
 
 def fit_steps(training: Training) -> int:
@@ -284,96 +360,6 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
         return 1.0
     done = (step - warm_up) / (steps - warm_up)
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
-
-
-def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> TrainingState:
-    """Load the last checkpoint, if there is one; all ranks must see the same one."""
-    ranks, files = training.ranks, training.files
-    checkpoint = run_files.latest_checkpoint(files.checkpoints)
-    name = checkpoint and checkpoint.name
-    first = ranks.first(lambda: name)
-    with ranks.together():
-        if name != first:
-            seen = f"the last checkpoint is {name} here and {first} for rank 0"
-            raise RunError(f"{files.checkpoints}: {seen}; all machines must see one folder")
-        state = TrainingState(run=(run := files.fingerprint()))
-        if checkpoint is not None:
-            state = run_files.read_checkpoint(checkpoint, training.trainable.module, optimiser)
-        if state.run != run:
-            raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
-        if ranks.leads:
-            files.cut_log(state.step)
-            run_files.delete_older(files.checkpoints, training.config.validation.keep)
-    return state
-
-
-def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch: str) -> float:
-    """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
-    config, trainable = training.config, training.trainable
-    limit = config.optimiser.clip_norm or float("inf")
-    parameters = [parameter for parameter in trainable.module.parameters() if parameter.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
-    if not norm < float("inf"):
-        raise RunError(
-            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, or "
-            f"train in float32 (precision is {config.precision!r}). The batch is {batch}. {_NOTHING_LOST}"
-        )
-    optimiser.step()
-    scale, highest = trainable.log_scale(), config.optimiser.max_scale
-    if scale is not None and highest is not None:
-        with torch.no_grad():
-            scale.clamp_(max=float(torch.tensor(highest).log()))
-    return norm
-
-
-def _finish_step(
-    training: Training, optimiser: torch.optim.Optimizer, state: TrainingState, numbers: dict[str, float], total: int
-) -> None:
-    """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
-    files, settings = training.files, training.config.validation
-    interval = settings.interval(total)
-    files.log(state.step, numbers)
-    if state.step == run_files.IDLE_STEPS and (idle := run_files.find_idle_terms(files.log_path)):
-        warnings.warn(run_files.describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
-    if state.step % interval == 0 or state.step == total:
-        # One comparison fewer than measurements: the first has no earlier one to compare with.
-        _validate_weights(training, state, max(1, math.ceil(total / interval) - 1))
-        # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
-        with files.log_path.open("rb") as log:
-            os.fsync(log.fileno())
-        sync_folder(files.folder)
-        run_files.write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
-        if training.show is not None:
-            training.show(state.step, total)
-
-
-def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:
-    """Measure the validation set, and keep the weights if they are the best so far."""
-    trainable, pairs, best = training.trainable, training.validation, training.files.best
-    if pairs is None:
-        state.best_step = state.step  # without a validation set, the last weights are kept
-    else:
-        trainable.module.eval()
-        metric = metric_of(training.config.validation.metric, pairs.shape)
-        scores = rescore(trainable.model(), pairs)
-        right = items_right(metric, scores)
-        trainable.module.train()
-        value, interval = float(right.mean()), share_in_clusters(right, pairs.outline.clusters)
-        state.history.append((state.step, value))
-        bounds = {"validation_low": interval.low, "validation_high": interval.high}
-        measured = {name: end for name, end in bounds.items() if end is not None}
-        numbers = {metric: value} | match_numbers(scores)
-        training.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | measured)
-        if (patience := training.config.validation.patience) is not None:
-            if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
-                state.right, state.unmoved = right.tolist(), -1
-            state.unmoved += 1
-            state.stopped = state.unmoved >= patience
-        if state.best is None or value > state.best:
-            state.best, state.best_step = value, state.step
-    if state.best_step == state.step:
-        sums = run_files.write_folder(best.parent, {best.name: run_files.weights_of(trainable.module)})
-        state.best_sha256 = sums[best.name]
 
 
 # The set that weights are chosen by: never one that is reported.

@@ -445,11 +445,9 @@ class FusionStep(TrainingStep):
         def take_ids(numbers: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
             """Return the images of negatives, and the row's image for those that are true of it."""
             taken = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
-            return (
-                taken
-                if true is None
-                else torch.where(torch.tensor(true, device=device), ids[true_rows][:, None], taken)
-            )
+            if true is None:
+                return taken
+            return torch.where(torch.tensor(true, device=device), ids[true_rows][:, None], taken)
 
         true_texts, true_images = self._find_true(drawn)
         every: Any = [torch.cat(side) for side in zip(*calls, strict=True)]

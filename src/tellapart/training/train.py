@@ -16,10 +16,9 @@ from tellapart.data.scores import join_names
 from tellapart.errors import DataError, RunError, plain
 from tellapart.report.diagnoses import print_why
 from tellapart.report.frame import Shown
-from tellapart.report.numbers import percent, points
 from tellapart.report.printing import print_comparison
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.terminal import print_lines, print_template
 from tellapart.stats.multiple import holm
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run import DryRun, rehearse
@@ -32,16 +31,9 @@ from tellapart.training.training_run import FinishedRun, run_training, train_mat
 
 def print_trained(record: TrainRecord, page: Path) -> None:
     """Print which weights were kept, how to measure them, their gains and losses, and the page's path."""
-    value = record.describe_validation() or "no validation set, so the last ones"
-    print_lines(
-        plain(f"kept the weights after step {record.best_step} of {record.steps}{_name_limit(record)}: {value}"),
-        f"measure with: tellapart run -m {shlex.quote(record.model)}",
-        *map(plain, record.describe_transductive()),
-    )
-    if record.updated:
-        print_lines(f"lora: {plain(record.updated)}")
-    if record.data.duplicates is not None and (counts := record.data.duplicates.describe()):
-        print_lines(f"training data: {counts}")
+    counts = record.data.duplicates and record.data.duplicates.describe()
+    model, limit = shlex.quote(record.model), _name_limit(record)
+    print_template("trained", record=record, model=model, limit=limit, counts=counts)
     if record.comparison is not None:
         print_lines("")
         print_comparison(record.comparison)
@@ -52,16 +44,8 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     if record.why is not None:
         print_lines("")
         print_why(record.why)
-    if (sweep := record.sweep) is not None:
-        curve = table("alpha", *sweep.benchmarks, numbers_from=0)
-        for alpha, values in sweep.curve.items():
-            curve.add_row(f"{alpha:.2f}{' *' if alpha == sweep.best else ''}", *map(percent, values))
-        print_lines("")
-        console().print(curve)
-        print_lines(
-            "weights between the start (0) and the trained model (1): means of headline metrics, percent; "
-            f"* Pareto-best, chosen on these very numbers: {sweep.model}"
-        )
+    if record.sweep is not None:
+        print_template("sweep", sweep=record.sweep)
     print_lines("", f"report: {page}")
 
 
@@ -71,33 +55,15 @@ def _name_limit(record: TrainRecord) -> str:
 
 def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
     """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration."""
-    rows = over_seeds(records)
-    versus = None if others is None else between(records, others)
-    if not rows:
+    rows, limit = over_seeds(records), _name_limit(records[0]) if records else ""
+    tables = [("the start", rows, limit)]
+    if others is not None:
+        limits = dict.fromkeys((limit, _name_limit(others[0])))
+        tables.append((str(others[0].config["name"]), between(records, others), "; ".join(filter(None, limits))))
+    if rows:
+        print_template("seeds", tables=tables, mark="".join(records[0].describe_transductive()[:1]))
+    else:
         print_lines("nothing was measured before and after: name benchmarks in report.benchmarks")
-        return
-    _print_over_seeds("the start", rows, _name_limit(records[0]))
-    print_lines(*map(plain, records[0].describe_transductive()[:1]))
-    if versus is not None and others is not None:
-        limits = dict.fromkeys((_name_limit(records[0]), _name_limit(others[0])))
-        _print_over_seeds(str(others[0].config["name"]), versus, "; ".join(filter(None, limits)))
-
-
-def _print_over_seeds(other: str, rows: Sequence[SeedRow], limit: str) -> None:
-    tests = ("p", "p (Holm)", "p (ranks)")
-    for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        lines = table(plain(benchmark), "mean", "sd", plain(other), "difference", *tests, numbers_from=1)
-        for row in (row for row in rows if row.benchmark == benchmark):
-            change = points(row.difference, row.low, row.high, row.reason)
-            p_values = ("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_ranks))
-            sd = "-" if row.sd is None else percent(row.sd)
-            lines.add_row(row.metric, percent(row.mean), sd, percent(row.other), change, *p_values)
-        console().print(lines)
-        print_lines("")
-    print_lines(
-        f"{rows[0].seeds} seeds{limit}, percent: their mean and standard deviation; differences from {plain(other)} "
-        "paired by seed, 95% intervals by Student's t; p: paired t-test, Holm over these rows, Wilcoxon's signed ranks"
-    )
 
 
 @dataclass(repr=False, eq=False)
@@ -224,7 +190,7 @@ def train(
     >>> ta.train(folder / "tiny.toml", folder / "run").record.steps
     2
     >>> tried = ta.train(folder / "tiny.toml", folder / "run", dry_run=True)
-    >>> tried.passed, tried.plan.schedule.steps, tried.plan.problems[0].startswith(str(folder / "run"))
+    >>> tried.passed, tried.plan.schedule["steps"], tried.plan.problems[0].startswith(str(folder / "run"))
     (False, 2, True)
     """
     path = as_path(config, "config")

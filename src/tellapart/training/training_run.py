@@ -11,8 +11,8 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -49,12 +49,19 @@ from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
 from tellapart.training import encoders, run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.duplicates import (
+    PictureHashes,
+    count_duplicates,
+    find_leaks,
+    hash_pictures,
+    pixels_by_file,
+    refuse_leaks,
+)
 from tellapart.training.data.pictures import warn_of_flips
-from tellapart.training.data.rows import TrainingRows, read_rows
+from tellapart.training.data.rows import Attempt, TrainingRows, read_rows
 from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore, train
+from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
@@ -119,19 +126,22 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     return sources
 
 
-def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
+def read_sources(data: DataConfig, home: Path, attempt: Attempt = nullcontext) -> TrainingRows:
     """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
-    errors: list[DataError] = [] if refused is None else refused
+
+    @contextmanager
+    def attempt_renamed(attempt: Attempt = attempt) -> Iterator[None]:
+        with attempt():
+            try:
+                yield
+            except DataError as error:
+                error.args = (str(error).replace(" with images=", ' with images = "FOLDER" under [data]'),)
+                raise
+
     columns = {str(field): column for field, column in data.columns.items()}
-    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "refused": refused}
-    try:
+    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "attempt": attempt_renamed}
+    with attempt_renamed(nullcontext):
         return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
-    except DataError as error:
-        errors = [*errors, error]
-        raise
-    finally:
-        for fault in errors:
-            fault.args = (str(fault).replace(" with images=", ' with images = "FOLDER" under [data]'),)
 
 
 def data_locations(data: DataConfig, home: Path) -> Locations:
@@ -213,7 +223,7 @@ def run_training(
 
     def hash_rows() -> dict[Path, str]:
         pictures.append(hash_pictures(rows, progress))
-        return pictures[0].by_file()
+        return pixels_by_file(pictures[0])
 
     hashes = ranks.first(hash_rows)
     with ranks.together():
@@ -256,7 +266,7 @@ def run_training(
         if config.optimiser.minutes is not None:
             training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
         torch.manual_seed(config.seed)
-        state = train(training, limit=limit, progress=progress)
+        state = training.train(limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:

@@ -17,7 +17,15 @@ from training_sets import architecture, config, logged, squares
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
-from tellapart.training.data.duplicates import Leak, TextIds, count_duplicates, find_leaks, hash_pictures, refuse_leaks
+from tellapart.training.data.duplicates import (
+    Leak,
+    TextIds,
+    count_duplicates,
+    find_leaks,
+    hash_pictures,
+    pixels_by_file,
+    refuse_leaks,
+)
 from tellapart.training.data.rows import TrainingRow, TrainingRows, _unit_interval, read_rows
 from tellapart.training.encoders import Trainable, draw_start, open_fusion
 from tellapart.training.ranks import RankGroup, open_accelerator
@@ -88,7 +96,7 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
     files = pictures(tmp_path / "p")
     seen = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
-    rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)).by_file())
+    rows = plain.with_pictures(pixels_by_file(hash_pictures(plain, lambda *each: seen.append(each))))
     assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
     assert rows.image_ids.tolist() == [0, 0, 0, 1, 2]
     assert seen[-1] == ("training images", 5, 5)
@@ -147,7 +155,7 @@ def test_copies_lie_on_one_side_of_the_share(tmp_path):
     for share in (0.3, 0.5, 0.7):
         settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": share})
         rows = read_rows(["rows.jsonl"], tmp_path)
-        hashes = hash_pictures(rows).by_file()
+        hashes = pixels_by_file(hash_pictures(rows))
         trained, validation = choose_validation(settings, tmp_path, rows.with_pictures(hashes))
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
         assert len(trained) and chosen and not chosen & {row.picture for row in trained.rows}

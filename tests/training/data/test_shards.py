@@ -77,7 +77,7 @@ def test_they_are_the_rows_of_the_same_files(shards, monkeypatch):
     assert read_rows(["mined.jsonl"], shards).fingerprint == rows.fingerprint
     monkeypatch.setattr("tellapart.training.dry_run._COMPARED", 0)
     opened = [open_images(each, seconds) for each in (rows, files) for seconds in (9.0, 0.0)]
-    assert [(len(hashes.names), errors) for _, hashes, errors in opened] == [(6, []), (0, []), (6, []), (0, [])]
+    assert [(len(hashes), errors) for _, hashes, errors in opened] == [(6, []), (0, []), (6, []), (0, [])]
     assert left_over(rows).read_bytes(left_over(rows).items[4].images[0]) == picture(11)
 
 

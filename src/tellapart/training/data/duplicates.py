@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import pixel_hash
-from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
+from tellapart.data.perceptual import gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
 from tellapart.data.scores import join_names
 from tellapart.data.video import decode_slot
@@ -46,60 +46,42 @@ class Leak:
         )
 
 
-#: A picture's name, the hash of its pixels, its perceptual hash, and its thumbnail.
-Hashed = tuple[str, str, int, NDArray[np.uint8]]
+#: Of a frame the hash of its pixels, its perceptual hash, and its thumbnail.
+Hashes = tuple[str, int, NDArray[np.uint8]]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PictureHashes:
-    """Hashes of pictures by their names: of the pixels, and perceptual ones."""
-
-    names: tuple[str, ...]
-    pixels: tuple[str, ...]
-    prints: ImageHashes
-
-    @classmethod
-    def gather(cls, hashes: Sequence[Hashed]) -> PictureHashes:
-        """Return the hashes of pictures together."""
-        prints = gather_hashes([(value, small) for *_, value, small in hashes])
-        return cls(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), prints)
-
-    def by_file(self) -> dict[Path, str]:
-        """Return the hash of the pixels of each file."""
-        return dict(zip(map(Path, self.names), self.pixels, strict=True))
-
-    def select(self, names: Sequence[str]) -> PictureHashes:
-        """Return the hashes of some of the pictures."""
-        places = {name: place for place, name in enumerate(self.names)}
-        rows = [places[name] for name in names]
-        prints = ImageHashes(self.prints.hashes[rows], self.prints.thumbnails[rows])
-        return PictureHashes(tuple(names), tuple(self.pixels[row] for row in rows), prints)
+#: The hashes of pictures by name: one of an image, of a video one of each frame.
+PictureHashes = dict[str, Sequence[Hashes]]
 
 
 def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> PictureHashes:
     """Return the hashes of the rows' image files, each of which is decoded once."""
-    return _hash_images(list(rows.files), lambda name: read_image(Path(name)), "training images", progress)
+    return _hash_images(rows.files, lambda name: read_image(Path(name)), "training images", progress)
 
 
-def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashed]:
+def pixels_by_file(hashes: PictureHashes) -> dict[Path, str]:
+    """Return the hash of the pixels of each file; of a video, of its last frame."""
+    return {Path(name): frames[-1][0] for name, frames in hashes.items()}
+
+
+def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashes]:
     """Return the hashes of a picture, or of each of a video's frames."""
     try:
         pixels = decode_slot(read(name), name)
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror})") from error
-    return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
+    return [(pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
 
 
 def _hash_images(
     names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None
 ) -> PictureHashes:
-    hashes = []
+    hashes = PictureHashes()
     with ThreadPoolExecutor(4) as pool:
-        for done, hashed in enumerate(pool.map(lambda name: hash_image(name, read), names), start=1):
-            hashes += hashed
+        for name, hashed in zip(names, pool.map(lambda name: hash_image(name, read), names), strict=True):
+            hashes[name] = hashed
             if progress is not None:
-                progress(stage, done, len(names))
-    return PictureHashes.gather(hashes)
+                progress(stage, len(hashes), len(names))
+    return hashes
 
 
 def find_leaks(
@@ -112,20 +94,21 @@ def find_leaks(
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash."""
     if not benchmarks:
         return []
-    ours = hash_pictures(rows, progress) if hashes is None else hashes.select(rows.files)
-    leaks = []
+    hashes = hash_pictures(rows, progress) if hashes is None else hashes
+    ours, leaks = [(name, frame) for name in rows.files for frame in hashes[name]], list[Leak]()
+    files, prints = np.array([Path(name).name for name, _ in ours]), gather_hashes([frame[1:] for _, frame in ours])
     for name in benchmarks:
         benchmark = find_benchmark(name, place)
         records = benchmark.records()
         references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
         assert read is not None  # noqa: S101  (the records were loaded)
-        theirs = _hash_images(references, read, f"images of {name}", progress)
-        pixels, near = set(theirs.pixels), np.zeros(len(ours.names), dtype=bool)
-        for i, _ in near_duplicates(ours.prints, theirs.prints):
+        pictures = _hash_images(references, read, f"images of {name}", progress).values()
+        theirs = [frame for frames in pictures for frame in frames]
+        pixels, near = {frame[0] for frame in theirs}, np.zeros(len(ours), dtype=bool)
+        for i, _ in near_duplicates(prints, gather_hashes([frame[1:] for frame in theirs])):
             near[i] = True
-        files = [Path(file).name for file in ours.names]
-        same = np.array([value in pixels for value in ours.pixels], dtype=bool)
-        shared, alike = (tuple(np.array(files)[hit].tolist()) for hit in (same, near & ~same))
+        same = np.array([frame[0] in pixels for _, frame in ours], dtype=bool)
+        shared, alike = (tuple(files[hit].tolist()) for hit in (same, near & ~same))
         leaks.append(Leak(name, shared, alike, len(references)))
     return leaks
 
@@ -212,11 +195,9 @@ class Duplicates:
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     """Count texts and pictures that are the same."""
-    texts, ids = (
-        list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives))),
-        TextIds(reader),
-    )
-    numbers, cut = dict(zip(texts, ids(texts), strict=True)), set[str]()
+    texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
+    ids, cut = TextIds(reader), set[str]()
+    numbers = dict(zip(texts, ids(texts), strict=True))
     for start in range(0, len(texts), _BLOCK):
         block = texts[start : start + _BLOCK]
         cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
@@ -233,10 +214,8 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     for row, _, picture in every:
         true = of_picture[picture].union(ids(row.positives))
         foils += sum(numbers[foil] in true for foil in row.negatives)
-    widest, fullest = (
-        max(every, key=lambda entry: len(showing[entry[1]])),
-        max(every, key=lambda entry: len(of_picture[entry[2]])),
-    )
+    widest = max(every, key=lambda entry: len(showing[entry[1]]))
+    fullest = max(every, key=lambda entry: len(of_picture[entry[2]]))
     return Duplicates(
         captions=sum(len(showing[caption]) > 1 for caption in captions),
         pictures=sum(len(files[picture]) > 1 for picture in pictures),

@@ -16,6 +16,7 @@ import tarfile
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import chain, groupby
@@ -41,6 +42,9 @@ from tellapart.data.task_records import linked_images
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
+
+#: Makes contexts that keep an error, or raise it.
+Attempt = Callable[[], AbstractContextManager[None]]
 
 #: An entry of a pool.
 Choice = TypeVar("Choice")
@@ -430,9 +434,9 @@ def read_rows(
     limit: int | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
     outside: bool = False,
-    refused: list[DataError] | None = None,
+    attempt: Attempt = nullcontext,
 ) -> TrainingRows:
-    """Read all sources; every image must exist."""
+    """Read all sources; every image must exist. What a context of `attempt` passes over is no row."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
     folder = None if images is None else home / Path(images).expanduser()
@@ -443,14 +447,9 @@ def read_rows(
     items = 0
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
-        first = len(rows)
-        try:
-            read = _read_text(path, place, columns, refused)
-        except DataError as error:
-            if refused is None:
-                raise
-            refused.append(error)
-            continue
+        first, read = len(rows), list[TrainingRow]()
+        with attempt():
+            read = [*_read_text(path, place, columns, attempt)]
         clustered = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
         # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
         clustered = clustered if share == 1 else clustered.split(share, salt="take:")[0]
@@ -465,24 +464,19 @@ def read_rows(
     return all_rows if limit is None else all_rows.select([n for numbers in all_rows.items[:limit] for n in numbers])
 
 
-def _read_text(
-    path: Path, place: Locations, columns: Mapping[str, str], refused: list[DataError] | None
-) -> Iterable[TrainingRow]:
+def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt: Attempt) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
+        # The images of other listings are searched for their suffixes: none may be passed over.
+        attempt_find = attempt if (path / LISTINGS[0]).is_file() else nullcontext
 
         @cache
-        def find_or_note(reference: str) -> Path:
-            """Find an image as `find` does, and keep the error of a missing one."""
-            try:
+        def find_or_pass(reference: str) -> Path:
+            with attempt_find():
                 return find(reference)
-            except DataError as error:
-                if refused is None or not (path / LISTINGS[0]).is_file():  # others are searched for their suffixes
-                    raise
-                refused.append(error)
-                return Path()
+            return Path()
 
-        return list(_pair_set_rows(read_pair_set(path, find=find_or_note), find_or_note))
+        return _pair_set_rows(read_pair_set(path, find=find_or_pass), find_or_pass)
     suffix = plain_suffix(path)
     folder = path.parent if suffix == ".tar" else place.images or path.parent
     # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
@@ -500,14 +494,10 @@ def _read_text(
         listed = list({".json": json_rows, ".tar": shard_rows}.get(suffix, _jsonl_rows)(path))
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
-        try:
+        rows.append(TrainingRow(Path(), ""))
+        with attempt():
             item = fields.pop("item", number) if suffix == ".csv" else number  # of pairs that a paper released
-            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=item))
-        except DataError as error:
-            if refused is None:
-                raise
-            refused.append(error)
-            rows.append(TrainingRow(Path(), ""))
+            rows[number] = _make_row(where, fields, find_listed, len(listed), left, item=item)
     for number, row in enumerate(rows):
         others = tuple(other for other in row.counterparts if rows[other].image != row.image)
         if others != row.counterparts:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, get_origin, get_type_hints
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
@@ -13,28 +15,19 @@ LossParts = dict[str, "Tensor"]
 #: Axes by their letters. The size of an axis is that of the first tensor that has it.
 _AXES = {"b": "pairs", "d": "dimensions", "n": "negatives", "p": "true captions", "u": "units", "2": "unit and foil"}
 _AXES |= {"q": "patches", "c": "captions", "w": "words"}
-#: Fields of `Batch` and `Matches` by their axes.
-_FIELDS = {
-    "bd": "images texts",
-    "": "scale",
-    "b": "true image_ids text_ids",
-    "bnd": "negative_texts",
-    "bn": "wrong_texts wrong_images counterparts negative_text_ids negative_image_ids close has_negative",
-    "bpd": "positive_texts",
-    "bp": "positive_text_ids",
-    "bu2d": "units",
-    "bu2": "unit_ids",
-    "bqd": "patches",
-    "bcwd": "words",
-    "bcw": "real_words",
-}
-_SHAPES = {name: axes for axes, names in _FIELDS.items() for name in names.split()}
+
+
+@cache
+def _shapes(inputs: type) -> dict[str, str]:
+    """Return the axes of each tensor of a class of inputs."""
+    hints = get_type_hints(inputs, include_extras=True).items()
+    return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
 
 
 def _check_shapes(inputs: Batch | Matches) -> None:
     sizes = {"2": 2}
-    for name, axes in _SHAPES.items():
-        tensor: Tensor | None = getattr(inputs, name, None)
+    for name, axes in _shapes(type(inputs)).items():
+        tensor: Tensor | None = getattr(inputs, name)
         if tensor is None:
             continue
         shape = tuple(tensor.shape)
@@ -82,25 +75,25 @@ class Batch:
     ['image_to_text', 'text_to_image', 'total']
     """
 
-    images: Tensor
-    texts: Tensor
-    scale: Tensor
-    image_ids: Tensor
+    images: Annotated[Tensor, "bd"]
+    texts: Annotated[Tensor, "bd"]
+    scale: Annotated[Tensor, ""]
+    image_ids: Annotated[Tensor, "b"]
     bias: Tensor | None = None
-    negative_texts: Tensor | None = None
-    has_negative: Tensor | None = None
-    positive_texts: Tensor | None = None
-    units: Tensor | None = None
-    patches: Tensor | None = None
-    words: Tensor | None = None
-    real_words: Tensor | None = None
+    negative_texts: Annotated[Tensor | None, "bnd"] = None
+    has_negative: Annotated[Tensor | None, "bn"] = None
+    positive_texts: Annotated[Tensor | None, "bpd"] = None
+    units: Annotated[Tensor | None, "bu2d"] = None
+    patches: Annotated[Tensor | None, "bqd"] = None
+    words: Annotated[Tensor | None, "bcwd"] = None
+    real_words: Annotated[Tensor | None, "bcw"] = None
     mates: Batch | None = None
     chunk: int | None = None
     step: int = 0
-    text_ids: Tensor | None = None
-    negative_text_ids: Tensor | None = None
-    positive_text_ids: Tensor | None = None
-    unit_ids: Tensor | None = None
+    text_ids: Annotated[Tensor | None, "b"] = None
+    negative_text_ids: Annotated[Tensor | None, "bn"] = None
+    positive_text_ids: Annotated[Tensor | None, "bp"] = None
+    unit_ids: Annotated[Tensor | None, "bu2"] = None
     facts: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -115,7 +108,7 @@ class Batch:
         """Return a field that a loss needs; an error names both, and the field's axes."""
         tensor: Tensor | None = getattr(self, name)
         if tensor is None:
-            axes = ", ".join(_AXES[axis] for axis in _SHAPES.get(name, ""))
+            axes = ", ".join(_AXES[axis] for axis in _shapes(Batch).get(name, ""))
             raise ModelError(f"{loss} needs Batch({name}=...){axes and f' ({axes})'}, which this batch lacks")
         return tensor
 
@@ -159,14 +152,14 @@ class Matches:
     [[True, False, False]]
     """
 
-    true: Tensor
-    wrong_texts: Tensor
-    wrong_images: Tensor
-    counterparts: Tensor | None
-    image_ids: Tensor
-    negative_text_ids: Tensor
-    negative_image_ids: Tensor
-    close: Tensor | None = None
+    true: Annotated[Tensor, "b"]
+    wrong_texts: Annotated[Tensor, "bn"]
+    wrong_images: Annotated[Tensor, "bn"]
+    counterparts: Annotated[Tensor | None, "bn"]
+    image_ids: Annotated[Tensor, "b"]
+    negative_text_ids: Annotated[Tensor, "bn"]
+    negative_image_ids: Annotated[Tensor, "bn"]
+    close: Annotated[Tensor | None, "bn"] = None
 
     def __post_init__(self) -> None:
         _check_shapes(self)
