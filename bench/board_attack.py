@@ -33,9 +33,8 @@ from record import circumstances, run_bench
 
 from board import free_port, make_hidden, open_client, read, send_scores, start_server
 from tellapart.board.submissions.accounts import Database
-from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
-from tellapart.board.submissions.queue import MeasureResult, Process
+from tellapart.board.submissions.worker import MeasureResult, Process, pack
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
 from tellapart.records.result import Result

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from boards import addresses_of
 from facts import raises
-from tellapart.board.export import export_site
+from tellapart.board.rendering import StaticSite
 from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.cli.main import app
@@ -165,7 +165,7 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(
 @pytest.fixture(scope="module")
 def site(shown, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    pages = export_site(shown.tables, folder, most_items=5)
+    pages = StaticSite(shown.tables, folder, most_items=5).write()
     assert pages == len(list(folder.rglob("index.html")))
     return folder
 
@@ -201,7 +201,7 @@ def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> 
 def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
     shown, tmp_path: Path, most: int
 ) -> None:
-    export_site(shown.tables, tmp_path, most_items=0, most_compared=most)
+    StaticSite(shown.tables, tmp_path, most_items=0, most_compared=most).write()
     first = {row.model.slug for row in all_benchmarks(shown.tables).rows[:most]}
     found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
     assert found == ({frozenset(first)} if most == 2 else set())
@@ -217,7 +217,7 @@ def test_it_holds_no_script(site: Path) -> None:
 
 
 def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site: Path, tmp_path: Path) -> None:
-    export_site(shown.tables, tmp_path, most_items=5, small=True)
+    StaticSite(shown.tables, tmp_path, most_items=5, small=True).write()
     kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
     every = {path.relative_to(site) for path in site.rglob("index.html")}
     ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
@@ -233,7 +233,7 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown
 
 @pytest.mark.slow
 def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> None:
-    export_site(shown.tables, tmp_path, most_items=5)
+    StaticSite(shown.tables, tmp_path, most_items=5).write()
     files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
     again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert again == files
@@ -242,4 +242,4 @@ def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> 
 def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with raises(RunError, path=tmp_path / "file"):
-        export_site(shown.tables, tmp_path / "file")
+        StaticSite(shown.tables, tmp_path / "file").write()

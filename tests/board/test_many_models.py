@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 
 from boards import open_board
 from tellapart.board.app import create_app
-from tellapart.board.export import export_site
 from tellapart.board.records import Board
+from tellapart.board.rendering import StaticSite
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import PAGE
 from tellapart.board.views.ranks import MOST_LINES
@@ -99,7 +99,7 @@ def test_models_without_a_cost_are_folded_where_they_are_many(client: TestClient
 
 @pytest.mark.slow
 def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: Path) -> None:
-    export_site(board.tables, tmp_path)
+    StaticSite(board.tables, tmp_path).write()
     assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
         reversed(range(MODELS))
     )

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
 from boards import Forker, axe, chromium, serving  # noqa: F401
-from tellapart.board.submissions import queue
+from tellapart.board.submissions import worker
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import router_of
@@ -148,7 +148,7 @@ def forker() -> Iterator[Forker]:
 def quick_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, forker: Forker) -> None:
     """Files are read and measured in forks, unless a test's file is about these processes."""
     if request.path.stem not in {"test_confined", "test_timing"}:
-        monkeypatch.setattr(queue, "subprocess", forker)
+        monkeypatch.setattr(worker, "subprocess", forker)
 
 
 @pytest.fixture

@@ -21,10 +21,9 @@ from tellapart.board.settings import BoardSettings, read_settings
 from tellapart.board.submissions import worker
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import board_retry
-from tellapart.board.submissions.forms import pack
-from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.routes import check_model_name
-from tellapart.board.submissions.service import open_submissions
+from tellapart.board.submissions.service import Upload, open_submissions
+from tellapart.board.submissions.worker import pack
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 

@@ -1,11 +1,15 @@
-"""Views as HTML, by templates that escape everything; pages hold no inline script and no inline style."""
+"""Views as HTML, by templates that escape everything, without inline scripts or styles; the board as a static site."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,10 +18,13 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from tellapart.board.records import Tables
 from tellapart.board.views import items, leaderboard, ranks
 from tellapart.board.views.leaderboard import Cell, Content, Leaderboard, Rows, View
 from tellapart.data.rows import spreadsheet_cell
+from tellapart.errors import UnknownNameError
 from tellapart.evaluation.compare import judge_pair
+from tellapart.records.run_folder import write_blocks
 from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
@@ -26,6 +33,8 @@ from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from tellapart.board.submissions.service import Submissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,3 +338,114 @@ def _latex_cell(cell: str | float | None) -> str:
         digits, _, power = f"{cell:.1e}".partition("e")
         return rf"${digits} \cdot 10^{{{int(power)}}}$"
     return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"
+
+
+#: Pages that a small site leaves out: a benchmark's parts, and how its ranking changes.
+_LARGE_PAGES = frozenset({"by", "map", "benchmark_ranks"})
+
+#: In a small site numbers have no bars, and lines no indentation.
+_BAR = re.compile(r'<svg class="bar".*?</svg>|(?<=\n)[ \t\n]+')
+
+PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
+
+
+class StaticSite:
+    """The board as a static site: every page that a link leads to from the first one, its data and its pictures.
+
+    Args:
+        tables: the records.
+        out: the folder.
+        submissions: hidden benchmarks, whose leaderboards are pages, too.
+        most_items: of a benchmark, that get a page: those that most models fail.
+        most_compared: models that are compared.
+        small: without data files, pages of a benchmark's parts, and bars.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        out: Path,
+        *,
+        submissions: Submissions | None = None,
+        most_items: int = 500,
+        most_compared: int = ranks.MOST,
+        small: bool = False,
+    ) -> None:
+        self._tables, self._out, self._hidden = tables, out, submissions
+        self._most, self._small = most_items, small
+        self._choice = ranks.choose_page(tables, most=most_compared)
+        self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
+        self._added: dict[PageKey, bool] = {}  # whether an address that was met is in the site
+        self._queue: deque[PageKey] = deque()
+        self._items: dict[str, set[int]] = {}
+
+    def write(self) -> int:
+        """Write the site, and return the number of its pages."""
+        self._add_page("home", {})
+        pages = 0
+        while self._queue:
+            name, args = self._queue.popleft()
+            self._write_page(name, dict(args))
+            pages += 1
+        return pages
+
+    def _add_page(self, page: str, args: dict[str, str | int]) -> bool:
+        """Return whether a page is in the site; a new one is written later, a file at once."""
+        key = (page, tuple(sorted(args.items())))
+        if key not in self._added:
+            is_file = page in ("static", "picture")
+            self._added[key] = self._write_file(page, args) if is_file else self._is_in(page, args)
+            if self._added[key] and not is_file:
+                self._queue.append(key)
+        return self._added[key]
+
+    def _write_file(self, page: str, args: dict[str, Any]) -> bool:
+        with suppress(UnknownNameError):
+            self._write(
+                path_of(page, **args), asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
+            )
+            return True
+        return False
+
+    def _is_in(self, page: str, args: dict[str, str | int]) -> bool:
+        if self._small and page in _LARGE_PAGES:
+            return False
+        if page in ("compare", "compare_many"):
+            return self._compared.issuperset(args.values() if page == "compare" else str(args["models"]).split("+"))
+        if page in ("items", "gallery_page"):
+            return (int(args["page"]) - 1) * (items.PAGE if page == "items" else items.QUERIES) < max(1, self._most)
+        if page == "item":  # those that most models fail
+            slug = str(args["slug"])
+            if slug not in self._items:
+                failed = (items.collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+                self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
+            return args["position"] in self._items[slug]
+        return True
+
+    def _write_page(self, name: str, args: dict[str, Any]) -> None:
+        page_path = path_of(name, **args)
+        links = StaticLinks(page_path, self._add_page, with_data=not self._small)
+        if name not in PAGES:
+            self._write_hidden(page_path, links, **args)
+            return
+        page, hidden = PAGES[name], self._hidden is not None
+        view = self._choice if name == "choose" else page.gather(self._tables, **args)
+        content = render(page.template, links, view=view, board=self._tables.settings, hidden=hidden)
+        self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
+        if name != "home_page" and not self._small:  # the first page's data has all models
+            self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
+            if table := view.table():
+                self._write(f"{page_path}/data.csv", as_csv(table))
+                self._write(f"{page_path}/data.tex", as_latex(view.title, table))
+
+    def _write_hidden(self, page_path: str, links: StaticLinks, name: str = "") -> None:
+        """Write the leaderboard of a hidden benchmark, or the list of them."""
+        assert self._hidden is not None  # noqa: S101  (no other page links to them)
+        content = self._hidden.leaderboard(name) if name else self._hidden.listing()
+        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", links, **content))
+        self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
+
+    def _write(self, path: str, content: str | bytes) -> None:
+        """Write a file; after a power cut, the same command makes it again."""
+        data = content.encode() if isinstance(content, str) else content
+        write_blocks(self._out / path.lstrip("/"), [data], synced=False)

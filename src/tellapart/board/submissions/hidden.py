@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.board.submissions.worker import exact_step, round_to
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import Problem
 from tellapart.errors import DataError, MetricError, TellapartError
@@ -34,25 +34,9 @@ from tellapart.tasks.registry import HIDEABLE, TASKS
 _NEVER = 1e-12
 
 
-def _exact_step(step: float) -> Fraction:
-    exact = Fraction(str(step))
-    if not 0 < exact <= Fraction(1, 2) or Fraction(1) % exact:
-        raise MetricError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
-    return exact
-
-
-def round_to(value: float, step: float) -> float:
-    """Round a fraction to the nearest multiple of a step; halves up."""
-    if not 0 <= value <= 1:
-        raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
-    over, under = _exact_step(step).as_integer_ratio()
-    top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
-    return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
-
-
 def in_points(step: float) -> str:
     """Return a step as percentages are read: in points."""
-    points = f"{float(100 * _exact_step(step)):g}"
+    points = f"{float(100 * exact_step(step)):g}"
     return f"{points} point" if points == "1" else f"{points} points"
 
 
@@ -61,7 +45,7 @@ def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
 
     Source: the counting bound, used likewise in Blum and Hardt, The Ladder (2015), section 3.
     """
-    return submissions * numbers * math.log2(1 + 1 / _exact_step(step))
+    return submissions * numbers * math.log2(1 + 1 / exact_step(step))
 
 
 def label_bits(items: int, shape: tuple[int, int] | None) -> float:
@@ -84,7 +68,7 @@ def submissions_for_all_labels(items: int, shape: tuple[int, int] | None, step: 
 
 def first_step(items: int, step: float) -> int:
     """Return how many items must be right before the rounded number rises above 0."""
-    return max(1, math.ceil(_exact_step(step) * items / 2))
+    return max(1, math.ceil(exact_step(step) * items / 2))
 
 
 @cache

@@ -28,7 +28,8 @@ from pydantic import TypeAdapter
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, round_to
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
+from tellapart.board.submissions.worker import Split, round_to
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash
@@ -299,22 +300,6 @@ def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, st
 
 def _read_words(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())) or text
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The rounded numbers of one split."""
-
-    items: int  # in the split
-    clusters: int  # of its items
-    # items of the file with two equal scores in a row or column: the sender knows them, and the count over both splits
-    # does not reveal which item is in which
-    ties: int
-    values: Mapping[str, float]  # metric -> number
-    # metric -> number of its units and of their clusters, if these are not the items (sentences, for example)
-    units: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    # metric -> how many clusters of one size would be as precise, if those of its units differ in size
-    worth: Mapping[str, float] = field(default_factory=dict)
 
 
 def measure_sent(

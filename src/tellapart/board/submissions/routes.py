@@ -32,8 +32,7 @@ from starlette.requests import ClientDisconnect
 
 from tellapart.board.rendering import ServerLinks, render
 from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
-from tellapart.board.submissions.queue import Receipt, Upload
-from tellapart.board.submissions.service import Submissions
+from tellapart.board.submissions.service import Receipt, Submissions, Upload
 from tellapart.catalog import REFERENCES
 
 #: A full disk, or a database that another process has locked.
