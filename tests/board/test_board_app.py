@@ -393,7 +393,7 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> 
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))
-score = _environment().get_template("parts.html.j2").module.score  # type: ignore[attr-defined]
+scores = _environment().get_template("parts.html.j2").module.scores  # type: ignore[attr-defined]
 
 
 @given(st.integers(1, 3000), st.data())
@@ -427,9 +427,9 @@ def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
     found = make_legend([[whole, bare, None], [bare]])
     assert found.rooms == (("tier", "interval"), ())
     assert found.marks == {"tier", "interval", "gap"}
-    assert '<span class="tier none"></span> <span class="interval"></span>' in score(bare, room=found.rooms[0])
-    assert "interval" not in score(bare, room=found.rooms[1])
-    assert score(Cell(value=0.5, n=9, mark="<i>")).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
+    assert '<span class="tier none"></span> <span class="interval"></span>' in scores([bare], found.rooms[:1])
+    assert "interval" not in scores([bare], found.rooms[1:])
+    assert scores([Cell(value=0.5, n=9, mark="<i>")], [()]).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
 
 
 def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(write_run, tmp_path) -> None:

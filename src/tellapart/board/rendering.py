@@ -10,11 +10,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
+from operator import add
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,8 @@ class Legend:
     # `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the items),
     # `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`
     marks: frozenset[str]
-    # for each column, the parts after the value (`tier`, `interval`) that some of its cells have
+    # for each column, the parts after the value that some of its cells have (`tier`, `interval`), whether it is of
+    # `points`, and whether a table is sorted `by` it
     rooms: tuple[tuple[str, ...], ...]
     common: str = ""  # the mark of every number that is not computed from others; empty if they differ, or have none
 
@@ -201,10 +203,14 @@ def _environment() -> Environment:
     from jinja2 import FileSystemLoader
 
     folder = Path(__file__).parent
-    templates = make_environment(FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]))
+    templates = make_environment(
+        FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]), auto_reload=False
+    )
     templates.filters |= {
         "percent": lambda value: f"{100 * value:.4g}",
         "bound": lambda value: f"{100 * value:.1f}",
+        "number": Cell.percent,
+        "score_bar": score_bar,
         "moment": _format_moment,
     }
     # What pages of hidden benchmarks are filled with unless their content says otherwise.
@@ -224,13 +230,13 @@ def _environment() -> Environment:
         "legend_of": _legend_of,
         "percent": percent,
         "references_of": lambda view, block: [row for row in view.references if block.has(row)],
-        "score_bar": score_bar,
         "shorten": _shorten_name,
         "test_of": lambda on, better, other: next(
             (test for test in on["tests"] if (test.b, test.a) == (better["title"], other["title"])), None
         ),
         "thousands": thousands,
         "verdicts_of": lambda view: judge_pair(view.a.label, view.b.label, view.tests, len(view.tests)),
+        "zip": zip,
     }
     return templates
 
@@ -246,7 +252,10 @@ def _legend_of(view: Leaderboard | Content) -> Legend:
     if isinstance(view, Leaderboard):
         rows = (*view.rows, *view.references)
         columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
-        return make_legend(columns, (row.model.kind for row in rows))
+        legend = make_legend(columns, (row.model.kind for row in rows))
+        by = {block.sorted_by for block in view.blocks}
+        more = [(*["points"] * (column.unit == "points"), *["by"] * (k in by)) for k, column in enumerate(view.columns)]
+        return replace(legend, rooms=tuple(map(add, legend.rooms, more)))
     return make_legend(tuple(on["metrics"].values()) for on in view.on)  # of a model's page
 
 

@@ -265,8 +265,10 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     )
 
 
-def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int) -> None:
-    """Refuse limits under which one user's files could give too much of the public labels away."""
+def check_limits(
+    benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int
+) -> dict[str, float]:
+    """Return how much a user's files give away of the public labels; refuse limits under which it could be too much."""
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
         allowed = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
@@ -276,3 +278,9 @@ def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] 
             f"{benchmark.step}, give up to {leaked:.0f} bits away, and the {items} public labels are {hidden:.0f}; at "
             f"most {100 * benchmark.largest_share:g} % of them may be: set {remedy}, a larger step, or add items"
         )
+    return {
+        "labels_bits": hidden,
+        "told_bits_at_most": leaked,
+        "submissions_for_one_label": submissions_for_one_label(items, benchmark.step, shape),
+        "submissions_for_all_labels_at_least": submissions_for_all_labels(items, shape, benchmark.step, numbers),
+    }

@@ -461,6 +461,9 @@ class Prepared:
     metrics: tuple[str, ...]  # that are published
     fingerprint: str  # SHA-256 of the task file
     true: int = 1  # how many texts of an item are true, if it has one image
+    told: Mapping[str, float] = field(
+        default_factory=dict
+    )  # how much a user's files give away, as `check_limits` has it
 
     @property
     def what(self) -> str:
@@ -546,8 +549,9 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
             "give the new one another name"
         )
     metrics, public = published_metrics(benchmark, hidden.shape, task, hidden.true), sum(hidden.public)
-    check_limits(benchmark, public, hidden.shape, len(metrics))
-    return Prepared(benchmark, folder, task, hidden.shape, len(hidden.public), public, metrics, digest, hidden.true)
+    told = check_limits(benchmark, public, hidden.shape, len(metrics))
+    shape, items = hidden.shape, len(hidden.public)
+    return Prepared(benchmark, folder, task, shape, items, public, metrics, digest, hidden.true, told)
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:

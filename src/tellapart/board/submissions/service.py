@@ -53,11 +53,7 @@ from tellapart.board.submissions.hidden import (
     HiddenSettings,
     SubmissionSettings,
     in_points,
-    label_bits,
-    leaked_bits,
     read_hidden,
-    submissions_for_all_labels,
-    submissions_for_one_label,
 )
 from tellapart.board.submissions.prepared import Prepared, digest_of, keyed_hash, prepare
 from tellapart.board.submissions.worker import MeasureResult, Message, Process, ReadResult, Split, form_bytes, unpack
@@ -639,7 +635,7 @@ class Submissions:
     def about(self, name: str, root: str = "") -> dict[str, Any]:
         """Describe a benchmark, its limits, and how much its numbers give away."""
         prepared = self.queue.benchmark(name)
-        settings, numbers = prepared.benchmark, len(prepared.metrics)
+        settings = prepared.benchmark
         return {
             "name": name,
             "title": settings.title or name,
@@ -656,12 +652,7 @@ class Submissions:
             "closes": None if settings.closes is None else settings.closes.isoformat(),
             "closed": self.queue.is_closed(name),
             "fingerprint": prepared.fingerprint,
-            "labels_bits": label_bits(prepared.public, prepared.shape),
-            "told_bits_at_most": leaked_bits(settings.total, settings.step, numbers),
-            "submissions_for_one_label": submissions_for_one_label(prepared.public, settings.step, prepared.shape),
-            "submissions_for_all_labels_at_least": submissions_for_all_labels(
-                prepared.public, prepared.shape, settings.step, numbers
-            ),
+            **prepared.told,
         }
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
