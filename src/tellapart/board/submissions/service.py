@@ -296,7 +296,7 @@ class Queue:
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = 'measuring' WHERE id = ? AND state = 'validated'", (id_,))
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
-        last, _ = self._run(job, prepared, prepared.folder, MeasureResult(), form)
+        last, _ = self._run(job, prepared, prepared.folder, MeasureResult, form)
         if last.public is not None and last.private is not None:
             self._record_end(id_, "done", "", public=last.public, private=last.private)
         elif not self._was_stopped(id_):
@@ -318,7 +318,7 @@ class Queue:
             "published": str(prepared.published.absolute()),
             "form_bytes": form_bytes(prepared.task, prepared.items, prepared.shape, size),
         }
-        last, form = self._run(job, prepared, folder, ReadResult())
+        last, form = self._run(job, prepared, folder, ReadResult)
         try:
             if form:
                 unpack(form, prepared.task, prepared.items, prepared.shape)
@@ -341,24 +341,21 @@ class Queue:
         return True
 
     def _run(
-        self, job: Mapping[str, Any], prepared: Prepared, folder: Path, nothing: Message, form: bytes = b""
+        self, job: Mapping[str, Any], prepared: Prepared, folder: Path, kind: type[Message], form: bytes = b""
     ) -> tuple[Message, bytes]:
-        """Start a process, which `stop` kills; return its last message, else `nothing`, and the form that it read."""
+        """Run a process, which `stop` kills; return its message, and the form that it read."""
         seconds, memory = self.settings.seconds, self.settings.memory_bytes
         limited = {**job, "task": prepared.task, "seconds": seconds, "memory_bytes": memory}
         self._worker = process = Process(limited, folder, 2 * seconds + 10, form)
-        last, read = nothing, b""
         try:
             if self.stopping.is_set():  # `stop` came before there was a process to kill
                 process.kill()
-            for last in process.messages(type(nothing)):
-                if last.unconfined:
-                    self._log_lacking(last.unconfined)
-                if isinstance(last, ReadResult) and last.read:
-                    read = process.take(last.read)
+            message, read = process.run(kind)
         finally:
             self._worker = None
-        return last, read
+        if message.unconfined:
+            self._log_lacking(message.unconfined)
+        return message, read
 
     def _log_lacking(self, guards: Sequence[str]) -> None:
         """Log once which guards of `confine` this system lacks."""

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -238,7 +238,6 @@ def round_to(value: float, step: float) -> float:
 # must be of the benchmark's metrics and step. A process that sends anything else is treated like one that died.
 
 _LONGEST = 1 << 16  # bytes of a message
-_MOST = 8  # messages
 _MOST_SHOWN = 500  # characters of a refusal or of a field's name
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
 
@@ -317,30 +316,27 @@ class Process:
         self._timer = Timer(patience, self.kill)
         self._timer.daemon = True
 
-    def messages(self, kind: type[Message]) -> Iterator[Message]:
-        """Yield the process's messages until the last, or the first invalid one; then the process is killed."""
+    def run(self, kind: type[Message]) -> tuple[Message, bytes]:
+        """Return the process's message, an empty one if it sends none that is valid, and the form that follows it."""
         stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         try:
             self._timer.start()
             with contextlib.suppress(BrokenPipeError), stdin:
                 stdin.write(json.dumps(self.job).encode() + b"\n")
                 stdin.write(self.form)
-            for _ in range(_MOST):
-                line = stdout.readline(_LONGEST)
-                if not line.endswith(b"\n"):  # the end, perhaps in the middle of a message; or a line that is too long
-                    return
-                yield kind.model_validate_json(line, context=self.job)
+            line = stdout.readline(_LONGEST)
+            if not line.endswith(b"\n"):  # the end, perhaps in the middle of a message; or a line that is too long
+                return kind(), b""
+            message = kind.model_validate_json(line, context=self.job)
+            size = message.read if isinstance(message, ReadResult) else 0
+            return message, stdout.read(size) if size <= self.job.get("form_bytes", 0) else b""
         except ValidationError:
-            return
+            return kind(), b""
         finally:
             self._timer.cancel()
             self.kill()
             self._process.wait()
             stdout.close()
-
-    def take(self, size: int) -> bytes:
-        """Return the form after a message, up to so many bytes; nothing if the job allows no form of that size."""
-        return cast("IO[bytes]", self._process.stdout).read(size) if size <= self.job["form_bytes"] else b""
 
     def kill(self) -> None:
         """Kill the process and its children."""
@@ -465,31 +461,26 @@ def limit(seconds: int, memory_bytes: int) -> None:
         resource.setrlimit(none, (0, 0))
 
 
-def read(job: dict[str, Any]) -> None:
-    """Read one file, and print its form, or why it is refused."""
+def read(job: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Read one file; return the message about it, or why it is refused, and its form."""
     try:
         records = read_published(Path(job["published"]), job["task"])
     except TellapartError:  # its message names the server's files
-        _send_message({"failed": True})
-        return
+        return {"failed": True}, b""
     try:
         with watch_field(None) as watched:
             form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
         if len(form) > job["form_bytes"]:
             raise ScoreError(f"{job['name']} holds control characters without end; send predictions without them")
     except TellapartError as error:
-        _send_message({"refused": str(error)[:_MOST_SENT].replace(job["file"], job["name"], 1)})
-        return
+        return {"refused": str(error)[:_MOST_SENT].replace(job["file"], job["name"], 1)}, b""
     except MemoryError:
-        _send_message({"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"})
-        return
-    _send_message({"read": len(form), "field": watched.stated[:_MOST_SENT]})
-    sys.stdout.buffer.write(form)
-    sys.stdout.buffer.flush()
+        return {"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"}, b""
+    return {"read": len(form), "field": watched.stated[:_MOST_SENT]}, form
 
 
-def measure(job: dict[str, Any], form: bytes) -> None:
-    """Measure a form, and print the rounded numbers, or only the step that failed.
+def measure(job: Mapping[str, Any], form: bytes) -> dict[str, Any]:
+    """Measure a form; return the rounded numbers, or only the step that failed.
 
     The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
     steps are the same whatever the labels are; the wait covers what the processor makes of them.
@@ -510,17 +501,12 @@ def measure(job: dict[str, Any], form: bytes) -> None:
     else:
         answer = {"public": asdict(public), "private": asdict(private)}
     time.sleep((started - time.monotonic()) % answer_seconds(items))
-    _send_message(answer)
+    return answer
 
 
 def answer_seconds(items: int) -> float:
     """Return after how many seconds the numbers of a file are answered."""
     return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
-
-
-def _send_message(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
 
 
 def main() -> None:
@@ -534,9 +520,7 @@ def main() -> None:
         import_module("tellapart.tasks.registry")
     # The file that was sent and the published items, or the truth alone.
     readable = [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
-    if lacking := confine(readable):
-        _send_message({"unconfined": lacking})
-    if "truth" in job:
-        measure(job, sys.stdin.buffer.read())
-    else:
-        read(job)
+    lacking = confine(readable)
+    message, form = (measure(job, sys.stdin.buffer.read()), b"") if "truth" in job else read(job)
+    sys.stdout.buffer.write(json.dumps({**message, "unconfined": lacking}).encode() + b"\n" + form)
+    sys.stdout.buffer.flush()
