@@ -21,7 +21,7 @@ from boards import Forker, axe, chromium, serving  # noqa: F401
 from tellapart.board.submissions import worker
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
-from tellapart.board.submissions.routes import router_of
+from tellapart.board.submissions.routes import add_routes
 from tellapart.board.submissions.service import Submissions
 from tellapart.data.folder import read_pair_set
 
@@ -57,7 +57,7 @@ class Board:
     def open(self) -> None:
         self.service = Submissions(self.settings, clock=self.clock)
         app = FastAPI()
-        app.include_router(router_of(self.service))
+        add_routes(app, self.service)
         self.client = TestClient(app, follow_redirects=False)
 
     @property

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.worker import exact_step, round_to
@@ -117,9 +117,7 @@ def middle_place(totals: Sequence[float], start: int, end: int) -> int:
 BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
+class _Settings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def below(self, folder: Path) -> Self:
         """Return the settings with their paths relative to a folder."""
         return self.model_copy(

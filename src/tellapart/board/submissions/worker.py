@@ -138,10 +138,8 @@ _A_ROW = 128  # bytes of a row without its texts: four doubles as JSON
 _AROUND = 64  # bytes of the rest: brackets, names, a kind
 
 
-class _Numbers(BaseModel):
+class _Numbers(BaseModel, frozen=True, extra="forbid", strict=True):
     """Scores: a float32 array `(item, image, text)`, little-endian, in base64."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: ScoreKind
     scores: str
@@ -248,10 +246,8 @@ def _shorten(text: str) -> str:
     return excerpt if len(excerpt) <= _MOST_SHOWN else f"{excerpt[: _MOST_SHOWN - 1]}…"
 
 
-class WorkerMessage(BaseModel):
+class WorkerMessage(BaseModel, frozen=True, extra="forbid", strict=True):
     """A message of either process; `unconfined` lists the guards that this system lacks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     unconfined: list[Literal["landlock", "seccomp"]] = Field(default=[], max_length=2)
 
