@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from boards import open_board
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
-from tellapart.board.rendering import _environment, as_latex, make_legend
+from tellapart.board.rendering import _environment, as_latex, signs_of
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
@@ -424,11 +424,10 @@ def test_a_columns_largest_number_has_four_digits(numbers: list[float]) -> None:
 
 def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
     whole, bare = Cell(value=0.5, low=0.4, high=0.6, tier=1, n=9), Cell(value=0.25, n=9)
-    found = make_legend([[whole, bare, None], [bare]])
-    assert found.rooms == (("tier", "interval"), ())
-    assert found.marks == {"tier", "interval", "gap"}
-    assert '<span class="tier none"></span> <span class="interval"></span>' in scores([bare], found.rooms[:1])
-    assert "interval" not in scores([bare], found.rooms[1:])
+    rooms = [signs_of([whole, bare, None]), signs_of([bare])]
+    assert rooms == [{"tier", "interval", "gap"}, set()]
+    assert '<span class="tier none"></span> <span class="interval"></span>' in scores([bare], rooms[:1])
+    assert "interval" not in scores([bare], rooms[1:])
     assert scores([Cell(value=0.5, n=9, mark="<i>")], [()]).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
 
 

@@ -8,14 +8,13 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
-from operator import add
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -110,66 +109,18 @@ class ServerLinks:
         return f"?format={kind}"
 
 
-class StaticLinks:
-    """Links from one page of a static site to others, which work from `file://`."""
-
-    is_static = True
-
-    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool], *, with_data: bool = True) -> None:
-        self._with_data = with_data
-        self._up = "../" * (len(PurePosixPath(here).parts) - 1)
-        self._add = add
-
-    def to(self, page: str, /, **args: str | int) -> str | None:
-        """Return a page's file, relative to this one; None for a page that is left out."""
-        if not self._add(page, args):
-            return None
-        path = path_of(page, **args).lstrip("/")
-        if page in {"static", "picture"}:
-            return self._up + path
-        return self._up + (f"{path}/index.html" if path else "index.html")
-
-    def data(self, kind: str) -> str:
-        """Return the file of this page's data, in the same folder; empty if the site has none."""
-        return "" if not self._with_data else f"data.{'tex' if kind == 'latex' else kind}"
-
-
-#: The source of a template's links.
-Links = ServerLinks | StaticLinks
-
-
-@dataclass(frozen=True, slots=True)
-class Legend:
-    """The signs of a table."""
-
-    # `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the items),
-    # `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`
-    marks: frozenset[str]
-    # for each column, the parts after the value that some of its cells have (`tier`, `interval`), whether it is of
-    # `points`, and whether a table is sorted `by` it
-    rooms: tuple[tuple[str, ...], ...]
-    common: str = ""  # the mark of every number that is not computed from others; empty if they differ, or have none
-
-
-def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] = ()) -> Legend:
-    """Collect the signs of a table."""
-    marks = set(kinds) - {"model"}
-    rooms: list[tuple[str, ...]] = []
-    said: set[str] = set()
-    for cells in columns:
-        measured = [cell for cell in cells if cell is not None]
-        occurs = {
-            "gap": len(measured) < len(cells),
-            "interval": any(cell.low is not None and cell.high is not None for cell in measured),
-            "chance": any(cell.chance is not None for cell in measured),
-            "tier": any(cell.tier is not None for cell in measured),
-            "limited": any(cell.limited for cell in measured),
-            "ties": any(cell.ties > 0 for cell in measured),
-        }
-        rooms.append(tuple(name for name in ("tier", "interval") if occurs[name]))
-        marks |= {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
-        said |= {cell.mark for cell in measured if cell.mark or cell.n}
-    return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
+def signs_of(cells: Sequence[Cell | None]) -> set[str]:
+    """Return the signs of a column, as `_legend_of` lists them."""
+    measured = [cell for cell in cells if cell is not None]
+    occurs = {
+        "gap": len(measured) < len(cells),
+        "interval": any(cell.low is not None and cell.high is not None for cell in measured),
+        "chance": any(cell.chance is not None for cell in measured),
+        "tier": any(cell.tier is not None for cell in measured),
+        "limited": any(cell.limited for cell in measured),
+        "ties": any(cell.ties > 0 for cell in measured),
+    }
+    return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
 
 
 #: State of a submission -> its looks.
@@ -179,11 +130,11 @@ _LOOKS = {
     **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
 }
 
-#: The numbers of a table with more columns than this are not drawn.
+#: The numbers of a table with more columns than this are not drawn: a browser would have much to draw.
 MOST_DRAWN = 12
 
 
-def render(template: str, links: Links, **content: object) -> str:
+def render(template: str, links: ServerLinks | StaticSite, **content: object) -> str:
     """Return a page of `pages/` or of `submissions/templates/`; everything in its content is escaped."""
     place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
     return _environment().get_template(f"{template}.html.j2").render(**place, **content)
@@ -248,15 +199,30 @@ def _format_moment(at: float | str) -> str:
     return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"
 
 
-def _legend_of(view: Leaderboard | Content) -> Legend:
+def _legend_of(view: Leaderboard | Content) -> dict[str, Any]:
+    """Return the signs of a page's tables.
+
+    `marks` are `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
+    items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`. `rooms` are those of
+    each column, with `points` if that is its unit, and `by` if a table is sorted by it. `common` is the mark of every
+    number that is not computed from others; empty if they differ, or have none.
+    """
+    kinds, drawn = set[str](), {}
     if isinstance(view, Leaderboard):
         rows = (*view.rows, *view.references)
         columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
-        legend = make_legend(columns, (row.model.kind for row in rows))
-        by = {block.sorted_by for block in view.blocks}
-        more = [(*["points"] * (column.unit == "points"), *["by"] * (k in by)) for k, column in enumerate(view.columns)]
-        return replace(legend, rooms=tuple(map(add, legend.rooms, more)))
-    return make_legend(tuple(on["metrics"].values()) for on in view.on)  # of a model's page
+        kinds = {row.model.kind for row in rows} - {"model"}
+        drawn = {"points": {k for k, column in enumerate(view.columns) if column.unit == "points"}}
+        drawn["by"] = {block.sorted_by for block in view.blocks}
+    else:
+        columns = [list(on["metrics"].values()) for on in view.on]  # of a model's page
+    signs = [signs_of(cells) for cells in columns]
+    said = {cell.mark for cells in columns for cell in cells if cell is not None and (cell.mark or cell.n)}
+    return {
+        "marks": kinds.union(*signs),
+        "rooms": [{*of_column, *(name for name in drawn if k in drawn[name])} for k, of_column in enumerate(signs)],
+        "common": said.pop() if len(said) == 1 else "",
+    }
 
 
 def _nearby_pages(page: int, pages: int) -> list[int | None]:
@@ -361,6 +327,8 @@ PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 class StaticSite:
     """The board as a static site: every page that a link leads to from the first one, its data and its pictures.
 
+    Links of the page that is written lead from it to the others, so that they work from `file://`.
+
     Args:
         tables: the records.
         out: the folder.
@@ -369,6 +337,8 @@ class StaticSite:
         most_compared: models that are compared.
         small: without data files, pages of a benchmark's parts, and bars.
     """
+
+    is_static = True
 
     def __init__(
         self,
@@ -387,6 +357,20 @@ class StaticSite:
         self._added: dict[PageKey, bool] = {}  # whether an address that was met is in the site
         self._queue: deque[PageKey] = deque()
         self._items: dict[str, set[int]] = {}
+        self._up = ""  # from the page that is written to the site's folder
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's file, relative to the page that is written; None for a page that is left out."""
+        if not self._add_page(page, args):
+            return None
+        path = path_of(page, **args).lstrip("/")
+        if page in {"static", "picture"}:
+            return self._up + path
+        return self._up + (f"{path}/index.html" if path else "index.html")
+
+    def data(self, kind: str) -> str:
+        """Return the file of this page's data, in the same folder; empty if the site has none."""
+        return "" if self._small else f"data.{'tex' if kind == 'latex' else kind}"
 
     def write(self) -> int:
         """Write the site, and return the number of its pages."""
@@ -433,13 +417,13 @@ class StaticSite:
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page_path = path_of(name, **args)
-        links = StaticLinks(page_path, self._add_page, with_data=not self._small)
+        self._up = "../" * (len(PurePosixPath(page_path).parts) - 1)
         if name not in PAGES:
-            self._write_hidden(page_path, links, **args)
+            self._write_hidden(page_path, **args)
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._tables, **args)
-        content = render(page.template, links, view=view, board=self._tables.settings, hidden=hidden)
+        content = render(page.template, self, view=view, board=self._tables.settings, hidden=hidden)
         self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
             self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
@@ -447,11 +431,11 @@ class StaticSite:
                 self._write(f"{page_path}/data.csv", as_csv(table))
                 self._write(f"{page_path}/data.tex", as_latex(view.title, table))
 
-    def _write_hidden(self, page_path: str, links: StaticLinks, name: str = "") -> None:
+    def _write_hidden(self, page_path: str, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
         content = self._hidden.leaderboard(name) if name else self._hidden.listing()
-        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", links, **content))
+        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", self, **content))
         self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
 
     def _write(self, path: str, content: str | bytes) -> None:

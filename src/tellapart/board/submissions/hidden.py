@@ -125,7 +125,7 @@ class _Settings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
         )
 
 
-class HiddenBenchmark(_Settings):
+class HiddenBenchmark(_Settings, frozen=True):
     """A benchmark with hidden labels.
 
     Attributes:
@@ -207,7 +207,7 @@ def _allowed_protocols(name: str) -> tuple[str, ...]:
     return TASKS[task].accepts
 
 
-class SubmissionSettings(_Settings):
+class SubmissionSettings(_Settings, frozen=True):
     """Limits of a server that takes files and measures them.
 
     Attributes:
@@ -233,7 +233,7 @@ class SubmissionSettings(_Settings):
     secure_cookies: bool = False
 
 
-class HiddenSettings(_Settings):
+class HiddenSettings(_Settings, frozen=True):
     """The part of a board file that is about hidden benchmarks."""
 
     submissions: SubmissionSettings

@@ -252,7 +252,7 @@ class WorkerMessage(BaseModel, frozen=True, extra="forbid", strict=True):
     unconfined: list[Literal["landlock", "seccomp"]] = Field(default=[], max_length=2)
 
 
-class ReadResult(WorkerMessage):
+class ReadResult(WorkerMessage, frozen=True):
     """A message of the process that reads; it has text about the file, and no scores."""
 
     read: int = Field(default=0, ge=0)  # the file is valid: a form of so many bytes follows
@@ -262,7 +262,7 @@ class ReadResult(WorkerMessage):
     failed: bool = False  # the published items cannot be read
 
 
-class MeasureResult(WorkerMessage):
+class MeasureResult(WorkerMessage, frozen=True):
     """A message of the process that measures: the numbers of both splits, or the step that failed."""
 
     failed: Literal["truth", "form", "numbers", "memory"] | None = None

@@ -37,7 +37,7 @@ class View(BaseModel, frozen=True):
         return self.table_rows
 
 
-class Content(View, extra="allow"):
+class Content(View, frozen=True, extra="allow"):
     """A page's content as plain data, which programs get as JSON at the page's address; rows are its table, if any."""
 
     if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def describe_hidden(tables: Tables, benchmark: Benchmark) -> str:
 PAGE = 50
 
 
-class Column(View):
+class Column(View, frozen=True):
     """One column."""
 
     unit: str = "percent"  # `percent`, or `points` for a difference of percentages
@@ -170,7 +170,7 @@ class Column(View):
     link: Link | None = None  # of its head, if it has one
 
 
-class LeaderboardRow(View):
+class LeaderboardRow(View, frozen=True):
     """One model; a cell for each column, None if it was not measured."""
 
     model: ModelHead
@@ -178,7 +178,7 @@ class LeaderboardRow(View):
     rank: int | None = None
 
 
-class Block(View):
+class Block(View, frozen=True):
     """A table of a leaderboard: some of its columns, and the models that have numbers in them."""
 
     first: int  # first, last: its columns, from one to before the other
@@ -192,7 +192,7 @@ class Block(View):
         return any(cell is not None for cell in row.cells[self.first : self.last])
 
 
-class Leaderboard(View):
+class Leaderboard(View, frozen=True):
     """A leaderboard."""
 
     benchmark: BenchmarkHead | None = None
