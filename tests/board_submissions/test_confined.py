@@ -150,7 +150,7 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
     truth = {"truth": str(made.service.prepared["clocks"].truth), "metrics": ["group_score"], "step": 0.01}
     limits = {name: asked[name] for name in ("task", "seconds", "memory_bytes")}
     worker = subprocess.Popen(
-        [sys.executable, "-c", "from tellapart.board.submissions import worker; worker.main()"],
+        [sys.executable, "-c", "from tellapart.board.submissions import prepared as p, worker; worker.main(p.measure)"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each of its threads takes address space
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -178,7 +178,7 @@ def open_and_refuse(*_):
     except OSError as error:
         raise ScoreError("no: " + str(error.strerror))
 worker.read_sent = open_and_refuse
-worker.main()
+worker.main(worker.read)
 '
 """
 

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.submissions import worker
+from tellapart.board.submissions import prepared
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import board_retry
 from tellapart.board.submissions.routes import check_model_name
@@ -207,11 +207,11 @@ def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_
     hidden, moments = made.service.prepared["clocks"], iter([10.0, 10.1, 20.0, 20.62, 30.0, 30.0])
     waited: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: next(moments), sleep=waited.append)
-    monkeypatch.setattr(worker, "time", clock)
+    monkeypatch.setattr(prepared, "time", clock)
     job = {"truth": str(hidden.truth), "task": "pairs", "metrics": list(hidden.metrics), "step": 0.01}
     ids = tuple(map(str, range(24)))
     good, half = (pack(Scores(ids, made.right(share), "similarity"), "pairs") for share in (1, 0.5))
-    answers = [worker.measure(job, form) for form in (good, half, b"malformed")]
+    answers = [prepared.measure(job, form)[0] for form in (good, half, b"malformed")]
     assert waited == pytest.approx([0.15, 0.13, 0.0])
     assert [set(answer) for answer in answers] == [{"public", "private"}, {"public", "private"}, {"failed"}]
 

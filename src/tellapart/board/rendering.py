@@ -34,8 +34,6 @@ from tellapart.tasks.registry import METRICS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from tellapart.board.submissions.service import Submissions
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -332,7 +330,7 @@ class StaticSite:
     Args:
         tables: the records.
         out: the folder.
-        submissions: hidden benchmarks, whose leaderboards are pages, too.
+        hidden: takes a hidden benchmark's name to its page's content, and no name to that of their list; None without.
         most_items: of a benchmark, that get a page: those that most models fail.
         most_compared: models that are compared.
         small: without data files, pages of a benchmark's parts, and bars.
@@ -345,12 +343,12 @@ class StaticSite:
         tables: Tables,
         out: Path,
         *,
-        submissions: Submissions | None = None,
+        hidden: Callable[[str], Mapping[str, Any]] | None = None,
         most_items: int = 500,
         most_compared: int = ranks.MOST,
         small: bool = False,
     ) -> None:
-        self._tables, self._out, self._hidden = tables, out, submissions
+        self._tables, self._out, self._hidden = tables, out, hidden
         self._most, self._small = most_items, small
         self._choice = ranks.choose_page(tables, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
@@ -434,7 +432,7 @@ class StaticSite:
     def _write_hidden(self, page_path: str, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
-        content = self._hidden.leaderboard(name) if name else self._hidden.listing()
+        content = self._hidden(name)
         self._write(f"{page_path}/index.html", render("standings" if name else "hidden", self, **content))
         self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
 

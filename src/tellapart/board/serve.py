@@ -133,9 +133,9 @@ def board_export(
         open_submissions(file, measuring=False) as submissions,
         _open_board(runs, file, submissions, left_out or _warn_left) as shown,
     ):
+        hidden = None if submissions is None else submissions.content
         most = {"most_items": items, "most_compared": comparisons}
-        site = StaticSite(shown.tables, as_path(out, "out"), submissions=submissions, small=small, **most)
-        return site.write()
+        return StaticSite(shown.tables, as_path(out, "out"), hidden=hidden, small=small, **most).write()
 
 
 def _bind_address(host: str, port: int) -> socket.socket:

@@ -710,6 +710,10 @@ class Submissions:
             ],
         }
 
+    def content(self, name: str = "") -> dict[str, Any]:
+        """Return the content of a benchmark's page, or of the list of benchmarks."""
+        return self.leaderboard(name) if name else self.listing()
+
     def results(self) -> list[Result]:
         """Return every leaderboard's rows as records without samples, without numbers that are still private."""
         return [as_result(row, self.prepared[name]) for name in self.prepared for row in self.standings(name)]

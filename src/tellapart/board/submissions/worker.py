@@ -22,10 +22,9 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
@@ -294,13 +293,11 @@ class Process:
         # Of the server's environment only what Python needs: no database address, no token.
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         single_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self._process = subprocess.Popen(
-            # Readers of the board come first, already while modules are imported.
-            [
-                sys.executable,
-                "-c",
-                "import os; os.nice(10); from tellapart.board.submissions.worker import main; main()",
-            ],
+        work = "prepared.measure" if "truth" in job else "worker.read"
+        # Readers of the board come first, already while modules are imported.
+        program = f"import os; os.nice(10); from tellapart.board.submissions import {work.partition('.')[0]}, worker"
+        self._process = subprocess.Popen(  # noqa: S603  (nothing of it is from outside)
+            [sys.executable, "-c", f"{program}; worker.main({work})"],
             cwd=folder,
             env={**environment, **single_thread, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
@@ -442,7 +439,6 @@ def _refuse_calls() -> bool:
 
 
 _MOST_SENT = 1000  # characters of a refusal or a field: they repeat parts of the file, which may be long
-_QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
 _FILES = 64  # open at once; modules are files, too
 
 
@@ -457,7 +453,7 @@ def limit(seconds: int, memory_bytes: int) -> None:
         resource.setrlimit(none, (0, 0))
 
 
-def read(job: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Read one file; return the message about it, or why it is refused, and its form."""
     try:
         records = read_published(Path(job["published"]), job["task"])
@@ -475,48 +471,15 @@ def read(job: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     return {"read": len(form), "field": watched.stated[:_MOST_SENT]}, form
 
 
-def measure(job: Mapping[str, Any], form: bytes) -> dict[str, Any]:
-    """Measure a form; return the rounded numbers, or only the step that failed.
-
-    The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
-    steps are the same whatever the labels are; the wait covers what the processor makes of them.
-    """
-    from tellapart.board.submissions.prepared import measure_sent, read_truth  # slow to import: a reader has neither
-
-    step, started, items = "truth", time.monotonic(), 0
-    try:
-        hidden = read_truth(Path(job["truth"]))
-        step, items = "form", len(hidden.public)
-        sent = unpack(form, job["task"], items, hidden.shape)
-        step = "numbers"
-        public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
-    except TellapartError:  # its message may repeat labels
-        answer: dict[str, Any] = {"failed": step}
-    except MemoryError:
-        answer = {"failed": "memory"}
-    else:
-        answer = {"public": asdict(public), "private": asdict(private)}
-    time.sleep((started - time.monotonic()) % answer_seconds(items))
-    return answer
-
-
-def answer_seconds(items: int) -> float:
-    """Return after how many seconds the numbers of a file are answered."""
-    return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
-
-
-def main() -> None:
-    """Do the job of standard input."""
+def main(work: Callable[[Mapping[str, Any], bytes], tuple[dict[str, Any], bytes]]) -> None:
+    """Do the job of standard input by a function: `read`, or `prepared.measure`."""
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
-    # All modules of the job, before it is confined.
-    if "truth" in job:
-        import_module("tellapart.board.submissions.prepared")
-    if job["task"] != "pairs":
+    if job["task"] != "pairs":  # all modules of the job, before it is confined
         import_module("tellapart.tasks.registry")
     # The file that was sent and the published items, or the truth alone.
     readable = [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
     lacking = confine(readable)
-    message, form = (measure(job, sys.stdin.buffer.read()), b"") if "truth" in job else read(job)
+    message, form = work(job, sys.stdin.buffer.read())
     sys.stdout.buffer.write(json.dumps({**message, "unconfined": lacking}).encode() + b"\n" + form)
     sys.stdout.buffer.flush()
