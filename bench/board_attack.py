@@ -33,9 +33,8 @@ from record import circumstances, run_bench
 
 from board import free_port, make_hidden, open_client, read, send_scores, start_server
 from tellapart.board.submissions.accounts import Database
-from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
-from tellapart.board.submissions.queue import MeasureResult, Process
+from tellapart.board.submissions.worker import MeasureResult, Process, pack
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
 from tellapart.records.result import Result
@@ -260,7 +259,7 @@ def time_labels(folder: Path, items: int) -> dict[str, object]:
         times["processor"].append(time.process_time() - started)
         started = time.monotonic()
         process = Process({**job, "seconds": 60, "memory_bytes": 2 << 30}, folder, 60, pack(sent, "pairs"))
-        answer = [*process.messages(MeasureResult)][-1]
+        answer, _ = process.run(MeasureResult)
         times["answer"].append(time.monotonic() - started)
         assert answer.public is not None and answer.public.values == {"group_score": 0.0}
     labels = [int(orders[target] == (0, 1)) for target in targets]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from record import RECORDS, run_bench  # noqa: F401  (its test reads the record there)
 
-from tellapart.board.submissions.hidden import first_step, middle_place, rise_chances, round_to
+from tellapart.board.submissions.hidden import first_step, middle_place, rise_chances
+from tellapart.board.submissions.worker import round_to
 
 #: Files that are drawn for the next one, and lists of labels on which they are compared.
 _DRAWN, _COMPARED = 200, 3000

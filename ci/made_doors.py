@@ -15,9 +15,9 @@ from reshape import FIELDS, ROWS
 from study_doors import open_study_doors
 
 from tellapart.board.settings import read_settings
-from tellapart.board.submissions.forms import read_published, read_sent
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import HiddenPairs, hide, hide_records, measure_sent, read_truth
+from tellapart.board.submissions.worker import read_published, read_sent
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

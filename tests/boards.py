@@ -62,12 +62,12 @@ def addresses_of(page: Path) -> list[str]:
 #: A process that has imported what workers need, and forks one for each message: its folder, standard input and output.
 _FORKER = """
 import os, signal, socket, sys
-import tellapart.board.submissions.prepared, tellapart.board.submissions.forms
-from tellapart.board.submissions import worker
+import tellapart.board.submissions.prepared
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 asked = socket.socket(fileno=0)
 asked.send(b"ready")
 while (message := socket.recv_fds(asked, 4096, 2))[0]:
+    folder, program = message[0].decode().split(chr(0))
     if child := os.fork():
         asked.send(str(child).encode())
         for descriptor in message[1]:
@@ -78,8 +78,8 @@ while (message := socket.recv_fds(asked, 4096, 2))[0]:
         for number, descriptor in enumerate((*message[1], os.open(os.devnull, os.O_WRONLY))):
             os.dup2(descriptor, number)
         sys.stdin, sys.stdout = open(0), open(1, "w")
-        os.chdir(message[0])
-        worker.main()
+        os.chdir(folder)
+        exec(program)
         sys.stdout.flush()
     finally:
         os._exit(0)
@@ -100,11 +100,11 @@ class Forker:
         assert self.asked.recv(20) == b"ready"
         self.lock = Lock()
 
-    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_):  # noqa: N802
-        assert arguments[1:] == ["-m", "tellapart.board.submissions.worker"]
+    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_: Any) -> Any:  # noqa: N802
+        assert "tellapart.board.submissions" in arguments[2]
         (child_in, writing), (reading, child_out) = os.pipe(), os.pipe()
         with self.lock:
-            socket.send_fds(self.asked, [str(cwd).encode()], [child_in, child_out])
+            socket.send_fds(self.asked, [f"{cwd}\0{arguments[2]}".encode()], [child_in, child_out])
             pid = int(self.asked.recv(20))
         for descriptor in (child_in, child_out):
             os.close(descriptor)

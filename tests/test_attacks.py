@@ -96,7 +96,7 @@ def test_whatever_is_printed_or_logged_passes_through_plain():
                 continue
             called = ast.unparse(node.func)
             if called in ("print", "typer.echo", "click.echo", "Console", "rich.print") or called.endswith(
-                ".stdout.write"
+                (".stdout.write", ".stdout.buffer.write")
             ):
                 direct.append(path.name)
             if re.fullmatch(r"(_log|logging\.getLogger\(__name__\))\.\w+", called) and node.args:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from boards import open_board, write_run
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
-from tellapart.board.rendering import _environment, as_latex, make_legend
+from tellapart.board.rendering import _environment, as_latex, signs_of
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
@@ -390,7 +390,7 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client):
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))
-score = _environment().get_template("parts.html.j2").module.score
+scores = _environment().get_template("parts.html.j2").module.scores  # type: ignore[attr-defined]
 
 
 @given(st.integers(1, 3000), st.data())
@@ -419,12 +419,11 @@ def test_a_columns_largest_number_has_four_digits(numbers):
 
 def test_a_cell_keeps_the_room_that_its_column_needs():
     whole, bare = Cell(value=0.5, low=0.4, high=0.6, tier=1, n=9), Cell(value=0.25, n=9)
-    found = make_legend([[whole, bare, None], [bare]])
-    assert found.rooms == (("tier", "interval"), ())
-    assert found.marks == {"tier", "interval", "gap"}
-    assert '<span class="tier none"></span> <span class="interval"></span>' in score(bare, room=found.rooms[0])
-    assert "interval" not in score(bare, room=found.rooms[1])
-    assert score(Cell(value=0.5, n=9, mark="<i>")).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
+    rooms = [signs_of([whole, bare, None]), signs_of([bare])]
+    assert rooms == [{"tier", "interval", "gap"}, set()]
+    assert '<span class="tier none"></span> <span class="interval"></span>' in scores([bare], rooms[:1])
+    assert "interval" not in scores([bare], rooms[1:])
+    assert scores([Cell(value=0.5, n=9, mark="<i>")], [()]).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
 
 
 def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(tmp_path):

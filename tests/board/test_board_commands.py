@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from boards import addresses_of, write_run
 from facts import raises
-from tellapart.board.export import export_site
+from tellapart.board.rendering import StaticSite
 from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.cli.main import app
@@ -155,7 +155,7 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(serv
 @pytest.fixture(scope="module")
 def site(shown, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    pages = export_site(shown.tables, folder, most_items=5)
+    pages = StaticSite(shown.tables, folder, most_items=5).write()
     assert pages == len(list(folder.rglob("index.html")))
     return folder
 
@@ -188,8 +188,10 @@ def test_only_the_items_that_most_models_fail_have_pages(site, client):
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(shown, tmp_path, most):
-    export_site(shown.tables, tmp_path, most_items=0, most_compared=most)
+def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
+    shown, tmp_path: Path, most: int
+) -> None:
+    StaticSite(shown.tables, tmp_path, most_items=0, most_compared=most).write()
     first = {row.model.slug for row in all_benchmarks(shown.tables).rows[:most]}
     found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
     assert found == ({frozenset(first)} if most == 2 else set())
@@ -204,8 +206,8 @@ def test_it_holds_no_script(site):
     assert not list(site.rglob("*.js"))
 
 
-def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site, tmp_path):
-    export_site(shown.tables, tmp_path, most_items=5, small=True)
+def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site: Path, tmp_path: Path) -> None:
+    StaticSite(shown.tables, tmp_path, most_items=5, small=True).write()
     kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
     every = {path.relative_to(site) for path in site.rglob("index.html")}
     ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
@@ -220,8 +222,8 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown
 
 
 @pytest.mark.slow
-def test_writing_it_again_changes_no_byte(shown, site, tmp_path):
-    export_site(shown.tables, tmp_path, most_items=5)
+def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> None:
+    StaticSite(shown.tables, tmp_path, most_items=5).write()
     files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
     again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert again == files
@@ -230,4 +232,4 @@ def test_writing_it_again_changes_no_byte(shown, site, tmp_path):
 def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path):
     (tmp_path / "file").write_text("")
     with raises(RunError, path=tmp_path / "file"):
-        export_site(shown.tables, tmp_path / "file")
+        StaticSite(shown.tables, tmp_path / "file").write()

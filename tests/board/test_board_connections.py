@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from boards import serve
 from facts import check_facts
 from tellapart.board import app as connections
-from tellapart.board.app import LOOPBACK, BoardAddress, SecurityHeaders
+from tellapart.board.app import LOOPBACK, BoardAddress, secure_answers
 
 Served = tuple[str, int]
 
@@ -43,7 +43,7 @@ def made_app() -> FastAPI:
         folded = " ".join(request.headers.get("x-a", "").split())
         return Response(f"[{(await request.body()).decode()}] {folded}\n")
 
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(secure_answers)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "board.example.org"], www_redirect=False)
     return app
 

@@ -14,7 +14,8 @@ from PIL import Image
 
 from boards import addresses_of, open_board
 from tellapart.board.app import create_app
-from tellapart.board.export import export_site
+from tellapart.board.records import Board
+from tellapart.board.rendering import StaticSite
 from tellapart.board.views.items import QUERIES, gallery_page
 from tellapart.records.samples import read_samples, write_samples
 
@@ -123,8 +124,8 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder, tmp_
     assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
 
 
-def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board, tmp_path):
-    export_site(gallery_board.tables, tmp_path, most_items=QUERIES + 1)
+def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board: Board, tmp_path: Path) -> None:
+    StaticSite(gallery_board.tables, tmp_path, most_items=QUERIES + 1).write()
     gallery = tmp_path / HERE.lstrip("/")
     assert sorted(path.name for path in (gallery / "t2i" / "pages").iterdir()) == ["1", "2"]
     assert sorted(path.name for path in (gallery / "i2t" / "pages").iterdir()) == ["1", "2"]

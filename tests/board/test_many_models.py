@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from boards import open_board, serve
 from browsers import look_through
 from tellapart.board.app import create_app
-from tellapart.board.export import export_site
 from tellapart.board.records import Board
+from tellapart.board.rendering import StaticSite
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import PAGE
 from tellapart.board.views.ranks import MOST_LINES
@@ -95,8 +95,8 @@ def test_models_without_a_cost_are_folded_where_they_are_many(client):
 
 
 @pytest.mark.slow
-def test_a_static_site_has_the_pages_and_all_data_once(board, tmp_path):
-    export_site(board.tables, tmp_path)
+def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: Path) -> None:
+    StaticSite(board.tables, tmp_path).write()
     assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
         reversed(range(MODELS))
     )

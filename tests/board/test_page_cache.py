@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.board.app import CachedPage, PageCache, PageCacheMiddleware, create_app
+from tellapart.board.app import CachedPage, PageCache, create_app
 from tellapart.board.records import Board, Tables
 from tellapart.board.settings import BoardSettings
 from tellapart.errors import UnknownNameError
@@ -111,8 +111,8 @@ def test_the_pages_used_last_are_kept_within_the_budget():
 
 
 @pytest.fixture
-def answered():
-    """An application behind `PageCacheMiddleware`, the pages it keeps, its board, and what reached it."""
+def answered() -> Any:
+    """An application behind a cache, the pages it keeps, its board, and what reached it."""
     reached: list[str] = []
     app, made, board = FastAPI(), PageCache(), Board(BoardSettings())
 
@@ -121,7 +121,7 @@ def answered():
         reached.append(name)
         return Response("made anew")
 
-    app.add_middleware(PageCacheMiddleware, cache=made, board=board)
+    app.add_middleware(made.before, board=board)
     with TestClient(app) as client:
         yield client, made, board, reached
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boards import open_board, write_run
-from tellapart.board.export import export_site
+from tellapart.board.rendering import StaticSite
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.ranks import PairTest, choose_benchmarks
 from tellapart.evaluation.compare import compare
@@ -59,7 +59,7 @@ def test_long_names_make_no_folder_that_a_static_site_cannot_have(tmp_path):
         write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)
     settings = BoardSettings(runs=(tmp_path / "runs",))
     _, shown = open_board(settings)
-    export_site(shown.tables, tmp_path / "site", most_items=0)
+    StaticSite(shown.tables, tmp_path / "site", most_items=0).write()
     assert [path.name.count("+") for path in (tmp_path / "site" / "compare").glob("*+*")] == [2]
 
 

@@ -14,9 +14,8 @@ from fastapi.testclient import TestClient
 from boards import open_board, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, _for_readers, signature
+from tellapart.board.records import Board, Watch, _for_readers, signature
 from tellapart.board.settings import BoardSettings
-from tellapart.board.watch import Watch
 
 
 def labels(board: Board) -> list[str]:
@@ -132,7 +131,7 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
     monkeypatch.setattr(records, "signature", be_slow)
     seconds = 0.001 if at == "the look" else 0.2
     with Watch(board, said.append, seconds=seconds) as watch:
-        thread = watch._thread
+        thread = watch
         for _ in range(5):
             looked.clear()
             assert looked.wait(20) and thread.ident
@@ -159,7 +158,7 @@ def test_a_thread_that_ends_all_the_same_ends_its_process():
     script = """
 import time
 from threading import Event
-from tellapart.board.watch import TirelessThread
+from tellapart.board.records import TirelessThread
 
 class Killed(Event):
     asked = 0

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from boards import Forker
 from browsers import chromium  # noqa: F401
-from tellapart.board.submissions import queue
+from tellapart.board.submissions import worker
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
-from tellapart.board.submissions.routes import router_of
+from tellapart.board.submissions.routes import add_routes
 from tellapart.board.submissions.service import Submissions
 from tellapart.data.folder import read_pair_set
 
@@ -56,7 +56,7 @@ class Board:
     def open(self) -> None:
         self.service = Submissions(self.settings, clock=self.clock)
         app = FastAPI()
-        app.include_router(router_of(self.service))
+        add_routes(app, self.service)
         self.client = TestClient(app, follow_redirects=False)
 
     @property
@@ -147,7 +147,7 @@ def forker() -> Iterator[Forker]:
 def quick_workers(request, monkeypatch, forker) -> None:
     """Files are read and measured in forks, unless a test's file is about these processes."""
     if request.path.stem not in {"test_confined", "test_timing"}:
-        monkeypatch.setattr(queue, "subprocess", forker)
+        monkeypatch.setattr(worker, "subprocess", forker)
 
 
 @pytest.fixture

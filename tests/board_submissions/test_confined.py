@@ -144,7 +144,7 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(j
     truth = {"truth": str(made.service.prepared["clocks"].truth), "metrics": ["group_score"], "step": 0.01}
     limits = {name: asked[name] for name in ("task", "seconds", "memory_bytes")}
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tellapart.board.submissions.worker"],
+        [sys.executable, "-c", "from tellapart.board.submissions import prepared as p, worker; worker.main(p.measure)"],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each of its threads takes address space
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -154,24 +154,24 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(j
     status = Path(f"/proc/{worker.pid}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
     until(lambda: "Seccomp:\t2" in status.read_text())
-    *before, said = (json.loads(line) for line in worker.communicate(zeros(8))[0].splitlines())
-    assert before in ([], [{"unconfined": ["landlock"]}])
+    said = json.loads(worker.communicate(zeros(8))[0])
+    assert said["unconfined"] in ([], ["landlock"])
     assert said["public"]["values"] == said["private"]["values"] == {"group_score": 0.0}
 
 
 #: Replaces the interpreter: a file has taken over the process that reads it, which prints all that it can open.
 HOSTILE = """#!/bin/sh
 exec "{python}" -c '
-import runpy, sys
-from tellapart.board.submissions import forms
+import sys
+from tellapart.board.submissions import worker
 from tellapart.errors import ScoreError
 def open_and_refuse(*_):
     try:
         raise ScoreError(open("{path}").read()[:300])
     except OSError as error:
         raise ScoreError("no: " + str(error.strerror))
-forms.read_sent = open_and_refuse
-runpy.run_module("tellapart.board.submissions.worker", run_name="__main__")
+worker.read_sent = open_and_refuse
+worker.main(worker.read)
 '
 """
 
@@ -212,10 +212,10 @@ def test_a_reading_process_ends_with_its_server(job):
     row = json.dumps({"label": f"{ids[0]}_c0_i0", "score": 0.5})
     (folder / "sent.jsonl").write_text(f"{row}\n" * 400_000)  # seconds to read
     server = (
-        "import json, sys; from pathlib import Path; from tellapart.board.submissions.queue import Process\n"
+        "import json, sys; from pathlib import Path; from tellapart.board.submissions.worker import Process\n"
         "process = Process(json.loads(sys.argv[1]), Path(sys.argv[2]), 60)\n"
-        "from tellapart.board.submissions.queue import ReadResult\n"
-        "print(process._process.pid, flush=True)\nlist(process.messages(ReadResult))"
+        "from tellapart.board.submissions.worker import ReadResult\n"
+        "print(process._process.pid, flush=True)\nprocess.run(ReadResult)"
     )
     started = subprocess.Popen(
         [sys.executable, "-c", server, json.dumps({**asked, "file": "sent.jsonl"}), str(folder)],
@@ -383,7 +383,7 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(board, mo
 def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
     board, caplog, monkeypatch, forker
 ):
-    monkeypatch.setattr("tellapart.board.submissions.queue.subprocess", forker)
+    monkeypatch.setattr("tellapart.board.submissions.worker.subprocess", forker)
     made = board(8, limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]
     good = made.npz(made.right())

@@ -14,13 +14,12 @@ from fastapi.testclient import TestClient
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.submissions import worker
+from tellapart.board.submissions import prepared
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import board_retry
-from tellapart.board.submissions.forms import pack
-from tellapart.board.submissions.queue import Upload
 from tellapart.board.submissions.routes import check_model_name
-from tellapart.board.submissions.service import open_submissions
+from tellapart.board.submissions.service import Upload, open_submissions
+from tellapart.board.submissions.worker import pack
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
 
@@ -195,23 +194,18 @@ def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days
     assert made.send(made.npz(made.right() - 1)).status_code == 429
 
 
-def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_labels(board, monkeypatch, capsys):
+def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_labels(board, monkeypatch):
     made = board(24)
     hidden, moments = made.service.prepared["clocks"], iter([10.0, 10.1, 20.0, 20.62, 30.0, 30.0])
     waited: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: next(moments), sleep=waited.append)
-    monkeypatch.setattr(worker, "time", clock)
+    monkeypatch.setattr(prepared, "time", clock)
     job = {"truth": str(hidden.truth), "task": "pairs", "metrics": list(hidden.metrics), "step": 0.01}
     ids = tuple(map(str, range(24)))
     good, half = (pack(Scores(ids, made.right(share), "similarity"), "pairs") for share in (1, 0.5))
-    for form in (good, half, b"malformed"):
-        worker.measure(job, form)
+    answers = [prepared.measure(job, form)[0] for form in (good, half, b"malformed")]
     assert waited == pytest.approx([0.15, 0.13, 0.0])
-    assert [set(json.loads(line)) for line in capsys.readouterr().out.splitlines()] == [
-        {"public", "private"},
-        {"public", "private"},
-        {"failed"},
-    ]
+    assert [set(answer) for answer in answers] == [{"public", "private"}, {"public", "private"}, {"failed"}]
 
 
 def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board):

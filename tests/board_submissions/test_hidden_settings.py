@@ -19,14 +19,12 @@ from facts import check_facts, raises
 from pictures import encoded, plain
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import fit_limits
-from tellapart.board.submissions.forms import read_published, read_sent
 from tellapart.board.submissions.hidden import (
     HiddenBenchmark,
     HiddenSettings,
     SubmissionSettings,
     check_limits,
     read_hidden,
-    round_to,
 )
 from tellapart.board.submissions.prepared import (
     HiddenPairs,
@@ -38,6 +36,7 @@ from tellapart.board.submissions.prepared import (
     write_task,
 )
 from tellapart.board.submissions.service import Submissions, open_submissions
+from tellapart.board.submissions.worker import read_published, read_sent, round_to
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item

@@ -101,13 +101,13 @@ def test_what_a_board_answered_is_there_after_a_power_cut(made_set, tmp_path, tm
 KILLED = r"""
 import asyncio, json, os, random, signal, sys, time
 from pathlib import Path
-from tellapart.board.submissions import queue
+from tellapart.board.submissions import service
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.routes import write_upload
 
-queue.REFUSED_A_DAY = 1000  # files that wait are of these
+service.REFUSED_A_DAY = 1000  # files that wait are of these
 board = Submissions(read_hidden(Path(sys.argv[1])))
 data = Path(sys.argv[2]).read_bytes()
 account = Account("ann", "submitter", board.accounts.issue("ann", days=1, by="test")[0])

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from boards import until
 from facts import check_facts
-from tellapart.board.submissions import queue
+from tellapart.board.submissions import service
 
 #: A server without pages: it works the queue of a board file until it is killed.
 SERVER = """
@@ -231,7 +231,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
             yield rows
 
     monkeypatch.setattr(type(made.service.database), "_open_connection", small)
-    monkeypatch.setattr(queue, "REFUSED_A_DAY", 100)
+    monkeypatch.setattr(service, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
     assert full
@@ -243,7 +243,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
 
 def test_useless_files_are_not_looked_at_without_end(board, monkeypatch):
     made = board(4)
-    monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
+    monkeypatch.setattr(service, "REFUSED_A_DAY", 3)
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")
@@ -290,7 +290,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(board, caplog):
 def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
     made = board(4)
     id_ = made.send(b"x").json()["id"]
-    monkeypatch.setattr(queue, "_AGAIN", 0.01)
+    monkeypatch.setattr(service, "_AGAIN", 0.01)
     other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")  # locks out all other writers
     monkeypatch.setattr(

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
-from tellapart.board.submissions.forms import form_bytes, pack, read_sent, unpack
 from tellapart.board.submissions.prepared import hide
+from tellapart.board.submissions.worker import form_bytes, pack, read_sent, unpack
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores

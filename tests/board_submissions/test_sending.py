@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.service import as_result
+from tellapart.board.submissions.worker import round_to
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_scores

@@ -24,12 +24,12 @@ from tellapart.board.submissions.hidden import (
     label_bits,
     leaked_bits,
     rise_chances,
-    round_to,
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.prepared import Split, worth_of
+from tellapart.board.submissions.prepared import worth_of
 from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of
+from tellapart.board.submissions.worker import Split, round_to
 from tellapart.errors import MetricError
 from tellapart.metrics.pairs import group_score
 

@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from steps import steps_of
-from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
-from tellapart.board.submissions.worker import answer_seconds
+from tellapart.board.submissions.prepared import HiddenPairs, answer_seconds, measure_sent
 from tellapart.data.item import Item
 from tellapart.data.scores import Scores
 from tellapart.models.generative.choice import BothOrders

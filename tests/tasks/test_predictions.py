@@ -14,7 +14,7 @@ from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.given import as_benchmark
-from tellapart.board.submissions.forms import read_sent
+from tellapart.board.submissions.worker import read_sent
 from tellapart.data.answer_text import count_thoughts
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet

@@ -30,7 +30,7 @@ from tellapart.board.records import Board
 from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
 from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.accounts import network
-from tellapart.board.submissions.routes import router_of
+from tellapart.board.submissions.routes import add_routes
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.items import picture
 from tellapart.board.views.leaderboard import View
@@ -52,22 +52,18 @@ HEADERS = {
 }
 
 
-class SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every answer, except those that are set already, errors included.
+def secure_answers(app: ASGIApp) -> ASGIApp:
+    """Return an application that adds `HEADERS` to every answer of another, except those that are set; errors included.
 
     It answers HEAD as GET, without the body: links are looked at that way, and monitors ask so. It refuses a request
     with two lengths: a proxy before the board may find its end by one, and the board by the other.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
-        method = scope["method"]
+        method, request = scope["method"], Headers(scope=scope)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -78,10 +74,12 @@ class SecurityHeaders:
                 message = {**message, "body": b""}
             await send(message)
 
-        app, request = self._app, Headers(scope=scope)
+        inner: ASGIApp = app
         if "transfer-encoding" in request and "content-length" in request:
-            app = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
-        await app({**scope, "method": "GET" if method == "HEAD" else method}, receive, send_with_headers)
+            inner = PlainTextResponse("A request has one length.\n", 400, {"Connection": "close"})
+        await inner({**scope, "method": "GET" if method == "HEAD" else method}, receive, send_with_headers)
+
+    return answer
 
 
 class BoardAddress:
@@ -287,21 +285,18 @@ class PageCache:
                     del self._pages[used_key]
         return future.result()
 
+    def before(self, app: ASGIApp, board: Board) -> ASGIApp:
+        """Return an application that answers with cached pages of (path, format) before another sees the request."""
 
-class PageCacheMiddleware:
-    """ASGI middleware that answers with cached pages of (path, format) before the application sees the request."""
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+            page, headers = None, Headers(scope=scope) if form is not None else Headers()
+            if form is not None:
+                key = (scope["path"], form or preferred_format(headers.get("accept", "")))
+                page = self.find(board.tables.version, key)
+            await (app if page is None else page.answer(headers))(scope, receive, send)
 
-    def __init__(self, app: ASGIApp, cache: PageCache, board: Board) -> None:
-        self._app, self._cache, self._board = app, cache, board
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-        page, headers = None, Headers(scope=scope) if form is not None else Headers()
-        if form is not None:
-            key = (scope["path"], form or preferred_format(headers.get("accept", "")))
-            page = self._cache.find(self._board.tables.version, key)
-        await (self._app if page is None else page.answer(headers))(scope, receive, send)
+        return answer
 
 
 _MEDIA = {
@@ -354,7 +349,7 @@ def create_app(board: Board, submissions: Submissions | None = None, age: Callab
             responses=_RESPONSES,
         )
     if submissions is not None:
-        app.include_router(router_of(submissions))
+        add_routes(app, submissions)
     if age is not None:
 
         @app.get("/healthz", name="health", response_class=JSONResponse)
@@ -367,8 +362,8 @@ def create_app(board: Board, submissions: Submissions | None = None, age: Callab
 
     _add_files(app, board)
     _add_errors(app, settings)
-    app.add_middleware(PageCacheMiddleware, cache=cache, board=board)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(cache.before, board=board)
+    app.add_middleware(secure_answers)
     return app
 
 

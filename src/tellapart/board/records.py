@@ -1,6 +1,6 @@
 """Run folders, imported numbers and timings as a board's tables in memory, with tiers of models.
 
-Tables follow the files: a change makes others, and replaces them whole.
+Tables follow the files: a thread looks for changes, and a change makes other tables, which replace them whole.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import hashlib
 import json
 import os
 import re
+import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -578,3 +581,66 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
             "origin": imported.source,
         }
     )
+
+
+class TirelessThread(Thread):
+    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that.
+
+    A turn returns the seconds to wait until the next.
+    """
+
+    def __init__(self, name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> None:
+        super().__init__(name=name, daemon=True)
+        self._turn, self._over, self._pause = turn, over, wait
+
+    def run(self) -> None:
+        """Take turns until it is over."""
+        try:
+            while not self._over.is_set():
+                with suppress(BaseException):  # even errors that would end a thread: nobody else does its work
+                    while not self._over.wait(self._pause):
+                        self._pause = self._turn()
+        finally:
+            if not self._over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+
+#: Between two looks at the folders; after a failure twice as long each time, up to the last.
+SECONDS, _MOST_SECONDS = 5.0, 30.0
+
+
+class Watch(TirelessThread):
+    """A thread that looks for changes every few seconds, as long as its `with` block lasts.
+
+    Nothing that a look raises ends it: it is reported, and the next look tries the same again.
+    """
+
+    def __init__(self, board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> None:
+        super().__init__("watch", self._look, Event(), wait=seconds)
+        self._board, self._report, self._seconds, self._good = board, report, seconds, time.monotonic()
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the board was last known to show the content of its folders."""
+        return time.monotonic() - self._good
+
+    def _look(self) -> float:
+        try:
+            self._board.read_in(self._report)
+            self._good = time.monotonic()
+        except BaseException as error:
+            expected = isinstance(error, TellapartError)
+            reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
+            wait = min(2 * self._pause, max(_MOST_SECONDS, self._seconds))
+            with suppress(Exception):  # standard error may be closed
+                self._report(f"the board could not be brought up to date: {reason}; it is tried again in {wait:g} s")
+            return wait
+        return self._seconds

@@ -1,11 +1,15 @@
-"""Views as HTML, by templates that escape everything; pages hold no inline script and no inline style."""
+"""Views as HTML, by templates that escape everything, without inline scripts or styles; the board as a static site."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,10 +18,13 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from tellapart.board.records import Tables
 from tellapart.board.views import items, leaderboard, ranks
 from tellapart.board.views.leaderboard import Cell, Content, Leaderboard, Rows, View
 from tellapart.data.rows import spreadsheet_cell
+from tellapart.errors import UnknownNameError
 from tellapart.evaluation.compare import judge_pair
+from tellapart.records.run_folder import write_blocks
 from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
@@ -100,65 +107,18 @@ class ServerLinks:
         return f"?format={kind}"
 
 
-class StaticLinks:
-    """Links from one page of a static site to others, which work from `file://`."""
-
-    is_static = True
-
-    def __init__(self, here: str, add: Callable[[str, dict[str, str | int]], bool], *, with_data: bool = True) -> None:
-        self._with_data = with_data
-        self._up = "../" * (len(PurePosixPath(here).parts) - 1)
-        self._add = add
-
-    def to(self, page: str, /, **args: str | int) -> str | None:
-        """Return a page's file, relative to this one; None for a page that is left out."""
-        if not self._add(page, args):
-            return None
-        path = path_of(page, **args).lstrip("/")
-        if page in {"static", "picture"}:
-            return self._up + path
-        return self._up + (f"{path}/index.html" if path else "index.html")
-
-    def data(self, kind: str) -> str:
-        """Return the file of this page's data, in the same folder; empty if the site has none."""
-        return "" if not self._with_data else f"data.{'tex' if kind == 'latex' else kind}"
-
-
-#: The source of a template's links.
-Links = ServerLinks | StaticLinks
-
-
-@dataclass(frozen=True, slots=True)
-class Legend:
-    """The signs of a table."""
-
-    # `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the items),
-    # `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`
-    marks: frozenset[str]
-    # for each column, the parts after the value (`tier`, `interval`) that some of its cells have
-    rooms: tuple[tuple[str, ...], ...]
-    common: str = ""  # the mark of every number that is not computed from others; empty if they differ, or have none
-
-
-def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] = ()) -> Legend:
-    """Collect the signs of a table."""
-    marks = set(kinds) - {"model"}
-    rooms: list[tuple[str, ...]] = []
-    said: set[str] = set()
-    for cells in columns:
-        measured = [cell for cell in cells if cell is not None]
-        occurs = {
-            "gap": len(measured) < len(cells),
-            "interval": any(cell.low is not None and cell.high is not None for cell in measured),
-            "chance": any(cell.chance is not None for cell in measured),
-            "tier": any(cell.tier is not None for cell in measured),
-            "limited": any(cell.limited for cell in measured),
-            "ties": any(cell.ties > 0 for cell in measured),
-        }
-        rooms.append(tuple(name for name in ("tier", "interval") if occurs[name]))
-        marks |= {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
-        said |= {cell.mark for cell in measured if cell.mark or cell.n}
-    return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
+def signs_of(cells: Sequence[Cell | None]) -> set[str]:
+    """Return the signs of a column, as `_legend_of` lists them."""
+    measured = [cell for cell in cells if cell is not None]
+    occurs = {
+        "gap": len(measured) < len(cells),
+        "interval": any(cell.low is not None and cell.high is not None for cell in measured),
+        "chance": any(cell.chance is not None for cell in measured),
+        "tier": any(cell.tier is not None for cell in measured),
+        "limited": any(cell.limited for cell in measured),
+        "ties": any(cell.ties > 0 for cell in measured),
+    }
+    return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
 
 
 #: State of a submission -> its looks.
@@ -168,11 +128,11 @@ _LOOKS = {
     **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
 }
 
-#: The numbers of a table with more columns than this are not drawn.
+#: The numbers of a table with more columns than this are not drawn: a browser would have much to draw.
 MOST_DRAWN = 12
 
 
-def render(template: str, links: Links, **content: object) -> str:
+def render(template: str, links: ServerLinks | StaticSite, **content: object) -> str:
     """Return a page of `pages/` or of `submissions/templates/`; everything in its content is escaped."""
     place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
     return _environment().get_template(f"{template}.html.j2").render(**place, **content)
@@ -192,10 +152,14 @@ def _environment() -> Environment:
     from jinja2 import FileSystemLoader
 
     folder = Path(__file__).parent
-    templates = make_environment(FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]))
+    templates = make_environment(
+        FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]), auto_reload=False
+    )
     templates.filters |= {
         "percent": lambda value: f"{100 * value:.4g}",
         "bound": lambda value: f"{100 * value:.1f}",
+        "number": Cell.percent,
+        "score_bar": score_bar,
         "moment": _format_moment,
     }
     # What pages of hidden benchmarks are filled with unless their content says otherwise.
@@ -215,13 +179,13 @@ def _environment() -> Environment:
         "legend_of": _legend_of,
         "percent": percent,
         "references_of": lambda view, block: [row for row in view.references if block.has(row)],
-        "score_bar": score_bar,
         "shorten": _shorten_name,
         "test_of": lambda on, better, other: next(
             (test for test in on["tests"] if (test.b, test.a) == (better["title"], other["title"])), None
         ),
         "thousands": thousands,
         "verdicts_of": lambda view: judge_pair(view.a.label, view.b.label, view.tests, len(view.tests)),
+        "zip": zip,
     }
     return templates
 
@@ -233,12 +197,30 @@ def _format_moment(at: float | str) -> str:
     return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"
 
 
-def _legend_of(view: Leaderboard | Content) -> Legend:
+def _legend_of(view: Leaderboard | Content) -> dict[str, Any]:
+    """Return the signs of a page's tables.
+
+    `marks` are `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
+    items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`. `rooms` are those of
+    each column, with `points` if that is its unit, and `by` if a table is sorted by it. `common` is the mark of every
+    number that is not computed from others; empty if they differ, or have none.
+    """
+    kinds, drawn = set[str](), {}
     if isinstance(view, Leaderboard):
         rows = (*view.rows, *view.references)
         columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
-        return make_legend(columns, (row.model.kind for row in rows))
-    return make_legend(tuple(on["metrics"].values()) for on in view.on)  # of a model's page
+        kinds = {row.model.kind for row in rows} - {"model"}
+        drawn = {"points": {k for k, column in enumerate(view.columns) if column.unit == "points"}}
+        drawn["by"] = {block.sorted_by for block in view.blocks}
+    else:
+        columns = [list(on["metrics"].values()) for on in view.on]  # of a model's page
+    signs = [signs_of(cells) for cells in columns]
+    said = {cell.mark for cells in columns for cell in cells if cell is not None and (cell.mark or cell.n)}
+    return {
+        "marks": kinds.union(*signs),
+        "rooms": [{*of_column, *(name for name in drawn if k in drawn[name])} for k, of_column in enumerate(signs)],
+        "common": said.pop() if len(said) == 1 else "",
+    }
 
 
 def _nearby_pages(page: int, pages: int) -> list[int | None]:
@@ -329,3 +311,132 @@ def _latex_cell(cell: str | float | None) -> str:
         digits, _, power = f"{cell:.1e}".partition("e")
         return rf"${digits} \cdot 10^{{{int(power)}}}$"
     return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"
+
+
+#: Pages that a small site leaves out: a benchmark's parts, and how its ranking changes.
+_LARGE_PAGES = frozenset({"by", "map", "benchmark_ranks"})
+
+#: In a small site numbers have no bars, and lines no indentation.
+_BAR = re.compile(r'<svg class="bar".*?</svg>|(?<=\n)[ \t\n]+')
+
+PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
+
+
+class StaticSite:
+    """The board as a static site: every page that a link leads to from the first one, its data and its pictures.
+
+    Links of the page that is written lead from it to the others, so that they work from `file://`.
+
+    Args:
+        tables: the records.
+        out: the folder.
+        hidden: takes a hidden benchmark's name to its page's content, and no name to that of their list; None without.
+        most_items: of a benchmark, that get a page: those that most models fail.
+        most_compared: models that are compared.
+        small: without data files, pages of a benchmark's parts, and bars.
+    """
+
+    is_static = True
+
+    def __init__(
+        self,
+        tables: Tables,
+        out: Path,
+        *,
+        hidden: Callable[[str], Mapping[str, Any]] | None = None,
+        most_items: int = 500,
+        most_compared: int = ranks.MOST,
+        small: bool = False,
+    ) -> None:
+        self._tables, self._out, self._hidden = tables, out, hidden
+        self._most, self._small = most_items, small
+        self._choice = ranks.choose_page(tables, most=most_compared)
+        self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
+        self._added: dict[PageKey, bool] = {}  # whether an address that was met is in the site
+        self._queue: deque[PageKey] = deque()
+        self._items: dict[str, set[int]] = {}
+        self._up = ""  # from the page that is written to the site's folder
+
+    def to(self, page: str, /, **args: str | int) -> str | None:
+        """Return a page's file, relative to the page that is written; None for a page that is left out."""
+        if not self._add_page(page, args):
+            return None
+        path = path_of(page, **args).lstrip("/")
+        if page in {"static", "picture"}:
+            return self._up + path
+        return self._up + (f"{path}/index.html" if path else "index.html")
+
+    def data(self, kind: str) -> str:
+        """Return the file of this page's data, in the same folder; empty if the site has none."""
+        return "" if self._small else f"data.{'tex' if kind == 'latex' else kind}"
+
+    def write(self) -> int:
+        """Write the site, and return the number of its pages."""
+        self._add_page("home", {})
+        pages = 0
+        while self._queue:
+            name, args = self._queue.popleft()
+            self._write_page(name, dict(args))
+            pages += 1
+        return pages
+
+    def _add_page(self, page: str, args: dict[str, str | int]) -> bool:
+        """Return whether a page is in the site; a new one is written later, a file at once."""
+        key = (page, tuple(sorted(args.items())))
+        if key not in self._added:
+            is_file = page in ("static", "picture")
+            self._added[key] = self._write_file(page, args) if is_file else self._is_in(page, args)
+            if self._added[key] and not is_file:
+                self._queue.append(key)
+        return self._added[key]
+
+    def _write_file(self, page: str, args: dict[str, Any]) -> bool:
+        with suppress(UnknownNameError):
+            self._write(
+                path_of(page, **args), asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
+            )
+            return True
+        return False
+
+    def _is_in(self, page: str, args: dict[str, str | int]) -> bool:
+        if self._small and page in _LARGE_PAGES:
+            return False
+        if page in ("compare", "compare_many"):
+            return self._compared.issuperset(args.values() if page == "compare" else str(args["models"]).split("+"))
+        if page in ("items", "gallery_page"):
+            return (int(args["page"]) - 1) * (items.PAGE if page == "items" else items.QUERIES) < max(1, self._most)
+        if page == "item":  # those that most models fail
+            slug = str(args["slug"])
+            if slug not in self._items:
+                failed = (items.collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+                self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
+            return args["position"] in self._items[slug]
+        return True
+
+    def _write_page(self, name: str, args: dict[str, Any]) -> None:
+        page_path = path_of(name, **args)
+        self._up = "../" * (len(PurePosixPath(page_path).parts) - 1)
+        if name not in PAGES:
+            self._write_hidden(page_path, **args)
+            return
+        page, hidden = PAGES[name], self._hidden is not None
+        view = self._choice if name == "choose" else page.gather(self._tables, **args)
+        content = render(page.template, self, view=view, board=self._tables.settings, hidden=hidden)
+        self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
+        if name != "home_page" and not self._small:  # the first page's data has all models
+            self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
+            if table := view.table():
+                self._write(f"{page_path}/data.csv", as_csv(table))
+                self._write(f"{page_path}/data.tex", as_latex(view.title, table))
+
+    def _write_hidden(self, page_path: str, name: str = "") -> None:
+        """Write the leaderboard of a hidden benchmark, or the list of them."""
+        assert self._hidden is not None  # noqa: S101  (no other page links to them)
+        content = self._hidden(name)
+        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", self, **content))
+        self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
+
+    def _write(self, path: str, content: str | bytes) -> None:
+        """Write a file; after a power cut, the same command makes it again."""
+        data = content.encode() if isinstance(content, str) else content
+        write_blocks(self._out / path.lstrip("/"), [data], synced=False)

@@ -60,8 +60,8 @@ def serve(
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
     from tellapart.board.app import BACKLOG, LOOPBACK, BoardAddress, Connection, create_app
+    from tellapart.board.records import Watch
     from tellapart.board.submissions.service import open_submissions
-    from tellapart.board.watch import Watch
 
     root = root_path.rstrip("/")
     if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
@@ -125,7 +125,7 @@ def board_export(
     True
     """
     require("fastapi", extra="board")
-    from tellapart.board.export import export_site
+    from tellapart.board.rendering import StaticSite
     from tellapart.board.submissions.service import open_submissions
 
     file = None if board is None else as_board_file(board)
@@ -133,8 +133,9 @@ def board_export(
         open_submissions(file, measuring=False) as submissions,
         _open_board(runs, file, submissions, left_out or _warn_left) as shown,
     ):
+        hidden = None if submissions is None else submissions.content
         most = {"most_items": items, "most_compared": comparisons}
-        return export_site(shown.tables, as_path(out, "out"), submissions=submissions, small=small, **most)
+        return StaticSite(shown.tables, as_path(out, "out"), hidden=hidden, small=small, **most).write()
 
 
 def _bind_address(host: str, port: int) -> socket.socket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_toml
@@ -15,7 +15,7 @@ from tellapart.errors import DataError
 _TABLES = {"board", "submissions", "hidden"}
 
 
-class BoardSettings(BaseModel):
+class BoardSettings(BaseModel, frozen=True, extra="forbid"):
     """The settings of a board.
 
     Attributes:
@@ -26,8 +26,6 @@ class BoardSettings(BaseModel):
         performance: benchmarks over which a model's mean is taken; all of them if empty.
         file: the board file, if one was read: it lists the hidden benchmarks.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str = "Which model can tell them apart?"
     about: str = ""

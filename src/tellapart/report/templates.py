@@ -24,7 +24,9 @@ def make_environment(loader: BaseLoader | None = None, **options: Any) -> Enviro
 
 def _steer_nothing(value: Any) -> Any:
     """Spell out a text's control characters and turns of direction; marks that single letters need stay."""
-    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], value) if type(value) is str else value
+    if type(value) is not str or value.isprintable():  # as most are
+        return value
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], value)
 
 
 @cache

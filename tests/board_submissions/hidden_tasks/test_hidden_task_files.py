@@ -13,9 +13,9 @@ from tiny_tasks import CASES, EACH, N, made, unique, write_json
 from facts import raises
 from pictures import plain
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.forms import read_published
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import HiddenRecords, hide_records, new_id, prepare, read_truth, suffix_for
+from tellapart.board.submissions.worker import read_published
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS

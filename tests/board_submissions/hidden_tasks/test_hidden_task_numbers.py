@@ -10,10 +10,9 @@ from tiny_tasks import CASES, EACH, N, lines, unique
 
 from facts import check_facts
 from steps import steps_of
-from tellapart.board.submissions.forms import read_sent
-from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.prepared import measure_sent
 from tellapart.board.submissions.service import as_result
+from tellapart.board.submissions.worker import read_sent, round_to
 from tellapart.evaluation.run import run_scores
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import HIDEABLE

@@ -11,9 +11,9 @@ from tiny_tasks import CASES, EACH, lines, made, write_json
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import hide_records, prepare, published_metrics
+from tellapart.board.submissions.worker import read_sent
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.registry import HIDEABLE, TASKS
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import BaseModel, NonNegativeInt
 
 from tellapart.board.submissions.prepared import keyed_hash
 from tellapart.data.atomic import atomic_file, sync_folder
@@ -190,10 +190,8 @@ REMEDY = (
 )
 
 
-class Marker(BaseModel):
+class Marker(BaseModel, frozen=True, extra="forbid"):
     """The content of `marker.json`: the secret's fingerprint, and the database's counters when it was written."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     secret: str
     counters: dict[str, NonNegativeInt]

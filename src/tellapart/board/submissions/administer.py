@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from tellapart.board.settings import as_board_file
 from tellapart.board.submissions.accounts import (
@@ -151,10 +151,8 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
 MANIFEST, _MOST_TIMES = "manifest.json", 10
 
 
-class Manifest(BaseModel):
+class Manifest(BaseModel, frozen=True, extra="forbid"):
     """When a backup was made (seconds since 1970), and its files: paths from `state` -> bytes and SHA-256."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     made: float
     files: dict[str, tuple[int, str]]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, field_validator, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.board.submissions.worker import exact_step, round_to
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, MetricError, TellapartError
@@ -34,25 +34,9 @@ from tellapart.tasks.registry import HIDEABLE, TASKS
 _NEVER = 1e-12
 
 
-def _exact_step(step: float) -> Fraction:
-    exact = Fraction(str(step))
-    if not 0 < exact <= Fraction(1, 2) or Fraction(1) % exact:
-        raise MetricError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
-    return exact
-
-
-def round_to(value: float, step: float) -> float:
-    """Round a fraction to the nearest multiple of a step; halves up."""
-    if not 0 <= value <= 1:
-        raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
-    over, under = _exact_step(step).as_integer_ratio()
-    top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
-    return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
-
-
 def in_points(step: float) -> str:
     """Return a step as percentages are read: in points."""
-    points = f"{float(100 * _exact_step(step)):g}"
+    points = f"{float(100 * exact_step(step)):g}"
     return f"{points} point" if points == "1" else f"{points} points"
 
 
@@ -61,7 +45,7 @@ def leaked_bits(submissions: int, step: float, numbers: int = 1) -> float:
 
     Source: the counting bound, used likewise in Blum and Hardt, The Ladder (2015), section 3.
     """
-    return submissions * numbers * math.log2(1 + 1 / _exact_step(step))
+    return submissions * numbers * math.log2(1 + 1 / exact_step(step))
 
 
 def label_bits(items: int, shape: tuple[int, int] | None) -> float:
@@ -84,7 +68,7 @@ def submissions_for_all_labels(items: int, shape: tuple[int, int] | None, step: 
 
 def first_step(items: int, step: float) -> int:
     """Return how many items must be right before the rounded number rises above 0."""
-    return max(1, math.ceil(_exact_step(step) * items / 2))
+    return max(1, math.ceil(exact_step(step) * items / 2))
 
 
 @cache
@@ -133,9 +117,7 @@ def middle_place(totals: Sequence[float], start: int, end: int) -> int:
 BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
+class _Settings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def below(self, folder: Path) -> Self:
         """Return the settings with their paths relative to a folder."""
         return self.model_copy(
@@ -143,7 +125,7 @@ class _Settings(BaseModel):
         )
 
 
-class HiddenBenchmark(_Settings):
+class HiddenBenchmark(_Settings, frozen=True):
     """A benchmark with hidden labels.
 
     Attributes:
@@ -225,7 +207,7 @@ def _allowed_protocols(name: str) -> tuple[str, ...]:
     return TASKS[task].accepts
 
 
-class SubmissionSettings(_Settings):
+class SubmissionSettings(_Settings, frozen=True):
     """Limits of a server that takes files and measures them.
 
     Attributes:
@@ -251,7 +233,7 @@ class SubmissionSettings(_Settings):
     secure_cookies: bool = False
 
 
-class HiddenSettings(_Settings):
+class HiddenSettings(_Settings, frozen=True):
     """The part of a board file that is about hidden benchmarks."""
 
     submissions: SubmissionSettings
@@ -278,8 +260,10 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     )
 
 
-def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int) -> None:
-    """Refuse limits under which one user's files could give too much of the public labels away."""
+def check_limits(
+    benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int
+) -> dict[str, float]:
+    """Return how much a user's files give away of the public labels; refuse limits under which it could be too much."""
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
         allowed = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
@@ -289,3 +273,9 @@ def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] 
             f"{benchmark.step}, give up to {leaked:.0f} bits away, and the {items} public labels are {hidden:.0f}; at "
             f"most {100 * benchmark.largest_share:g} % of them may be: set {remedy}, a larger step, or add items"
         )
+    return {
+        "labels_bits": hidden,
+        "told_bits_at_most": leaked,
+        "submissions_for_one_label": submissions_for_one_label(items, benchmark.step, shape),
+        "submissions_for_all_labels_at_least": submissions_for_all_labels(items, shape, benchmark.step, numbers),
+    }

@@ -11,13 +11,15 @@ import hashlib
 import hmac
 import io
 import json
+import math
 import re
 import shutil
 import tempfile
+import time
 import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,8 @@ from pydantic import TypeAdapter
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits, round_to
+from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
+from tellapart.board.submissions.worker import Split, round_to, unpack
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash
@@ -301,22 +304,6 @@ def _read_words(text: str) -> str:
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())) or text
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The rounded numbers of one split."""
-
-    items: int  # in the split
-    clusters: int  # of its items
-    # items of the file with two equal scores in a row or column: the sender knows them, and the count over both splits
-    # does not reveal which item is in which
-    ties: int
-    values: Mapping[str, float]  # metric -> number
-    # metric -> number of its units and of their clusters, if these are not the items (sentences, for example)
-    units: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    # metric -> how many clusters of one size would be as precise, if those of its units differ in size
-    worth: Mapping[str, float] = field(default_factory=dict)
-
-
 def measure_sent(
     sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
 ) -> tuple[Split, Split]:
@@ -380,6 +367,37 @@ def _count_ties(values: NDArray[np.float32]) -> int:
     """Count the items with two equal scores in a row or column."""
     rows, columns = ((np.diff(np.sort(values, axis=axis), axis=axis) == 0).any(axis=(1, 2)) for axis in (1, 2))
     return int((rows | columns).sum())
+
+
+_QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
+
+
+def answer_seconds(items: int) -> float:
+    """Return after how many seconds the numbers of a file are answered."""
+    return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
+
+
+def measure(job: Mapping[str, Any], form: bytes) -> tuple[dict[str, Any], bytes]:
+    """Measure a form, in a process of its own; return its message: the rounded numbers, or only the step that failed.
+
+    The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
+    steps are the same whatever the labels are; the wait covers what the processor makes of them.
+    """
+    step, started, items = "truth", time.monotonic(), 0
+    try:
+        hidden = read_truth(Path(job["truth"]))
+        step, items = "form", len(hidden.public)
+        sent = unpack(form, job["task"], items, hidden.shape)
+        step = "numbers"
+        public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
+    except TellapartError:  # its message may repeat labels
+        answer: dict[str, Any] = {"failed": step}
+    except MemoryError:
+        answer = {"failed": "memory"}
+    else:
+        answer = {"public": asdict(public), "private": asdict(private)}
+    time.sleep((started - time.monotonic()) % answer_seconds(items))
+    return answer, b""
 
 
 # A format, a time stamp, a quantisation table or a thumbnail would separate an edited image from its original
@@ -476,6 +494,9 @@ class Prepared:
     metrics: tuple[str, ...]  # that are published
     fingerprint: str  # SHA-256 of the task file
     true: int = 1  # how many texts of an item are true, if it has one image
+    told: Mapping[str, float] = field(
+        default_factory=dict
+    )  # how much a user's files give away, as `check_limits` has it
 
     @property
     def what(self) -> str:
@@ -561,8 +582,9 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
             "give the new one another name"
         )
     metrics, public = published_metrics(benchmark, hidden.shape, task, hidden.true), sum(hidden.public)
-    check_limits(benchmark, public, hidden.shape, len(metrics))
-    return Prepared(benchmark, folder, task, hidden.shape, len(hidden.public), public, metrics, digest, hidden.true)
+    told = check_limits(benchmark, public, hidden.shape, len(metrics))
+    shape, items = hidden.shape, len(hidden.public)
+    return Prepared(benchmark, folder, task, shape, items, public, metrics, digest, hidden.true, told)
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sqlite3
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -23,44 +23,29 @@ from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 from disarm import skeleton_key
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
-from fastapi.routing import APIRoute
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from tellapart.board.rendering import ServerLinks, render
 from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
-from tellapart.board.submissions.queue import Receipt, Upload
-from tellapart.board.submissions.service import Submissions
+from tellapart.board.submissions.service import Receipt, Submissions, Upload
 from tellapart.catalog import REFERENCES
 
 #: A full disk, or a database that another process has locked.
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
 
 
-class RefusingRoute(APIRoute):
-    """A route that answers a refusal with `{"detail": why}`, or with a page."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, wrapped."""
-        handler = super().get_route_handler()
-
-        async def refusing(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except (RefusedError, sqlite3.OperationalError) as error:
-                refused = error if isinstance(error, RefusedError) else _UNABLE
-                headers = {"Cache-Control": "no-store"}
-                if refused.status == 401:
-                    headers["WWW-Authenticate"] = "Bearer"
-                if wants_page(request):
-                    text = render("refused", ServerLinks(request.scope["root_path"]), refused=refused)
-                    return HTMLResponse(text, refused.status, headers)
-                return JSONResponse({"detail": str(refused)}, refused.status, headers)
-
-        return refusing
+def _refuse(request: Request, error: Exception) -> Response:
+    """Answer a refusal with `{"detail": why}`, or with a page."""
+    refused = error if isinstance(error, RefusedError) else _UNABLE
+    headers = {"Cache-Control": "no-store", **({"WWW-Authenticate": "Bearer"} if refused.status == 401 else {})}
+    if wants_page(request):
+        text = render("refused", ServerLinks(request.scope["root_path"]), refused=refused)
+        return HTMLResponse(text, refused.status, headers)
+    return JSONResponse({"detail": str(refused)}, refused.status, headers)
 
 
 def wants_page(request: Request) -> bool:
@@ -370,14 +355,14 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def router_of(submissions: Submissions) -> APIRouter:
-    """Return the routes of hidden benchmarks, for any FastAPI application; `submissions.start()` measures the files."""
-    router = APIRouter(route_class=RefusingRoute, tags=["hidden benchmarks"], responses=_REFUSALS)
-    _add_reading(router, submissions)
-    _add_sending(router, submissions)
-    _add_sessions(router, submissions)
-    _add_administration(router, submissions)
-    return router
+def add_routes(app: FastAPI, submissions: Submissions) -> None:
+    """Add the routes of hidden benchmarks to an application; `submissions.start()` measures the files."""
+    router = APIRouter(tags=["hidden benchmarks"], responses=_REFUSALS)
+    for add in (_add_reading, _add_sending, _add_sessions, _add_administration):
+        add(router, submissions)
+    app.include_router(router)
+    for refusal in (RefusedError, sqlite3.OperationalError):
+        app.add_exception_handler(refusal, _refuse)
 
 
 def _add_reading(router: APIRouter, board: Submissions) -> None:

@@ -1,30 +1,343 @@
-"""The two processes that handle a file (`python -m tellapart.board.submissions.worker`): limited, confined, and new.
+"""The two processes that handle a file: limited, confined and new; and what passes between them and the server.
 
 The first opens a stranger's file, and finds no label: it may read the published part of the benchmark alone. It passes
-the contents on as a form (`forms.py`) to the second, which holds the truth, and never gets the file. Standard input has
-the job, a line of JSON, and then the form if there is one; standard output gets messages (`queue.py` has their fields).
+the contents on as a form to the second, which holds the truth, and never gets the file. Standard input has the job, a
+line of JSON, and then the form if there is one; standard output gets messages.
+
+A form is plain JSON: a row for each item or record, in their published order, and no ids. The file may have taken over
+the process that reads, so a form is checked like any stranger's input, twice: by the server before it passes the form
+on, and by the process that measures.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import ctypes
 import json
 import math
 import os
 import platform
-import resource
 import signal
 import struct
+import subprocess
 import sys
-import time
-import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from threading import Timer
+from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
-from tellapart.errors import ScoreError, TellapartError
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.prediction_field import watch_field
+from tellapart.data.rows import read_object, read_toml
+from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.validation import first_problem
+from tellapart.errors import DataError, MetricError, ScoreError, TellapartError, plain
+from tellapart.models.memory.external import read_scores
+
+_MOST_MEMBERS = 16
+_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
+
+
+def read_published(path: Path, task: str) -> Any:
+    """Read the published items: a pair set, or a task's records without labels."""
+    content = read_object(path)
+    try:
+        if task in ("pairs", "pairing"):
+            return PairSet("hidden", tuple(Item.model_validate(row) for row in content["items"]), Path())
+        from tellapart.tasks.registry import HIDEABLE  # slow to import, and scores do not need it
+
+        return TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
+    except (DataError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{path} is not what is published of a hidden benchmark ({first_problem(error)}); open the board again"
+        ) from error
+
+
+def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int) -> None:
+    """Refuse an npz file whose table of contents is not that of such scores, or is too large; nothing is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except Exception as error:  # damaged archives fail anywhere, with any exception
+        with path.open("rb") as file:
+            start = file.read(24)
+        what = f"it begins with {start!r}; write arrays with numpy.savez; a table keeps its ending, .csv or .jsonl"
+        if start.startswith(b"PK"):
+            what = "it is an archive that is cut off or damaged; write it again, and send all of it"
+        raise ScoreError(f"{path} is not an npz file: {what}") from error
+    if len(members) > _MOST_MEMBERS:
+        raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
+    # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
+    limits = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
+    wanted = f"send ids, texts {(ids,)}, and scores, float32 {(ids, *shape)}, and no other array"
+    for member in members:
+        name = member.filename.removesuffix(".npy")
+        if "/" in name or "\\" in name or name.startswith("."):
+            raise ScoreError(f"{path}: member {member.filename!r:.80} is named with a path; arrays have plain names")
+        if member.flag_bits & 1 or member.compress_type not in _PLAIN:
+            raise ScoreError(f"{path}: member {name!r:.80} is encrypted, or packed as numpy does not; use numpy.savez")
+        if member.file_size > limits.get(name, 4096):
+            raise ScoreError(
+                f"{path}: {name!r:.80} unpacks to {member.file_size:,} bytes, "
+                f"and at limits {limits.get(name, 4096):,} are read; {wanted}"
+            )
+
+
+def read_sent(path: Path, records: Any, task: str) -> Any:
+    """Read `Scores`, `BothOrders` or a task's predictions from a submitted file, in the published order."""
+    try:
+        if task == "pairs":
+            ids = records.outline.ids
+            if path.suffix == ".npz":
+                _check_archive(path, len(ids), records.shape, max(map(len, ids)))
+            return read_scores(path, ids=ids, shape=records.shape)
+        from tellapart.tasks.registry import TASKS
+
+        return TASKS[task].read(path, records)
+    except TellapartError:
+        raise
+    except (ValueError, RecursionError, OverflowError) as error:  # digits without end, for example
+        raise ScoreError(f"{path} cannot be read: {error!s:.200}") from error
+
+
+_Choice = Literal[-1, 0, 1]
+_Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
+#: Task -> its two columns of predictions, which have rows of two.
+_COLUMNS = {"pairing": ("in_order", "swapped"), "choice": ("true_first", "true_second")}
+#: Task -> type of its rows.
+_ROWS: Mapping[str, Any] = {
+    "pairing": list[tuple[str, str]],
+    "nlvr2": list[bool],
+    "vqa": list[str],
+    "vqa2": list[str],
+    "grounding": list[tuple[_Side, _Side, _Side, _Side]],
+    "choice": list[tuple[_Choice, _Choice]],
+    "yes-no": list[str],
+}
+_A_ROW = 128  # bytes of a row without its texts: four doubles as JSON
+_AROUND = 64  # bytes of the rest: brackets, names, a kind
+
+
+class _Numbers(BaseModel, frozen=True, extra="forbid", strict=True):
+    """Scores: a float32 array `(item, image, text)`, little-endian, in base64."""
+
+    kind: ScoreKind
+    scores: str
+
+
+def form_bytes(task: str, items: int, shape: tuple[int, int] | None, sent_bytes: int) -> int:
+    """Return the largest size of a form: exact for scores, else in proportion to the file."""
+    if task == "pairs" and shape is not None:
+        return 4 * math.ceil(4 * items * math.prod(shape) / 3) + _AROUND
+    return 2 * sent_bytes + _A_ROW * items + _AROUND
+
+
+def pack(sent: Any, task: str) -> bytes:
+    """Return the form of the result of `read_sent`."""
+    if task == "pairs":
+        data = base64.b64encode(sent.values.astype("<f4").tobytes()).decode()
+        return _Numbers(kind=sent.kind, scores=data).model_dump_json().encode()
+    if columns := _COLUMNS.get(task):
+        sent = list(zip(*(getattr(sent, name) for name in columns), strict=True))
+    try:
+        return _row_adapter(task).dump_json(sent)
+    except ValueError as error:  # half a surrogate pair, which JSON's escapes can write and UTF-8 cannot
+        raise ScoreError("a prediction holds what is no character; send texts of Unicode") from error
+
+
+def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
+    """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make."""
+    wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
+    try:
+        if task == "pairs":
+            numbers = _Numbers.model_validate_json(form)
+            if shape is None:
+                raise wrong
+            values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
+            return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
+        rows = _row_adapter(task).validate_json(form)
+    except (ValueError, ScoreError):
+        raise wrong from None
+    if len(rows) != items:
+        raise wrong
+    if task not in _COLUMNS:
+        return rows
+    # Imported here, so that a process that reads scores starts sooner.
+    from tellapart.models.generative.choice import BothOrders
+    from tellapart.tasks.choice import Chosen
+
+    first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+    return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(items), first, second)
+
+
+def _position_ids(items: int) -> tuple[str, ...]:
+    return tuple(map(str, range(items)))
+
+
+@cache
+def _row_adapter(task: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_ROWS[task], config=ConfigDict(strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The rounded numbers of one split."""
+
+    items: int  # in the split
+    clusters: int  # of its items
+    # items of the file with two equal scores in a row or column: the sender knows them, and the count over both splits
+    # does not reveal which item is in which
+    ties: int
+    values: Mapping[str, float]  # metric -> number
+    # metric -> number of its units and of their clusters, if these are not the items (sentences, for example)
+    units: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    # metric -> how many clusters of one size would be as precise, if those of its units differ in size
+    worth: Mapping[str, float] = field(default_factory=dict)
+
+
+def exact_step(step: float) -> Fraction:
+    """Return a step of rounding as a fraction; it must divide 1."""
+    exact = Fraction(str(step))
+    if not 0 < exact <= Fraction(1, 2) or Fraction(1) % exact:
+        raise MetricError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
+    return exact
+
+
+def round_to(value: float, step: float) -> float:
+    """Round a fraction to the nearest multiple of a step; halves up."""
+    if not 0 <= value <= 1:
+        raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
+    over, under = exact_step(step).as_integer_ratio()
+    top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
+    return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
+
+
+# The server trusts neither worker process: lines have a length, messages a schema for each of the two jobs, and numbers
+# must be of the benchmark's metrics and step. A process that sends anything else is treated like one that died.
+
+_LONGEST = 1 << 16  # bytes of a message
+_MOST_SHOWN = 500  # characters of a refusal or of a field's name
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
+
+
+def _shorten(text: str) -> str:
+    """Return a refusal or a name as it is shown: short, without characters that could reorder the text around."""
+    excerpt = plain(text[: _MOST_SHOWN + 1])
+    return excerpt if len(excerpt) <= _MOST_SHOWN else f"{excerpt[: _MOST_SHOWN - 1]}…"
+
+
+class WorkerMessage(BaseModel, frozen=True, extra="forbid", strict=True):
+    """A message of either process; `unconfined` lists the guards that this system lacks."""
+
+    unconfined: list[Literal["landlock", "seccomp"]] = Field(default=[], max_length=2)
+
+
+class ReadResult(WorkerMessage, frozen=True):
+    """A message of the process that reads; it has text about the file, and no scores."""
+
+    read: int = Field(default=0, ge=0)  # the file is valid: a form of so many bytes follows
+    # that predictions were read from; empty if the file's numbers have no names
+    field: Annotated[str, AfterValidator(_shorten)] = ""
+    refused: Annotated[str, AfterValidator(_shorten)] = ""  # why the file is invalid
+    failed: bool = False  # the published items cannot be read
+
+
+class MeasureResult(WorkerMessage, frozen=True):
+    """A message of the process that measures: the numbers of both splits, or the step that failed."""
+
+    failed: Literal["truth", "form", "numbers", "memory"] | None = None
+    public: Split | None = None
+    private: Split | None = None
+
+    @field_validator("public", "private")
+    @classmethod
+    def _check_numbers(cls, split: Split, info: ValidationInfo) -> Split:
+        """Accept only the job's metrics, rounded: more digits than the step has could hold labels."""
+        job = cast("Mapping[str, Any]", info.context)
+        try:
+            rounded = {name: round_to(value, job["step"]) for name, value in split.values.items()}
+        except MetricError as error:
+            raise ValueError(str(error)) from error
+        if rounded != dict(split.values) or set(rounded) != set(job["metrics"]):
+            raise ValueError("these are not the numbers that were asked for")
+        return split
+
+
+Message = TypeVar("Message", bound=WorkerMessage)
+
+
+class Process:
+    """A process that reads one file, or measures one form."""
+
+    def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
+        self.job, self.form = job, form
+        # Of the server's environment only what Python needs: no database address, no token.
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        single_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        work = "prepared.measure" if "truth" in job else "worker.read"
+        # Readers of the board come first, already while modules are imported.
+        program = f"import os; os.nice(10); from tellapart.board.submissions import {work.partition('.')[0]}, worker"
+        self._process = subprocess.Popen(  # noqa: S603  (nothing of it is from outside)
+            [sys.executable, "-c", f"{program}; worker.main({work})"],
+            cwd=folder,
+            env={**environment, **single_thread, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # its process group, which is killed as one
+        )
+        # The process limits its CPU time; this ends one that only waits.
+        self._timer = Timer(patience, self.kill)
+        self._timer.daemon = True
+
+    def run(self, kind: type[Message]) -> tuple[Message, bytes]:
+        """Return the process's message, an empty one if it sends none that is valid, and the form that follows it."""
+        stdin, stdout = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        try:
+            self._timer.start()
+            with contextlib.suppress(BrokenPipeError), stdin:
+                stdin.write(json.dumps(self.job).encode() + b"\n")
+                stdin.write(self.form)
+            line = stdout.readline(_LONGEST)
+            if not line.endswith(b"\n"):  # the end, perhaps in the middle of a message; or a line that is too long
+                return kind(), b""
+            message = kind.model_validate_json(line, context=self.job)
+            size = message.read if isinstance(message, ReadResult) else 0
+            return message, stdout.read(size) if size <= self.job.get("form_bytes", 0) else b""
+        except ValidationError:
+            return kind(), b""
+        finally:
+            self._timer.cancel()
+            self.kill()
+            self._process.wait()
+            stdout.close()
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        if self._process.returncode is None:  # else the number may be another process's by now
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+
 
 # Landlock (Linux 5.13) limits the files that a process may open, and a seccomp filter (x86-64, ARM) its system calls:
 # for good, without root, for all code that runs in it from then on.
@@ -40,18 +353,20 @@ _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
 _NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
 
-with Path(__file__).with_name("refused_calls.toml").open("rb") as _table:
-    _CALLS = tomllib.load(_table)  # machine -> call -> number
+_CALLS = read_toml(Path(__file__).with_name("refused_calls.toml"))  # machine -> call -> number
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # number in a filter
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
 _OTHER_NUMBERS = 0x40000000  # x86-64's second set of numbers for the same calls
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)  # Windows, whose boards hide no labels, has none
 
 
 def confine(readable: Sequence[Path]) -> tuple[str, ...]:
@@ -77,11 +392,11 @@ def confine(readable: Sequence[Path]) -> tuple[str, ...]:
 
 def _set_process_control(option: int, value: int, program: object = None) -> bool:
     zero = ctypes.c_ulong(0)
-    return bool(_libc.prctl(option, ctypes.c_ulong(value), zero if program is None else program, zero, zero) == 0)
+    return bool(_libc().prctl(option, ctypes.c_ulong(value), zero if program is None else program, zero, zero) == 0)
 
 
 def _system_call(number: int, *values: object) -> int:
-    return int(_libc.syscall(ctypes.c_long(number), *values))
+    return int(_libc().syscall(ctypes.c_long(number), *values))
 
 
 def _open_only(readable: Iterable[Path]) -> bool:
@@ -123,14 +438,14 @@ def _refuse_calls() -> bool:
     return _set_process_control(_SET_SECCOMP, _FILTER, ctypes.byref(_Program(len(steps), code)))
 
 
-_LONGEST = 1000  # characters of a refusal or a field: they repeat parts of the file, which may be long
-_QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
+_MOST_SENT = 1000  # characters of a refusal or a field: they repeat parts of the file, which may be long
 _FILES = 64  # open at once; modules are files, too
 
 
 def limit(seconds: int, memory_bytes: int) -> None:
-    """Limit this process for good: CPU time, memory, open files and priority; it writes no file, starts no process."""
-    os.nice(10)
+    """Limit this process for good: CPU time, memory and open files; it writes no file, and starts no process."""
+    import resource  # which Windows lacks
+
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
@@ -138,86 +453,33 @@ def limit(seconds: int, memory_bytes: int) -> None:
         resource.setrlimit(none, (0, 0))
 
 
-def read(job: dict[str, Any]) -> None:
-    """Read one file, and print its form, or why it is refused."""
-    from tellapart.board.submissions.forms import pack, read_published, read_sent
-    from tellapart.data.prediction_field import watch_field
-
+def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    """Read one file; return the message about it, or why it is refused, and its form."""
     try:
         records = read_published(Path(job["published"]), job["task"])
     except TellapartError:  # its message names the server's files
-        _send_message({"failed": True})
-        return
+        return {"failed": True}, b""
     try:
         with watch_field(None) as watched:
             form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
         if len(form) > job["form_bytes"]:
             raise ScoreError(f"{job['name']} holds control characters without end; send predictions without them")
     except TellapartError as error:
-        _send_message({"refused": str(error)[:_LONGEST].replace(job["file"], job["name"], 1)})
-        return
+        return {"refused": str(error)[:_MOST_SENT].replace(job["file"], job["name"], 1)}, b""
     except MemoryError:
-        _send_message({"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"})
-        return
-    _send_message({"read": len(form), "field": watched.stated[:_LONGEST]})
-    sys.stdout.buffer.write(form)
-    sys.stdout.buffer.flush()
+        return {"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"}, b""
+    return {"read": len(form), "field": watched.stated[:_MOST_SENT]}, form
 
 
-def measure(job: dict[str, Any], form: bytes) -> None:
-    """Measure a form, and print the rounded numbers, or only the step that failed.
-
-    The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
-    steps are the same whatever the labels are; the wait covers what the processor makes of them.
-    """
-    from tellapart.board.submissions.forms import unpack
-    from tellapart.board.submissions.prepared import measure_sent, read_truth
-
-    step, started, items = "truth", time.monotonic(), 0
-    try:
-        hidden = read_truth(Path(job["truth"]))
-        step, items = "form", len(hidden.public)
-        sent = unpack(form, job["task"], items, hidden.shape)
-        step = "numbers"
-        public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
-    except TellapartError:  # its message may repeat labels
-        answer: dict[str, Any] = {"failed": step}
-    except MemoryError:
-        answer = {"failed": "memory"}
-    else:
-        answer = {"public": asdict(public), "private": asdict(private)}
-    time.sleep((started - time.monotonic()) % answer_seconds(items))
-    _send_message(answer)
-
-
-def answer_seconds(items: int) -> float:
-    """Return after how many seconds the numbers of a file are answered."""
-    return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
-
-
-def _send_message(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Do the job of standard input."""
+def main(work: Callable[[Mapping[str, Any], bytes], tuple[dict[str, Any], bytes]]) -> None:
+    """Do the job of standard input by a function: `read`, or `prepared.measure`."""
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
-    # All modules of the job, before it is confined.
-    for name in ("forms", "prepared") if "truth" in job else ("forms",):
-        import_module(f"tellapart.board.submissions.{name}")
-    if job["task"] != "pairs":
+    if job["task"] != "pairs":  # all modules of the job, before it is confined
         import_module("tellapart.tasks.registry")
     # The file that was sent and the published items, or the truth alone.
     readable = [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
-    if lacking := confine(readable):
-        _send_message({"unconfined": lacking})
-    if "truth" in job:
-        measure(job, sys.stdin.buffer.read())
-    else:
-        read(job)
-
-
-if __name__ == "__main__":
-    main()
+    lacking = confine(readable)
+    message, form = work(job, sys.stdin.buffer.read())
+    sys.stdout.buffer.write(json.dumps({**message, "unconfined": lacking}).encode() + b"\n" + form)
+    sys.stdout.buffer.flush()

@@ -8,18 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
 from tellapart.tasks.registry import main_metric
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
 
 #: The rows of a table as CSV and LaTeX have it; the first one is the head.
 Rows = Sequence[Sequence[str | int | float | None]]
@@ -31,7 +26,7 @@ def with_reasons(rows: Rows, reasons: Sequence[str | None]) -> Rows:
     return [(*row, why) for row, why in zip(rows, column, strict=True)] if any(reasons) else rows
 
 
-class View(_Frozen):
+class View(BaseModel, frozen=True):
     """A page's content, or a part of it."""
 
     title: str
@@ -42,10 +37,8 @@ class View(_Frozen):
         return self.table_rows
 
 
-class Content(View):
+class Content(View, frozen=True, extra="allow"):
     """A page's content as plain data, which programs get as JSON at the page's address; rows are its table, if any."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     if TYPE_CHECKING:
 
@@ -54,7 +47,7 @@ class Content(View):
         def __getattr__(self, name: str) -> Any: ...
 
 
-class Link(_Frozen):
+class Link(BaseModel, frozen=True):
     """A link to another page."""
 
     text: str
@@ -72,7 +65,7 @@ def choice_links(
     )
 
 
-class ModelHead(_Frozen):
+class ModelHead(BaseModel, frozen=True):
     """A model's name and address."""
 
     slug: str
@@ -80,7 +73,7 @@ class ModelHead(_Frozen):
     kind: str
 
 
-class BenchmarkHead(_Frozen):
+class BenchmarkHead(BaseModel, frozen=True):
     """A benchmark's name and address."""
 
     slug: str
@@ -98,7 +91,7 @@ class BenchmarkHead(_Frozen):
         return f"{self.name} ({self.part})" if self.part else self.name
 
 
-class Cell(_Frozen):
+class Cell(BaseModel, frozen=True):
     """One number of a table, with its interval, chance and ties: a fraction, or a deviation in the unit of scores."""
 
     value: float
@@ -167,7 +160,7 @@ def describe_hidden(tables: Tables, benchmark: Benchmark) -> str:
 PAGE = 50
 
 
-class Column(View):
+class Column(View, frozen=True):
     """One column."""
 
     unit: str = "percent"  # `percent`, or `points` for a difference of percentages
@@ -177,7 +170,7 @@ class Column(View):
     link: Link | None = None  # of its head, if it has one
 
 
-class LeaderboardRow(View):
+class LeaderboardRow(View, frozen=True):
     """One model; a cell for each column, None if it was not measured."""
 
     model: ModelHead
@@ -185,7 +178,7 @@ class LeaderboardRow(View):
     rank: int | None = None
 
 
-class Block(View):
+class Block(View, frozen=True):
     """A table of a leaderboard: some of its columns, and the models that have numbers in them."""
 
     first: int  # first, last: its columns, from one to before the other
@@ -199,7 +192,7 @@ class Block(View):
         return any(cell is not None for cell in row.cells[self.first : self.last])
 
 
-class Leaderboard(View):
+class Leaderboard(View, frozen=True):
     """A leaderboard."""
 
     benchmark: BenchmarkHead | None = None

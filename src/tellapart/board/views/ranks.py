@@ -43,7 +43,7 @@ HIDDEN_LABELS = "its labels and the items that a model gets right are hidden; it
 NO_ITEMS = "imported numbers have no items to test"
 
 
-class PairTest(View):
+class PairTest(View, frozen=True):
     """Two models, b the better, on the items that all of the page's models on that benchmark have."""
 
     a: str
