@@ -31,13 +31,12 @@ from tellapart.report.numbers import count_text, describe_ties, is_deviation, is
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of
+from tellapart.report.tables import Table
 from tellapart.report.templates import write_lines
 from tellapart.report.terminal import console, print_lines, print_tables, tables_of
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tellapart.evaluation.verify import Check
 
 
@@ -392,10 +391,7 @@ def overview_table(groups: Sequence[SameItems]) -> Table:
         ]
         sets.append((same.benchmark, size, main, models))
     how = "with intervals" if measured else "measured by another tool"
-    (rows,) = tables_of("overview", sets=sets, how=how)
-    if not any(rows.columns[5].cells):
-        del rows.columns[5]
-    return rows
+    return tables_of("overview", sets=sets, how=how)[0]
 
 
 def tag_table(same: SameItems, tag: str) -> Table:
@@ -408,4 +404,4 @@ def tag_table(same: SameItems, tag: str) -> Table:
 
 
 def _measure_width(rows: Table) -> int:
-    return console(width=10_000).measure(rows).maximum
+    return console(width=10_000).measure(rows.rich()).maximum

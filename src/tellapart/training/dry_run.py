@@ -33,7 +33,8 @@ from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.report.numbers import thousands
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import console, print_lines
 from tellapart.tasks.registry import find_task
 from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
@@ -165,13 +166,13 @@ class DryRun:
         """Print the plan, the forecast, and every problem."""
         print_lines(*map(plain, self._plan_lines()))
         if self.weights:
-            rows = table("weights", "parameters", "rate", "decay", numbers_from=1)
-            for group in self.weights:
-                rate = "frozen" if group.rate is None else f"x {group.rate:g}"
-                decay = "" if group.decay is None else f"{group.decay:g}"
-                rows.add_row(plain(group.part), thousands(group.parameters), rate, decay)
+            rows = (
+                (group.part, thousands(group.parameters), "frozen" if group.rate is None else f"x {group.rate:g}",
+                 "" if group.decay is None else f"{group.decay:g}")
+                for group in self.weights
+            )  # fmt: skip
             print_lines("")
-            console().print(rows)
+            console().print(text_table("weights", "parameters", "rate", "decay", numbers_from=1, rows=rows))
         print_lines("", *map(plain, self._result_lines()))
 
     def _plan_lines(self) -> Iterator[str]:

@@ -19,7 +19,8 @@ from tellapart.report.frame import Shown
 from tellapart.report.numbers import percent, points
 from tellapart.report.printing import print_comparison
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.report.terminal import console, print_lines, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import console, print_lines, print_tables
 from tellapart.stats.multiple import holm
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run import DryRun, rehearse
@@ -53,11 +54,12 @@ def print_trained(record: TrainRecord, page: Path) -> None:
         print_lines("")
         print_why(record.why)
     if (sweep := record.sweep) is not None:
-        curve = table("alpha", *sweep.benchmarks, numbers_from=0)
-        for alpha, values in sweep.curve.items():
-            curve.add_row(f"{alpha:.2f}{' *' if alpha == sweep.best else ''}", *map(percent, values))
+        curve = (
+            (f"{alpha:.2f}{' *' if alpha == sweep.best else ''}", *map(percent, values))
+            for alpha, values in sweep.curve.items()
+        )
         print_lines("")
-        console().print(curve)
+        console().print(text_table("alpha", *sweep.benchmarks, numbers_from=0, rows=curve))
         print_lines(
             "weights between the start (0) and the trained model (1): means of headline metrics, percent; "
             f"* Pareto-best, chosen on these very numbers: {sweep.model}"
@@ -84,16 +86,15 @@ def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | 
 
 
 def _print_over_seeds(other: str, rows: Sequence[SeedRow], limit: str) -> None:
-    tests = ("p", "p (Holm)", "p (ranks)")
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        lines = table(plain(benchmark), "mean", "sd", plain(other), "difference", *tests, numbers_from=1)
-        for row in (row for row in rows if row.benchmark == benchmark):
-            change = points(row.difference, row.low, row.high, row.reason)
-            p_values = ("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_ranks))
-            sd = "-" if row.sd is None else percent(row.sd)
-            lines.add_row(row.metric, percent(row.mean), sd, percent(row.other), change, *p_values)
-        console().print(lines)
-        print_lines("")
+        lines = [
+            (row.metric, percent(row.mean), "-" if row.sd is None else percent(row.sd), percent(row.other),
+             points(row.difference, row.low, row.high, row.reason),
+             *("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_ranks)))
+            for row in rows if row.benchmark == benchmark
+        ]  # fmt: skip
+        heads = (benchmark, "mean", "sd", other, "difference", "p", "p (Holm)", "p (ranks)")
+        print_tables(text_table(*heads, numbers_from=1, rows=lines))
     print_lines(
         f"{rows[0].seeds} seeds{limit}, percent: their mean and standard deviation; differences from {plain(other)} "
         "paired by seed, 95% intervals by Student's t; p: paired t-test, Holm over these rows, Wilcoxon's signed ranks"

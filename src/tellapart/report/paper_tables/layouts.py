@@ -11,7 +11,7 @@ from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
-    from tellapart.report.paper_tables.table import PaperTable
+    from tellapart.report.tables import Table
 
 #: The layouts and the averages by name, and where VLUE's tables have their numbers from.
 _DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def lay_out(
     labels: Mapping[str, str] | None = None,
     sort: str | None = None,
     **marks: Any,
-) -> PaperTable:
+) -> Table:
     """Return runs as a table: in a layout, one benchmark as its paper does it, or several; `marks` are of tiers."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
@@ -106,7 +106,6 @@ def lay_out(
         cost_table,
         many_benchmarks_table,
         tasks_table,
-        with_named_averages,
     )
     from tellapart.report.plots.pareto import read_costs
 
@@ -135,8 +134,8 @@ def lay_out(
     measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
     names = tuple(dict.fromkeys(measured))
     if len(names) > 1 or (average_as and not average):
-        table = many_benchmarks_table(runs, names, average=average, sort=sort, **marks)
-        return with_named_averages(table, runs, {name: AVERAGES[name] for name in average_as}) if average_as else table
+        averages = {name: AVERAGES[name] for name in average_as}
+        return many_benchmarks_table(runs, names, average=average, average_as=averages, sort=sort, **marks)
     if average:
         raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(names) or 'none'}")
     benchmark = next(iter(names), None)
