@@ -30,9 +30,8 @@ from tellapart.report.paper_tables.table import (
     write_latex,
     write_markdown,
 )
-from tellapart.report.sections import ReportRun, sections
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.show import (
-    SameItems,
     breakdown_table,
     equivariance_table,
     first_table,
@@ -53,12 +52,12 @@ def printed(table: Table | None, width: int = 100) -> str:
     return target.getvalue()
 
 
-def same(results: Sequence[Result]) -> SameItems:
-    (group,) = on_the_same_items(results)
+def same(results: Sequence[Result]) -> Section:
+    (group,) = on_the_same_items({Path(str(k)): result for k, result in enumerate(results)})
     return group
 
 
-def result_table(of: SameItems, names: Sequence[str] = ()) -> Table:
+def result_table(of: Section, names: Sequence[str] = ()) -> Table:
     (table,) = result_tables(of, names)
     return table
 
@@ -273,7 +272,7 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run) -> N
     names = [f"set-{k}" for k in range(5)]
     runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
     runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    groups = on_the_same_items(runs)
+    groups = on_the_same_items({Path(str(k)): run for k, run in enumerate(runs)})
     (table,) = first_tables(groups)
     text = printed(table, 120)
     assert len(table.rows) == 10

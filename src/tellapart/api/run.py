@@ -253,9 +253,7 @@ class Run(Tabled):
             self.plan.show()
         else:
             write = write or self.write_report
-            print_runs(
-                self.folder, self._results.values(), write, probes=self._probes, every=every, by=by, named=self.archive
-            )
+            print_runs(self.folder, self._results, write, probes=self._probes, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
@@ -314,7 +312,7 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        groups = on_the_same_items(system.result for system in self.systems)
+        groups = on_the_same_items({system.runs[0]: system.result for system in self.systems})
         return [table for same in groups for table in result_tables(same)]
 
     def __fspath__(self) -> str:

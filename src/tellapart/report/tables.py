@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,7 +15,7 @@ from tellapart.errors import plain
 if TYPE_CHECKING:
     import rich.table
 
-    from tellapart.records.result import Value
+    from tellapart.records.result import Result, Value
 
 
 @dataclass(slots=True)
@@ -67,11 +67,23 @@ class Column:
         return f"{self.group} {self.name}".strip()
 
 
+#: The columns that tell which model a row is of, in every table with a row a model: heading -> their text, of the
+#: model's label and the record of its run.
+MODEL_COLUMNS: dict[str, Callable[[str, Result], str]] = {"model": lambda label, _: label}
+
+
+def name_model(label: str, result: Result | None) -> tuple[str, ...]:
+    """Return the texts of a row's `MODEL_COLUMNS`; of a row of no model (chance), its label alone."""
+    if result is None:
+        return (label, *[""] * (len(MODEL_COLUMNS) - 1))
+    return tuple(read(label, result) for read in MODEL_COLUMNS.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A model, or one metric of a table with models across: labels, and a number or a text for each column.
 
-    A `plain` row (chance) and a `reference` model are never best. On a terminal a row has a `style`, and a rule before
+    A `plain` row (chance) and a `reference` model are never best. Neighbours of a `block` have it as first label. On a terminal a row has a `style`, and a rule before
     it if it is `ruled`.
     """
 
@@ -79,18 +91,14 @@ class Row:
     cells: tuple[Cell, ...]
     plain: bool = False
     reference: bool = False
+    block: str = ""
     style: str = ""
     ruled: bool = False
 
     @property
     def label(self) -> str:
-        """The last label, which is the row's."""
-        return self.labels[-1]
-
-    @property
-    def block(self) -> str:
-        """The heading that neighbours share: the first of several labels."""
-        return self.labels[0] if len(self.labels) > 1 else ""
+        """The first label that is not of neighbours, too."""
+        return self.labels[bool(self.block)]
 
 
 @dataclass(frozen=True, slots=True)

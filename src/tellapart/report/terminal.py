@@ -7,18 +7,21 @@ import io
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
-from tellapart.report.tables import Column, Table, text_row, text_table
+from tellapart.report.tables import MODEL_COLUMNS, Column, Table, name_model, text_row, text_table
 from tellapart.report.templates import TABLE, render_text, show_marks
 
 if TYPE_CHECKING:
     import rich.table
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+
+    from tellapart.records.result import Result
 
 
 def open_in_browser(page: Path) -> bool:
@@ -93,20 +96,30 @@ def parts_of(template: str, **facts: Any) -> list[Table | str]:
     """Return the tables and the lines between them of a text's template.
 
     There `call table(HEADS...)` makes a table: a line a row, `|` between cells. A line `~section~` is a rule, `~dim~`
-    and `~alarm~` before the first cell a style.
+    and `~alarm~` before the first cell a style. A table of `models`, runs' records by label, has all `MODEL_COLUMNS`.
     """
     tables: list[Table] = []
     styles = {"dim": "dim", "alarm": "bold red"}
 
-    def draw(*heads: str | Column, caller: Callable[[], str], title: str = "", **options: Any) -> str:
-        rows, ruled, labels = [], False, options.get("numbers_from", len(heads))
+    def draw(
+        *heads: str | Column, caller: Callable[[], str], title: str = "", numbers_from: int | None = None,
+        models: Mapping[str, Result] | None = None, **options: Any,
+    ) -> str:  # fmt: skip
+        labels, at = len(heads) if numbers_from is None else numbers_from, 0
+        if models is not None:
+            at = [head.name if isinstance(head, Column) else head for head in heads].index("model")
+            named = [replace(heads[at], name=name) if isinstance(heads[at], Column) else name for name in MODEL_COLUMNS]
+            heads, labels = (*heads[:at], *named, *heads[at + 1 :]), labels + (len(named) - 1) * (at < labels)
+        rows, ruled = [], False
         for line in filter(None, caller().split("\n")):
             _, mark, cells = line.split("~", 2) if line.startswith("~") else ("", "", line)
             if mark != "section":
                 texts = [*map(show_marks, cells.split("|"))]
+                if models is not None:
+                    texts[at : at + 1] = name_model(texts[at], models.get(texts[at]))
                 rows.append(text_row(texts, labels, styles.get(mark, ""), ruled=ruled))
             ruled = mark == "section"
-        tables.append(text_table(*heads, rows=rows, title=show_marks(title), **options))
+        tables.append(text_table(*heads, numbers_from=labels, rows=rows, title=show_marks(title), **options))
         return f"{TABLE}{len(tables) - 1}\n"
 
     lines = render_text(template, table=draw, column=Column, **facts)

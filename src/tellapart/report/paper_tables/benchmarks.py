@@ -25,7 +25,7 @@ from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark
 from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import groups_of, mark_best, numbers_of, paper_row, stack_groups
 from tellapart.report.plots.pareto import Costs
-from tellapart.report.tables import Cell, Column, Row, Table
+from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
 from tellapart.tasks.registry import main_metric
 
 _DATA = read_toml(Path(__file__).with_name("layouts.toml"))
@@ -44,16 +44,16 @@ def _make_rows(runs: Sequence[System], measures: Sequence[_Measure], labels: Con
     ranked = leave_references(runs)
     cells_of = [(run, [of.cells.get(run.label) for of in measures]) for run in runs]
     rows = [
-        Row((run.label,), tuple(cell or Cell() for cell in cells), reference=run not in ranked)
+        Row(name_model(run.label, run.result), tuple(cell or Cell() for cell in cells), reference=run not in ranked)
         for run, cells in cells_of
         if (any(cells) if labels is None else run.label in labels)
     ]
-    chance = Row(("chance",), tuple(Cell(of.chance) for of in measures), plain=True)
+    chance = Row(name_model("chance", None), tuple(Cell(of.chance) for of in measures), plain=True)
     return [*rows, chance] if any(of.chance is not None for of in measures) else rows
 
 
 def _models_table(title: str, measures: Sequence[_Measure], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
-    return Table(title, ("model",), tuple(of.column for of in measures), tuple(rows), notes=tuple(notes))
+    return Table(title, tuple(MODEL_COLUMNS), tuple(of.column for of in measures), tuple(rows), notes=tuple(notes))
 
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
@@ -415,7 +415,11 @@ def tasks_table(runs: Sequence[System]) -> Table:
         for label, source in lines.items()
     ]
     rows = [
-        Row((of.column.group, of.column.name), tuple(of.cells.get(run.label, Cell()) for run in runs))
+        Row(
+            (of.column.group, of.column.name),
+            tuple(of.cells.get(run.label, Cell()) for run in runs),
+            block=of.column.group,
+        )
         for of in measures
         if of.cells
     ]

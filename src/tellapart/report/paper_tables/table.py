@@ -100,7 +100,7 @@ def stack_groups(table: Table) -> Table:
     if len(table.columns) <= _WIDEST or len(names) < 2 or any(other != names[0] for other in names):
         return table
     rows = tuple(
-        replace(row, labels=(group, *row.labels), cells=tuple(row.cells[number] for number in numbers))
+        replace(row, labels=(group, *row.labels), block=group, cells=tuple(row.cells[number] for number in numbers))
         for group, numbers in columns_of.items()
         for row in table.rows
     )
@@ -205,7 +205,7 @@ def write_latex(table: Table, *, intervals: bool = False) -> str:
     rows = []
     for before, row in zip([None, *table.rows], table.rows, strict=False):
         labels = list(row.labels)
-        if before is not None and row.block == before.block and len(labels) > 1:
+        if before is not None and row.block and row.block == before.block:
             labels[0] = ""
         ruled = before is not None and (row.plain != before.plain or row.block != before.block)
         rows.append((ruled, [*map(latex_text, labels)], row.cells))
