@@ -40,7 +40,7 @@ from tellapart.report.show import (
     result_tables,
     tag_table,
 )
-from tellapart.report.tables import Cell, Column, Row, Table
+from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table
 from tellapart.tasks.registry import headline
 from tellapart.training.train import SeedRow
 
@@ -373,3 +373,32 @@ def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_j
     assert "demo-encoder" in printed_table and "what is left" in (run.folder / "report.html").read_text().lower()
     assert {row["model"] for row in run.to_json()["probes"]} == {"demo-encoder", "random"}
     assert compared == ["demo-encoder", "random"]
+
+
+def test_two_runs_of_one_model_are_told_apart_by_their_folders(command, made_set, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        ta.evaluate("random", "demo", limit=20, out=tmp_path / "runs" / name)
+    ta.evaluate("constant", "demo", limit=20, out=tmp_path / "runs" / "c")
+    for options in ((), ("--all",)):
+        lines = command("show", str(tmp_path / "runs"), *options).out.splitlines()
+        for label in ("random (a)", "random (b)", "constant "):
+            assert any(line.startswith(label) for line in lines), label
+    assert "random (b)" in command("show", str(tmp_path / "runs"), "--by", "aspect").out
+
+
+def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ta.evaluate("demo-encoder", "demo", limit=20)
+    monkeypatch.setitem(MODEL_COLUMNS, "scores", lambda label, result: f"{label} gives {result.model.kind}")
+    said = "demo-encoder gives similarity"
+    for every in (False, True):
+        run.show(every=every)
+        printed_tables = " ".join(capsys.readouterr().out.split())
+        assert "model scores" in printed_tables and said in printed_tables
+    assert f">{said}</th>" in (run.folder / "report.html").read_text()
+    assert f">{said}</td>" in run._repr_html_()
+    for form in ("markdown", "latex", "csv", "json"):
+        assert said in ta.table(run, form), form
+    groups = on_the_same_items({Path(str(k)): run.result() for k in range(4)})
+    assert "scores" in first_tables(groups * 4)[0].headings

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -83,8 +83,8 @@ def name_model(label: str, result: Result | None) -> tuple[str, ...]:
 class Row:
     """A model, or one metric of a table with models across: labels, and a number or a text for each column.
 
-    A `plain` row (chance) and a `reference` model are never best. Neighbours of a `block` have it as first label. On a terminal a row has a `style`, and a rule before
-    it if it is `ruled`.
+    A `plain` row (chance) and a `reference` model are never best. Neighbours of one `block` have it as first label. On
+    a terminal a row has a `style`, and a rule before it if it is `ruled`.
     """
 
     labels: tuple[str, ...]
@@ -141,10 +141,11 @@ class Table:
             drawn.min_width = min(len(title), 80) if self.folds else None  # a narrow table would break its title
         if self.caption:
             drawn.caption, drawn.caption_justify = Text(self.caption, style="not italic"), "left"
-        for column in self._all_columns():
-            side: Literal["left", "right"] = "left" if column.words else "right"
-            overflow: Literal["fold", "ellipsis"] = "fold" if self.folds else "ellipsis"
-            drawn.add_column(Text(plain(column.full_name)), justify=side, no_wrap=not column.wraps, overflow=overflow)
+        labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
+        for number, column in enumerate((*labels, *self.columns)):
+            drawn.add_column(Text(plain(column.full_name)), justify="left" if column.words else "right")
+            drawn.columns[-1].no_wrap = not (column.wraps or (self.folds and number == 0))
+            drawn.columns[-1].overflow = "fold" if self.folds else "ellipsis"
         for row, texts in zip(self.rows, self.lines(), strict=True):
             if row.ruled:
                 drawn.add_section()
@@ -158,22 +159,19 @@ class Table:
 
     def html(self) -> str:
         """Return it as an HTML table, with all texts escaped."""
-        sides = [f' style="text-align: {"left" if of.words else "right"}"' for of in self._all_columns()]
+        sides = ["left"] * len(self.heads) + ["left" if column.words else "right" for column in self.columns]
 
         def line(texts: Sequence[str], tag: str) -> str:
-            cells = (f"<{tag}{side}>{escape(text)}</{tag}>" for text, side in zip(texts, sides, strict=True))
+            cells = (
+                f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>'
+                for text, side in zip(texts, sides, strict=True)
+            )
             return f"<tr>{''.join(cells)}</tr>"
 
         title = f"<caption>{escape(plain(self.title))}</caption>" if self.title else ""
         body = "".join(line(texts, "td") for texts in self.lines())
         heads = line([*map(plain, self.headings)], "th")
         return f"<table>{title}<thead>{heads}</thead><tbody>{body}</tbody></table>"
-
-    def _all_columns(self) -> list[Column]:
-        """Return all columns as they are drawn: the first label is broken only if the table folds."""
-        labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
-        first, *others = (*labels, *self.columns)
-        return [replace(first, wraps=self.folds or first.wraps), *others]
 
 
 def text_row(texts: Sequence[str], labels: int, style: str = "", *, ruled: bool = False) -> Row:

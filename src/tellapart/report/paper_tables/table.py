@@ -202,23 +202,9 @@ def write_latex(table: Table, *, intervals: bool = False) -> str:
     for name, columns in groupby(column.group for column in table.columns):
         groups.append((latex_text(name), len(list(columns)), first))
         first += groups[-1][1]
-    rows = []
-    for before, row in zip([None, *table.rows], table.rows, strict=False):
-        labels = list(row.labels)
-        if before is not None and row.block and row.block == before.block:
-            labels[0] = ""
-        ruled = before is not None and (row.plain != before.plain or row.block != before.block)
-        rows.append((ruled, [*map(latex_text, labels)], row.cells))
-    tabular = write_lines(
-        "tabular",
-        heads=[*map(latex_text, table.heads)],
-        names=[write_name(column.name) for column in table.columns],
-        groups=groups,
-        rows=rows,
-        intervals=intervals,
-        escape=latex_text,
-        below=len(table.columns) > _MOST_BESIDE,
-    )
+    names = [*map(latex_text, table.heads), *(write_name(column.name) for column in table.columns)]
+    shown = {"intervals": intervals, "below": len(table.columns) > _MOST_BESIDE, "escape": latex_text}
+    tabular = write_lines("tabular", table=table, names=names, groups=groups, **shown)
     listed = map(latex_text, _list_notes(table, intervals=intervals))
     notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
     kind = "table*" if wide else "table"
@@ -246,16 +232,8 @@ def _list_notes(table: Table, *, intervals: bool) -> list[str]:
 def write_markdown(table: Table, *, intervals: bool = False) -> str:
     """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names."""
     listed = map(_escape_markdown, _list_notes(table, intervals=intervals))
-    lines = render_text(
-        "markdown",
-        title=_escape_markdown(table.title),
-        labels=len(table.heads),
-        heads=[*map(_escape_markdown, table.headings)],
-        rows=[([*map(_escape_markdown, row.labels)], row.cells) for row in table.rows],
-        notes=[f"{note.replace('dagger:', '†:')}." for note in listed],
-        intervals=intervals,
-        escape=_escape_markdown,
-    )
+    notes = [f"{note.replace('dagger:', '†:')}." for note in listed]
+    lines = render_text("markdown", table=table, notes=notes, intervals=intervals, escape=_escape_markdown)
     return "\n".join(map(show_marks, lines))
 
 
@@ -289,7 +267,7 @@ def write_json(table: Table) -> str:
 
     rows = [
         {"label": row.label, "cells": [*map(list_facts, row.cells)], "block": row.block, "plain": row.plain,
-         "reference": row.reference}
+         "reference": row.reference, **({"labels": row.labels} if len(row.labels) > 1 + bool(row.block) else {})}
         for row in table.rows
     ]  # fmt: skip
     columns = [{"group": of.group, "name": of.name, "reference": of.reference} for of in table.columns]
