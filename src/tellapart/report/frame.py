@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, quote, require
 from tellapart.report.tables import Table, text_table
-from tellapart.report.terminal import console, print_template, tables_of
+from tellapart.report.terminal import print_tables, print_template, tables_of
 
 #: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
+
+
+def capture_text(show: Callable[[], None]) -> str:
+    """Return what a function prints, as without a terminal."""
+    with redirect_stdout(io.StringIO()) as text:
+        show()
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
 
 class Shown(ABC):
@@ -27,9 +34,7 @@ class Shown(ABC):
         """Print it as its command does."""
 
     def __repr__(self) -> str:
-        with redirect_stdout(io.StringIO()) as text:
-            self.show()
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+        return capture_text(self.show).lstrip()
 
 
 class Tabled(ABC):
@@ -40,12 +45,7 @@ class Tabled(ABC):
         """Return the tables to print."""
 
     def __repr__(self) -> str:
-        printer = console(width=120)  # as without a terminal
-        with printer.capture() as captured:
-            for shown in self.tables():
-                printer.print(shown)
-        lines = [line.rstrip() for line in captured.get().splitlines()]
-        return "\n".join(lines).strip("\n").replace("\u2500", "-")
+        return capture_text(lambda: print_tables(*self.tables(), gap=False)).replace("\u2500", "-")
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from self.tables()

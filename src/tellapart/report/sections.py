@@ -73,9 +73,9 @@ class Section:
         return {entry.label: entry.record for entry in self.entries}
 
     @property
-    def models(self) -> dict[str, Result]:
-        """The records of the models' runs by their labels."""
-        return {entry.label: entry.run.result for entry in self.entries}
+    def models(self) -> list[tuple[str, Result]]:
+        """The models' labels, and the records of their runs."""
+        return [(entry.label, entry.run.result) for entry in self.entries]
 
     @property
     def worth(self) -> str:

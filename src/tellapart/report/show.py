@@ -381,20 +381,20 @@ def _make_columns(same: Section, main: str, tag: str) -> Table:
 def overview_table(groups: Sequence[Section]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
     measured = any(not is_imported(entry.record) for same in groups for entry in same.entries)
-    sets, results = [], dict[str, Result]()
+    sets = []
     for same in groups:
         main = main_metric(same.headline)
         first = same.record.metrics.get(main)
         size = "" if first is None or not first.n else count_text(first.n, same.record.limited_from)
-        models = [
-            (replace(of, label=f"{of.label} (imported)") if measured and is_imported(of.record) else of,
-             of.record.metrics.get(main))
+        rows = [
+            (f"{of.label} (imported)" if measured and is_imported(of.record) else of.label, of.record.metrics.get(main))
             for of in same.entries
-        ]  # fmt: skip
-        sets.append((same.name, size, main, models))
-        results |= {of.label: of.run.result for of, _ in models}
+        ]
+        sets.append((same.name, size, main, rows))
     how = "with intervals" if measured else "measured by another tool"
-    return tables_of("overview", sets=sets, how=how, models=results)[0]
+    labels = [label for *_, rows in sets for label, _ in rows]
+    results = [result for same in groups for _, result in same.models]
+    return tables_of("overview", sets=sets, how=how, models=[*zip(labels, results, strict=True)])[0]
 
 
 def tag_table(same: Section, tag: str) -> Table:

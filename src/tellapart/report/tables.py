@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tellapart.errors import plain
 
 if TYPE_CHECKING:
-    import rich.table
+    from rich.table import Table as RichTable
 
     from tellapart.records.result import Result, Value
 
@@ -114,7 +114,6 @@ class Table:
     rows: tuple[Row, ...]
     best_of: Literal["column", "row"] = "column"
     notes: tuple[str, ...] = ()
-    caption: str = ""
     folds: bool = False
     headless: bool = False
 
@@ -128,19 +127,18 @@ class Table:
         texts = ([*row.labels, *map(str, row.cells)] for row in self.rows)
         return [[*map(plain, line), *[""] * (len(self.headings) - len(line))] for line in texts]
 
-    def rich(self) -> rich.table.Table:
+    def rich(self) -> RichTable:
         """Return it as rich's table, of texts as they are: no name is read as markup."""
-        from rich import box
-        from rich.table import Table as RichTable
+        from rich import box, table
         from rich.text import Text
 
-        drawn = RichTable(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        drawn = table.Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         drawn.show_header = not self.headless
         if self.title:
             drawn.title = Text(title := plain(self.title), style="bold" if self.folds else "")
             drawn.min_width = min(len(title), 80) if self.folds else None  # a narrow table would break its title
-        if self.caption:
-            drawn.caption, drawn.caption_justify = Text(self.caption, style="not italic"), "left"
+        if self.notes:
+            drawn.caption, drawn.caption_justify = Text("\n".join(self.notes), style="not italic"), "left"
         labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
         for number, column in enumerate((*labels, *self.columns)):
             drawn.add_column(Text(plain(column.full_name)), justify="left" if column.words else "right")
@@ -154,7 +152,7 @@ class Table:
             drawn.add_row(*cells, style=row.style)
         return drawn
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[rich.table.Table]:
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[RichTable]:
         yield self.rich()
 
     def html(self) -> str:

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,27 +96,28 @@ def parts_of(template: str, **facts: Any) -> list[Table | str]:
     """Return the tables and the lines between them of a text's template.
 
     There `call table(HEADS...)` makes a table: a line a row, `|` between cells. A line `~section~` is a rule, `~dim~`
-    and `~alarm~` before the first cell a style. A table of `models`, runs' records by label, has all `MODEL_COLUMNS`.
+    and `~alarm~` before the first cell a style. A table of `models`, labels with runs' records, has `MODEL_COLUMNS`.
     """
     tables: list[Table] = []
     styles = {"dim": "dim", "alarm": "bold red"}
 
     def draw(
         *heads: str | Column, caller: Callable[[], str], title: str = "", numbers_from: int | None = None,
-        models: Mapping[str, Result] | None = None, **options: Any,
+        models: Sequence[tuple[str, Result]] | None = None, **options: Any,
     ) -> str:  # fmt: skip
         labels, at = len(heads) if numbers_from is None else numbers_from, 0
         if models is not None:
             at = [head.name if isinstance(head, Column) else head for head in heads].index("model")
             named = [replace(heads[at], name=name) if isinstance(heads[at], Column) else name for name in MODEL_COLUMNS]
             heads, labels = (*heads[:at], *named, *heads[at + 1 :]), labels + (len(named) - 1) * (at < labels)
-        rows, ruled = [], False
+        rows, ruled, waiting = [], False, [*(models or ())]
         for line in filter(None, caller().split("\n")):
             _, mark, cells = line.split("~", 2) if line.startswith("~") else ("", "", line)
             if mark != "section":
                 texts = [*map(show_marks, cells.split("|"))]
                 if models is not None:
-                    texts[at : at + 1] = name_model(texts[at], models.get(texts[at]))
+                    is_next = bool(waiting) and waiting[0][0] == texts[at]
+                    texts[at : at + 1] = name_model(texts[at], waiting.pop(0)[1] if is_next else None)
                 rows.append(text_row(texts, labels, styles.get(mark, ""), ruled=ruled))
             ruled = mark == "section"
         tables.append(text_table(*heads, numbers_from=labels, rows=rows, title=show_marks(title), **options))

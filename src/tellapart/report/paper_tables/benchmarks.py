@@ -186,14 +186,14 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in measured]
-    main = main_metric(first_metrics(records))
     paper = _paper_layout(benchmark, records)
     averages = [] if paper is None else [k for k, of in enumerate(paper.columns) if of.name == _AVERAGE]
     layout = paper if paper is not None and (averages or not single) else _plain_layout(records)
     shown: Sequence[int] = range(len(layout.columns))
     if single:
         metrics = [source and source[1] for source in layout.sources]
-        shown = averages[:1] or [metrics.index("mean_recall" if "mean_recall" in metrics else main)]
+        recall = [metrics.index("mean_recall")] if "mean_recall" in metrics else []
+        shown = averages[:1] or recall or [metrics.index(main_metric(first_metrics(records)))]
     sources = {k: source for k in shown if (source := layout.sources[k]) is not None}
     rows = {run.label: layout.cells(record) for run, record in zip(measured, records, strict=True)}
     ranked = leave_references(measured)
@@ -205,7 +205,8 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     chances = layout.chances(min(records, key=is_imported))
     measures = [_Measure(layout.columns[k], {label: row[k] for label, row in rows.items()}, chances[k]) for k in shown]
     # Over all items, of the metrics in the columns; of means, the main one.
-    names = dict.fromkeys(metric.removesuffix(_AUTHORS_RULE) for _, metric in sources.values()) or [main]
+    names = dict.fromkeys(metric.removesuffix(_AUTHORS_RULE) for _, metric in sources.values())
+    names = names or {main_metric(first_metrics(records)): None}
     numbers = {name: [(label, of.metrics.get(name)) for label, of in zip(rows, records, strict=True)] for name in names}
     return _Part(benchmark, measured, records, measures, numbers, is_tested)
 
