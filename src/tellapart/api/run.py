@@ -391,8 +391,8 @@ class ShownItem(Tabled):
         """Return its scores as a table."""
         images = range(max(len(self.sample.images), len(self.sample.scores)))
         rows = [(text, *cells) for text, cells in self._text_rows()]
-        heads = (Column("", "text", words=True, wraps=True), *(f"image {k}" for k in images))
-        return [text_table(*heads, numbers_from=0, title=self._make_title(), rows=rows)]
+        text, names = Column("", "text", words=True, wraps=True), [f"image {k}" for k in images]
+        return [text_table(text, *names, numbers_from=0, title=self._make_title(), rows=rows)]
 
     def _repr_html_(self) -> str:
         pictures = "".join(f"<th>{self._picture_tag(k)}</th>" for k in range(len(self.sample.images)))

@@ -240,24 +240,21 @@ def _print_path(report: WrittenReport) -> None:
 
 
 def on_the_same_items(results: Mapping[Path, Result]) -> list[Section]:
-    """Group results, by their run folders, by benchmark and content: a table each, whose models have labels of theirs.
-
-    Two runs of one model are told apart by their folders.
-    """
-    groups: dict[tuple[str, str], dict[Path, BenchmarkResult]] = {}
+    """Group results, by their run folders, by benchmark and content; two runs of one model are told apart by folder."""
+    groups: dict[tuple[str, str], list[ModelEntry]] = {}
     for folder, result in results.items():
         for name, record in result.benchmarks.items():
-            groups.setdefault((name, record.fingerprint), {})[folder] = record
-    sections = []
-    for (benchmark, _), records in groups.items():
-        names = [results[folder].model.name for folder in records]
-        entries = (
-            ModelEntry(number, f"{name} ({folder.name})" if names.count(name) > 1 else name, record, (),
-                       ReportRun(results[folder], {}))
-            for number, (name, (folder, record)) in enumerate(zip(names, records.items(), strict=True))
-        )  # fmt: skip
-        sections.append(Section(benchmark, "", tuple(entries)))
-    return sections
+            entries = groups.setdefault((name, record.fingerprint), [])
+            entries.append(ModelEntry(len(entries), folder.name, record, (), ReportRun(result, {})))
+
+    def label_entry(entry: ModelEntry, names: Sequence[str]) -> ModelEntry:
+        label = f"{entry.name} ({entry.label})" if names.count(entry.name) > 1 else entry.name
+        return replace(entry, label=label)
+
+    return [
+        Section(benchmark, "", tuple(label_entry(entry, [other.name for other in entries]) for entry in entries))
+        for (benchmark, _), entries in groups.items()
+    ]
 
 
 def _paper_tables(same: Section) -> list[Table]:

@@ -108,7 +108,8 @@ def parts_of(template: str, **facts: Any) -> list[Table | str]:
         labels, at = len(heads) if numbers_from is None else numbers_from, 0
         if models is not None:
             at = [head.name if isinstance(head, Column) else head for head in heads].index("model")
-            named = [replace(heads[at], name=name) if isinstance(heads[at], Column) else name for name in MODEL_COLUMNS]
+            head = heads[at]
+            named = [replace(head, name=name) if isinstance(head, Column) else name for name in MODEL_COLUMNS]
             heads, labels = (*heads[:at], *named, *heads[at + 1 :]), labels + (len(named) - 1) * (at < labels)
         rows, ruled, waiting = [], False, [*(models or ())]
         for line in filter(None, caller().split("\n")):

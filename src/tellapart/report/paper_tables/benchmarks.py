@@ -404,56 +404,40 @@ def _measure(runs: Sequence[System], column: Column, benchmark: str, metric: str
     return _Measure(column, cells)
 
 
-def tasks_table(runs: Sequence[System]) -> Table:
-    """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
+def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) -> Table:
+    """Lay out VLUE's Table 2, which has models across, Table 3 or Table 4, the mean of numbers beside `costs`.
 
-    VQA is measured by soft accuracy in domain and by exact match out of it. Source: Zhou et al. 2022, Table 2.
+    VQA is measured by soft accuracy in domain and by exact match out of it. Rows that no model measured are left out.
+    Source: Zhou et al. 2022.
     """
-    ranked = leave_references(runs)
-    measures = [
-        _measure(runs, Column(task, label), *source)
-        for task, lines in _DATA["tasks"].items()
-        for label, source in lines.items()
-    ]
-    rows = [
-        Row(
-            (of.column.group, of.column.name),
-            tuple(of.cells.get(run.label, Cell()) for run in runs),
-            block=of.column.group,
+    laid_out = _DATA["tables"][layout]
+    sources = [(group, name, source) for group, of in laid_out["columns"].items() for name, source in of.items()]
+    measures = [_measure(runs, Column(group, name), *source) for group, name, source in sources]
+    if costs is not None:
+        measures = _measure_costs(measures, runs, costs)
+    table = _models_table(laid_out["title"], measures, _make_rows(runs, measures))
+    if layout == "vlue":
+        rows = (
+            Row((column.group, column.name), tuple(cells.get(run.label, Cell()) for run in runs), block=column.group)
+            for column, cells, _ in measures
+            if cells
         )
-        for of in measures
-        if of.cells
-    ]
-    columns = tuple(Column("", run.label, reference=run not in ranked) for run in runs)
-    table = Table("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
-    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
-    return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
+        ranked = leave_references(runs)
+        columns = tuple(Column("", run.label, reference=run not in ranked) for run in runs)
+        table = Table(table.title, ("task", "metric"), columns, tuple(rows), best_of="row")
+    benchmarks = [benchmark for *_, (benchmark, _) in sources]
+    return _mark_and_note(table, runs, benchmarks, laid_out["legend"], lowest=() if costs is None else (1,))
 
 
-def captions_table(runs: Sequence[System]) -> Table:
-    """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
-    measures = [_measure(runs, Column("", name), *source) for name, source in _DATA["captions"].items()]
-    legend = "bold: the best of its column; OOD: out of domain"
-    names = [name for name, _ in _DATA["captions"].values()]
-    table = _models_table("VLUE captions, times 100", measures, _make_rows(runs, measures))
-    return _mark_and_note(table, runs, names, legend)
-
-
-def cost_table(runs: Sequence[System], costs: Costs) -> Table:
-    """Lay out VLUE's Table 4 (Zhou et al. 2022): models down; the mean of NLVR2 and VQA out of domain, and a cost."""
+def _measure_costs(parts: Sequence[_Measure], runs: Sequence[System], costs: Costs) -> list[_Measure]:
+    """Return the mean of some numbers and the cost, of models that have all of the numbers."""
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    parts = [_measure(runs, Column("", name), *source) for name, source in _DATA["performance"].items()]
-    complete = [run for run in runs if all(run.label in of.cells for of in parts)]
-    if lacking := [model for run in complete if (model := plain(run.result.model.name)) not in cost_of]:
+    names = {run.label: plain(run.result.model.name) for run in runs if all(run.label in of.cells for of in parts)}
+    if lacking := [name for name in names.values() if name not in cost_of]:
         raise RunError(f"no {costs.what} of {lacking[0]}; the file has {', '.join(cost_of) or 'no model'}")
-    performance = _average(parts)
-    of_models = {run.label: Cell(cost_of[plain(run.result.model.name)]) for run in complete}
-    means = {run.label: Cell(performance.cells[run.label].value) for run in complete}
-    measures = [_Measure(Column("", "performance"), means), _Measure(Column("", costs.what), of_models)]
-    legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    names = [name for name, _ in _DATA["performance"].values()]
-    table = _models_table("VLUE, performance and cost", measures, _make_rows(runs, measures))
-    return _mark_and_note(table, runs, names, legend, lowest=(1,))
+    means = _average(parts).cells
+    performance = _Measure(Column("", "performance"), {label: Cell(means[label].value) for label in names})
+    return [performance, _Measure(Column("", costs.what), {label: Cell(cost_of[of]) for label, of in names.items()})]
 
 
 def _mark_and_note(

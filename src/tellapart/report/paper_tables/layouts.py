@@ -102,10 +102,8 @@ def lay_out(
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.paper_tables.benchmarks import (
         benchmark_table,
-        captions_table,
-        cost_table,
         many_benchmarks_table,
-        tasks_table,
+        vlue_table,
     )
     from tellapart.report.plots.pareto import read_costs
 
@@ -126,11 +124,9 @@ def lay_out(
             raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
         given = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
         expect_used(layout, "on a paper's table", RunError, **given, seed=(seed, 0))
-        if layout != "vlue-cost":
-            return (tasks_table if layout == "vlue" else captions_table)(runs)
-        if costs is None:
+        if layout == "vlue-cost" and costs is None:
             raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
-        return cost_table(runs, read_costs(costs))
+        return vlue_table(layout, runs, None if costs is None else read_costs(costs))
     measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
     names = tuple(dict.fromkeys(measured))
     if len(names) > 1 or (average_as and not average):
