@@ -186,6 +186,6 @@ def text_table(
 ) -> Table:
     """Make a table of texts: headings from `numbers_from` on are of columns, and those before of labels."""
     split = len(headings) if numbers_from is None else numbers_from
-    columns = tuple(of if isinstance(of, Column) else Column("", of) for of in headings[split:])
+    columns = [of if isinstance(of, Column) else Column("", of) for of in headings]
     made = (row if isinstance(row, Row) else text_row(row, split) for row in rows)
-    return Table(title, tuple(map(str, headings[:split])), columns, tuple(made), **options)
+    return Table(title, tuple(of.name for of in columns[:split]), tuple(columns[split:]), tuple(made), **options)

@@ -107,10 +107,10 @@ def parts_of(template: str, **facts: Any) -> list[Table | str]:
     ) -> str:  # fmt: skip
         labels, at = len(heads) if numbers_from is None else numbers_from, 0
         if models is not None:
-            at = [head.name if isinstance(head, Column) else head for head in heads].index("model")
-            head = heads[at]
-            named = [replace(head, name=name) if isinstance(head, Column) else name for name in MODEL_COLUMNS]
-            heads, labels = (*heads[:at], *named, *heads[at + 1 :]), labels + (len(named) - 1) * (at < labels)
+            columns = [head if isinstance(head, Column) else Column("", head) for head in heads]
+            at = [column.name for column in columns].index("model")
+            columns[at : at + 1] = [replace(columns[at], name=name) for name in MODEL_COLUMNS]
+            heads, labels = (*columns,), labels + (len(MODEL_COLUMNS) - 1) * (at < labels)
         rows, ruled, waiting = [], False, [*(models or ())]
         for line in filter(None, caller().split("\n")):
             _, mark, cells = line.split("~", 2) if line.startswith("~") else ("", "", line)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -286,13 +285,16 @@ def many_benchmarks_table(
     runs: Sequence[System],
     benchmarks: Sequence[str],
     *,
+    average_as: Mapping[str, str],
     average: bool = False,
-    average_as: Mapping[str, str] = MappingProxyType({}),
     sort: str | None = None,
     with_tiers: bool = True,
     seed: int = 0,
 ) -> Table:
-    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it; and averages."""
+    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it; and averages.
+
+    `average_as` are named averages of a benchmark's parts, and their definitions.
+    """
     parts = [_lay_out_set(runs, name, single=True, with_tiers=with_tiers, seed=seed) for name in benchmarks]
     heads = [title_of_set(part.runs, part.benchmark) for part in parts]
     measures = [
