@@ -22,7 +22,8 @@ from tellapart.report.progress import (
     _short_title,
     show_progress,
 )
-from tellapart.report.terminal import console, print_lines, print_text, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import console, print_lines, print_text
 
 WORK = """
 import time
@@ -135,9 +136,7 @@ def test_lines_and_tables_are_printed_in_the_encoding_of_their_stream(encoding, 
     print_text(NAME)
     print_lines(NAME)
     print_text("1 \u2013 2 \u2026")
-    rows = table("name")
-    rows.add_row(NAME)
-    console().print(rows)
+    console().print(text_table("name", rows=[(NAME,)]))
     stream.flush()
     lines = stream.buffer.getvalue().decode(encoding).splitlines()
     assert [line.strip() for line in lines].count(SHOWN[encoding]) == 3

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from aro_rule import original_choice
 from rich.console import Console
-from rich.table import Table
 
 import tellapart as ta
 from facts import raises
@@ -22,18 +21,13 @@ from tellapart.records.result import Result, Value
 from tellapart.report.conclusions import conclude, rivals_of
 from tellapart.report.numbers import deviation, percent, score
 from tellapart.report.paper_tables.table import (
-    PaperTable,
-    TableCell,
-    TableColumn,
-    TableRow,
     write_csv,
     write_json,
     write_latex,
     write_markdown,
 )
-from tellapart.report.sections import ReportRun, sections
+from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.show import (
-    SameItems,
     breakdown_table,
     equivariance_table,
     first_table,
@@ -42,6 +36,7 @@ from tellapart.report.show import (
     result_tables,
     tag_table,
 )
+from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table
 from tellapart.tasks.registry import headline
 from tellapart.training.train import SeedRow
 
@@ -52,12 +47,12 @@ def printed(table: Table | None, width: int = 100) -> str:
     return target.getvalue()
 
 
-def same(results: Sequence[Result]) -> SameItems:
-    (group,) = on_the_same_items(results)
+def same(results: Sequence[Result]) -> Section:
+    (group,) = on_the_same_items({Path(str(k)): result for k, result in enumerate(results)})
     return group
 
 
-def result_table(of: SameItems, names: Sequence[str] = ()) -> Table:
+def result_table(of: Section, names: Sequence[str] = ()) -> Table:
     (table,) = result_tables(of, names)
     return table
 
@@ -244,7 +239,7 @@ def test_ties_of_the_main_metric_are_never_hidden(make_run):
 @pytest.mark.parametrize(("width", "columns"), [(60, ["group_score", "left", "right"]), (40, ["text_score"])])
 def test_a_table_that_is_too_wide_has_the_metrics_as_columns(make_run, width, columns):
     table = first_table(same([make_run().result]), width=width)
-    assert [str(column.header) for column in table.columns][1:][: len(columns)] == columns
+    assert table.headings[1:][: len(columns)] == columns
 
 
 def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns(make_run):
@@ -265,10 +260,10 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
     names = [f"set-{k}" for k in range(5)]
     runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
     runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    groups = on_the_same_items(runs)
+    groups = on_the_same_items({Path(str(k)): run for k, run in enumerate(runs)})
     (table,) = first_tables(groups)
     text = printed(table, 120)
-    assert table.row_count == 10
+    assert len(table.rows) == 10
     assert all(name in text for name in names)
     first, second = runs[:2]
     metrics = first.benchmarks["set-0"].metrics["group_score"]
@@ -304,9 +299,9 @@ REASON = "too few for an interval: 3 items in the group 'a_b'"
 MISSING = Value(value=0.5, method="none: 3 items", reason=REASON, n=3, clusters=3, average="macro")
 
 
-def paper_table() -> PaperTable:
-    cells = (TableCell.with_interval(50.0, MISSING), TableCell(60.0, 40.0, 70.0))
-    return PaperTable("t", ("model",), (TableColumn("", "x"), TableColumn("", "y")), (TableRow("m", cells),))
+def paper_table() -> Table:
+    cells = (Cell.with_interval(50.0, MISSING), Cell(60.0, 40.0, 70.0))
+    return Table("t", ("model",), (Column("", "x"), Column("", "y")), (Row(("m",), cells),))
 
 
 def test_a_papers_table_has_the_reason_in_every_format():
@@ -361,3 +356,32 @@ def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_j
     assert "demo-encoder" in printed_table and "what is left" in (run.folder / "report.html").read_text().lower()
     assert {row["model"] for row in run.to_json()["probes"]} == {"demo-encoder", "random"}
     assert compared == ["demo-encoder", "random"]
+
+
+def test_two_runs_of_one_model_are_told_apart_by_their_folders(command, made_set, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        ta.evaluate("random", "demo", limit=20, out=tmp_path / "runs" / name)
+    ta.evaluate("constant", "demo", limit=20, out=tmp_path / "runs" / "c")
+    for options in ((), ("--all",)):
+        lines = command("show", str(tmp_path / "runs"), *options).out.splitlines()
+        for label in ("random (a)", "random (b)", "constant "):
+            assert any(line.startswith(label) for line in lines), label
+    assert "random (b)" in command("show", str(tmp_path / "runs"), "--by", "aspect").out
+
+
+def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ta.evaluate("demo-encoder", "demo", limit=20)
+    monkeypatch.setitem(MODEL_COLUMNS, "scores", lambda label, result: f"{label} gives {result.model.kind}")
+    said = "demo-encoder gives similarity"
+    for every in (False, True):
+        run.show(every=every)
+        printed_tables = " ".join(capsys.readouterr().out.split())
+        assert "model scores" in printed_tables and said in printed_tables
+    assert f">{said}</th>" in (run.folder / "report.html").read_text()
+    assert f">{said}</td>" in run._repr_html_()
+    for form in ("markdown", "latex", "csv", "json"):
+        assert said in ta.table(run, form), form
+    groups = on_the_same_items({Path(str(k)): run.result() for k in range(4)})
+    assert "scores" in first_tables(groups * 4)[0].headings

@@ -25,7 +25,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.records.result import Record, Sample
 from tellapart.records.samples import read_samples
-from tellapart.report.terminal import print_lines, print_tables, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import print_lines, print_tables
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import Column, interval_for, intervals_for
@@ -577,7 +578,7 @@ def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estim
         for row in rows
     ]  # fmt: skip
     if cells:
-        print_tables(table(*heads, numbers_from=1, rows=cells), gap=False)
+        print_tables(text_table(*heads, numbers_from=1, rows=cells), gap=False)
 
 
 def _print_agreement(view: LabelAgreement) -> None:

@@ -43,11 +43,10 @@ from tellapart.report.plots.style import write_picture
 from tellapart.report.printing import list_reasons
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.show import check_report
+from tellapart.report.tables import Table
 from tellapart.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tellapart.models.memory.held import ModelGiven
 
 

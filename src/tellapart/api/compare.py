@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from tellapart.data.arguments import PathGiven, expect_used
 from tellapart.errors import RunError, quote
@@ -20,10 +20,7 @@ from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
 from tellapart.report.frame import Frame, Shown, columns_of
 from tellapart.report.printing import print_comparison, print_models
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
+from tellapart.report.tables import Table
 
 _COLUMNS = (
     "benchmark", "metric", "subset", "n", "a", "b", "difference", "low", "high", "reason", "only_a", "only_b", "p",

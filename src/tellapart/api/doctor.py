@@ -16,7 +16,8 @@ from tellapart.data.arguments import PathGiven
 from tellapart.errors import MissingDependencyError, require
 from tellapart.models.hub import reach_hub
 from tellapart.models.store.cache import cache_ls
-from tellapart.report.terminal import print_tables, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import print_tables
 
 #: What each extra adds, for users; `docs` and `dev` are for work on tellapart itself.
 EXTRAS = {
@@ -75,7 +76,8 @@ class Installation:
         facts += [(name, getattr(self, name.lower())) for name in ("Python", "system", "device", "hub")]
         facts += [("cache", f"{self.cache}, {self.cache_bytes / 1e6:.1f} MB")]
         rows = [(extra["name"], extra["adds"], _write_missing(**extra)) for extra in self.extras]
-        print_tables(table("", "", rows=facts, folds=True), table("extra", "adds", "here", rows=rows, folds=True))
+        print_tables(text_table("", "", rows=facts, folds=True))
+        print_tables(text_table("extra", "adds", "here", rows=rows, folds=True))
 
 
 def _write_missing(name: str, missing: Sequence[str], **_: str) -> str:

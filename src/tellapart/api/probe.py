@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.arguments import load_pairs
 from tellapart.data.arguments import as_limit
-from tellapart.errors import MissingDependencyError, ModelError, RunError, plain, quote, require
+from tellapart.errors import MissingDependencyError, ModelError, RunError, quote, require
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.streaming import class_name, metric_class
@@ -27,9 +27,9 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Value
 from tellapart.report.frame import Frame
-from tellapart.report.numbers import percent, thousands
+from tellapart.report.numbers import chance, thousands
 from tellapart.report.numbers import score as write_score
-from tellapart.report.terminal import table
+from tellapart.report.tables import Row, text_row, text_table
 from tellapart.tasks.registry import headline
 
 T = TypeVar("T")
@@ -190,16 +190,16 @@ class PairProbe:
         names = ("step", "metric", "value", "low", "high", "n", "ties", "chance")
         count = len(self.pairs)
         items = thousands(count) if count == self.available else f"{thousands(count)} of {thousands(self.available)}"
-        title = f"{plain(self.pairs.name)}: percent of {items} items, 95% intervals"
-        shown = table("step", *self._metrics, "ties", numbers_from=0, title=title)
+        title = f"{self.pairs.name}: percent of {items} items, 95% intervals"
+        lines: list[Row] = []
         for step, values in self.history.items():
             ties = max(value.ties for value in values.values())
-            shown.add_row(thousands(step), *(write_score(values[name]) for name in self._metrics), thousands(ties))
+            texts = [thousands(step), *(write_score(values[name]) for name in self._metrics), thousands(ties)]
+            lines.append(text_row(texts, 0))
         if self.history:
             last = next(reversed(self.history.values()))
-            chances = [last[name].chance for name in self._metrics]
-            shown.add_section()
-            shown.add_row("chance", *("–" if chance is None else percent(chance) for chance in chances), "")
+            lines.append(text_row(["chance", *(chance(last[name]) for name in self._metrics), ""], 0, ruled=True))
+        shown = text_table("step", *self._metrics, "ties", numbers_from=0, title=title, rows=lines)
         return Frame({name: [row[k] for row in rows] for k, name in enumerate(names)}, shown=[shown])
 
     def watch(self, trainer: Any) -> PairProbe:

@@ -30,12 +30,10 @@ from tellapart.report.frame import Frame, Tabled, columns_of
 from tellapart.report.image_sources import ImageSources, data_uri
 from tellapart.report.sections import true_pairs, true_texts
 from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, result_tables, write_run_report
-from tellapart.report.terminal import table
+from tellapart.report.tables import Column, Table, text_table
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tellapart.dry_run.run import RunPlan
     from tellapart.training.train import Trained
 
@@ -255,9 +253,7 @@ class Run(Tabled):
             self.plan.show()
         else:
             write = write or self.write_report
-            print_runs(
-                self.folder, self._results.values(), write, probes=self._probes, every=every, by=by, named=self.archive
-            )
+            print_runs(self.folder, self._results, write, probes=self._probes, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
@@ -316,7 +312,7 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        groups = on_the_same_items(system.result for system in self.systems)
+        groups = on_the_same_items({system.runs[0]: system.result for system in self.systems})
         return [table for same in groups for table in result_tables(same)]
 
     def __fspath__(self) -> str:
@@ -394,11 +390,9 @@ class ShownItem(Tabled):
     def tables(self) -> list[Table]:
         """Return its scores as a table."""
         images = range(max(len(self.sample.images), len(self.sample.scores)))
-        shown = table("text", *(f"image {k}" for k in images), numbers_from=1, title=plain(self._make_title()))
-        shown.columns[0].no_wrap = False  # a caption is as long as it is
-        for text, cells in self._text_rows():
-            shown.add_row(plain(text), *cells)
-        return [shown]
+        rows = [(text, *cells) for text, cells in self._text_rows()]
+        text, names = Column("", "text", words=True, wraps=True), [f"image {k}" for k in images]
+        return [text_table(text, *names, numbers_from=0, title=self._make_title(), rows=rows)]
 
     def _repr_html_(self) -> str:
         pictures = "".join(f"<th>{self._picture_tag(k)}</th>" for k in range(len(self.sample.images)))

@@ -33,7 +33,8 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.report.frame import Frame, Shown
 from tellapart.report.numbers import percent
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.report.terminal import print_lines, print_tables, print_text, table
+from tellapart.report.tables import text_table
+from tellapart.report.terminal import print_lines, print_tables, print_text
 
 #: Items that a line names.
 _NAMED = 5
@@ -224,7 +225,7 @@ def print_audit(record: Audit) -> None:
     if record.read_as:
         print_lines(plain(f"{record.name}: {record.read_as}"))
     print_lines(f"{plain(record.name)}: {size_text(record, '')}")
-    rows = table("check", "value", "interval", numbers_from=1)
+    rows = text_table("check", "value", "interval", numbers_from=1).rich()
     rows.columns[0].no_wrap = False  # on a narrow terminal names make room for the numbers
     rows.add_column("verdict", no_wrap=True, min_width=len("verdict"))
     rows.add_column("passes if")
@@ -259,7 +260,7 @@ def print_detection(detection: Detection) -> None:
          else f"[{percent(score.low)}, {percent(score.high)}]")
         for name, score in detection.scores.items()
     )  # fmt: skip
-    print_tables(table("detector", "%", "interval", numbers_from=1, rows=rows), gap=False)
+    print_tables(text_table("detector", "%", "interval", numbers_from=1, rows=rows), gap=False)
     alone = detection.scores["format_accuracy"]
     if alone.value > 0.5 and (alone.low is None or alone.low > 0.5):
         sides = "; ".join(f"{name} {first:,} and {second:,}" for name, (first, second) in detection.formats.items())

@@ -122,18 +122,5 @@ def _axis_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 def score_bar(value: float, low: float | None = None, high: float | None = None, chance: float | None = None) -> Markup:
     """Draw a fraction, its interval and chance on a bar from 0 to 100."""
-
-    def place(fraction: float) -> float:
-        return round(100 * min(1.0, max(0.0, fraction)), 2)
-
-    parts = [
-        '<svg class="bar" viewBox="-3 0 106 12" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        '<line class="track" x1="0" x2="100" y1="6" y2="6"/>'
-    ]
-    if low is not None and high is not None:
-        width = place(high) - place(low)
-        parts.append(f'<rect class="range" x="{place(low):g}" y="3.5" width="{width:.4g}" height="5"/>')
-    if chance is not None:
-        parts.append(f'<line class="chance" x1="{place(chance):g}" x2="{place(chance):g}" y1="0" y2="12"/>')
-    parts.append(f'<line class="point" x1="{place(value):g}" x2="{place(value):g}" y1="1.5" y2="10.5"/></svg>')
-    return Markup("".join(parts))  # noqa: S704  (numbers only)
+    places = (None if of is None else round(100 * min(1.0, max(0.0, of)), 2) for of in (value, low, high, chance))
+    return Markup(_macros().bar(*places))  # noqa: S704  (numbers only)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, n
 from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart
 from tellapart.report.sections import shared_headline
+from tellapart.report.tables import Table
 from tellapart.report.terminal import tables_of
 from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 #: The file of the points, in the run folder.
 CURVE = "curve.json"

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, plain, quote, require
-from tellapart.report.terminal import console, print_template, table, tables_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, quote, require
+from tellapart.report.tables import Table, text_table
+from tellapart.report.terminal import print_tables, print_template, tables_of
 
 #: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
+
+
+def capture_text(show: Callable[[], None]) -> str:
+    """Return what a function prints, as without a terminal."""
+    with redirect_stdout(io.StringIO()) as text:
+        show()
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
 
 class Shown(ABC):
@@ -30,9 +34,7 @@ class Shown(ABC):
         """Print it as its command does."""
 
     def __repr__(self) -> str:
-        with redirect_stdout(io.StringIO()) as text:
-            self.show()
-        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+        return capture_text(self.show).lstrip()
 
 
 class Tabled(ABC):
@@ -40,21 +42,16 @@ class Tabled(ABC):
 
     @abstractmethod
     def tables(self) -> list[Table]:
-        """Return the tables to print, as rich's `Table`."""
+        """Return the tables to print."""
 
     def __repr__(self) -> str:
-        printer = console(width=120)  # as without a terminal
-        with printer.capture() as captured:
-            for shown in self.tables():
-                printer.print(shown)
-        lines = [line.rstrip() for line in captured.get().splitlines()]
-        return "\n".join(lines).strip("\n").replace("\u2500", "-")
+        return capture_text(lambda: print_tables(*self.tables(), gap=False)).replace("\u2500", "-")
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from self.tables()
 
     def _repr_html_(self) -> str:
-        return "".join(map(html_of, self.tables()))
+        return "".join(table.html() for table in self.tables())
 
 
 class Frame(Tabled):
@@ -116,7 +113,7 @@ class Frame(Tabled):
         return require("pyarrow", extra="hub").table(self.columns)
 
     def tables(self) -> list[Table]:
-        """Return the tables to print, as rich's `Table`."""
+        """Return the tables to print."""
         if self._shown:
             return list(self._shown)
         first = next((k for k, values in enumerate(self.columns.values()) if _are_numbers(values)), None)
@@ -125,7 +122,7 @@ class Frame(Tabled):
             for row in list(zip(*self.columns.values(), strict=True))[:_SHOWN]
         ]
         rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
-        return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
+        return [text_table(*self.columns, numbers_from=first, title=self.title, rows=rows)]
 
 
 class Printed(Shown, Frame):
@@ -148,21 +145,6 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns of rows that have the same names."""
     listed = list(rows)
     return {name: [row[name] for row in listed] for name in (listed[0] if listed else ())}
-
-
-def html_of(shown: Table) -> str:
-    """Return a table of rich as an HTML table, with all texts escaped."""
-    columns = [[str(column.header), *map(str, column.cells)] for column in shown.columns]
-    rows = list(zip(*columns, strict=True))
-    sides = [f' style="text-align: {column.justify}"' for column in shown.columns]
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        row = (f"<{tag}{side}>{escape(plain(cell))}</{tag}>" for cell, side in zip(cells, sides, strict=True))
-        return f"<tr>{''.join(row)}</tr>"
-
-    title = f"<caption>{escape(plain(str(shown.title)))}</caption>" if shown.title else ""
-    body = "".join(line(row, "td") for row in rows[1:])
-    return f"<table>{title}<thead>{line(rows[0], 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

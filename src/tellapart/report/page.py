@@ -42,6 +42,7 @@ from tellapart.report.sections import (
     sections,
     worst_first,
 )
+from tellapart.report.tables import MODEL_COLUMNS, name_model
 from tellapart.report.templates import make_environment, write_lines
 from tellapart.tasks.registry import METRICS
 
@@ -267,12 +268,12 @@ def page_environment() -> Environment:
     environment = make_environment(FunctionLoader(_read_asset))
     functions = (
         examples, explain_section, place_items, reason_rows, section_curves, score_bar, is_above_chance, file_name,
-        *(getattr(numbers, name) for name in
+        name_model, *(getattr(numbers, name) for name in
           ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")),
     )  # fmt: skip
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {"asset": _read_asset, "json": _write_json, "metrics": METRICS}
-    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA}
+    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS}
     return environment
 
 

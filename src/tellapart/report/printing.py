@@ -27,8 +27,9 @@ from tellapart.evaluation.compare import (
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
 from tellapart.report.numbers import count_text, percent, points, thousands
+from tellapart.report.tables import text_table
 from tellapart.report.templates import render_text, show_marks, write_lines
-from tellapart.report.terminal import print_lines, print_tables, print_template, table
+from tellapart.report.terminal import print_lines, print_tables, print_template
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
 
 def _print_funnel(rows: Iterable[tuple[str, str, int]], *lines: str) -> None:
     cells = ((step, reason, thousands(count)) for step, reason, count in rows)
-    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells))
+    print_tables(text_table("step", "reason", "number", numbers_from=2, rows=cells))
     print_lines(*lines)
 
 

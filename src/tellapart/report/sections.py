@@ -38,6 +38,11 @@ class ModelEntry:
     samples: tuple[Sample, ...]
     run: ReportRun
 
+    @property
+    def name(self) -> str:
+        """The model's name, which two runs may share."""
+        return self.run.result.model.name
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -63,9 +68,21 @@ class Section:
         return max((value.n for value in self.record.metrics.values()), default=len(self.samples))
 
     @property
+    def records(self) -> dict[str, BenchmarkResult]:
+        """The models' records by their labels."""
+        return {entry.label: entry.record for entry in self.entries}
+
+    @property
+    def models(self) -> list[tuple[str, Result]]:
+        """The models' labels, and the records of their runs."""
+        return [(entry.label, entry.run.result) for entry in self.entries]
+
+    @property
     def worth(self) -> str:
-        """How many independent items would be as precise; empty if that is about as many as there are."""
-        return worth_of([(entry.run.result.model.name, entry.record) for entry in self.entries])
+        """How many independent items are as good, by the main metric of models but references; empty if about n."""
+        measured = [entry.record for entry in self.entries if entry.name not in REFERENCES] or [*self.records.values()]
+        main = main_metric(shared_headline(measured))
+        return worth_text(record.metrics[main] for record in measured if main in record.metrics)
 
     @property
     def notes(self) -> list[str]:
@@ -77,7 +94,7 @@ class Section:
     @property
     def headline(self) -> tuple[str, ...]:
         """The metrics of the first look: those that every model here has."""
-        return shared_headline([entry.record for entry in self.entries])
+        return shared_headline([*self.records.values()])
 
     @property
     def main(self) -> str:
@@ -132,13 +149,6 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     if records and records[0].official and all(name in shared for name in records[0].official):
         return records[0].official
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
-
-
-def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
-    """Write how many independent items are as good as a benchmark's, by the main metric of models but references."""
-    measured = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
-    main = main_metric(shared_headline(measured))
-    return worth_text(record.metrics[main] for record in measured if main in record.metrics)
 
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:

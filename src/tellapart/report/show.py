@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.probes import PREFIXES
@@ -17,7 +17,7 @@ from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
-from tellapart.evaluation.systems import gather, label_runs, leave_references
+from tellapart.evaluation.systems import gather, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
@@ -30,14 +30,21 @@ from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
-from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of
+from tellapart.report.sections import (
+    ModelEntry,
+    ReportRun,
+    Section,
+    first_breakdown,
+    heat_map,
+    note_lines,
+    shared_headline,
+)
+from tellapart.report.tables import Table
 from tellapart.report.templates import write_lines
 from tellapart.report.terminal import console, print_lines, print_tables, tables_of
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tellapart.evaluation.verify import Check
 
 
@@ -169,7 +176,7 @@ def _image_reader(
 
 def print_runs(
     folder: Path,
-    records: Iterable[Result],
+    results: Mapping[Path, Result],
     write: Callable[[], WrittenReport],
     *,
     probes: Sequence[ProbeRow] = (),
@@ -178,24 +185,24 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups = on_the_same_items(records)
+    groups = on_the_same_items(results)
     # A tag with one value has the numbers over all items.
-    tagged_by = [tag for same in groups for _, record in same.records for tag in record.by.items()]
+    tagged_by = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
-        having = [same for same in groups if any(by in record.by for _, record in same.records)]
+        having = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
         # Without one, an error names the tags.
         print_tables(*(tag_table(same, by) for same in having or groups))
         _print_path(write())
         return
     for same in groups:
-        read = [same.first.read_as] * bool(same.first.read_as)
-        if read := read + [f"read from field {same.first.field}"] * bool(same.first.field):
-            print_lines(plain(f"{same.benchmark}: {'; '.join(read)}"))
+        read = [same.record.read_as] * bool(same.record.read_as)
+        if read := read + [f"read from field {same.record.field}"] * bool(same.record.field):
+            print_lines(plain(f"{same.name}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
     if probes:
         print_tables(*tables_of("probes", rows=probes))
-    models = {model for same in groups for model, _ in same.records}
+    models = {entry.name for same in groups for entry in same.entries}
     if any(map(read_sampled, models)):
         drawn = samples_rows(gather([folder]))
         sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
@@ -206,14 +213,14 @@ def print_runs(
     for same in groups:
         if every:
             # A reference model's deviations show nothing about the others; a run of them alone still shows them.
-            others = [(model, record) for model, record in same.records if model not in REFERENCES]
-            measured = SameItems(same.benchmark, others or same.records)
+            others = tuple(entry for entry in same.entries if entry.name not in REFERENCES)
+            measured = replace(same, entries=others or same.entries)
             tables = (breakdown_table(measured), equivariance_table(measured))
             print_tables(*result_tables(same), *tables, *_paper_tables(same))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
-        notes = note_lines([(model, record.notes) for model, record in same.records])
-        written = map(plain, write_lines("ties", records=same.records, ties=every, notes=notes))
+        notes = note_lines([(entry.label, entry.record.notes) for entry in same.entries])
+        written = map(plain, write_lines("ties", entries=same.entries, ties=every, notes=notes))
         if lines := [line for line in written if line not in printed]:
             print_lines(*lines, "")
             printed.update(lines)
@@ -232,43 +239,33 @@ def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-class SameItems(NamedTuple):
-    """A benchmark, and models' records on the same items of it, at least one: the content of one table."""
-
-    benchmark: str
-    records: list[tuple[str, BenchmarkResult]]
-
-    @property
-    def first(self) -> BenchmarkResult:
-        """The first model's record; its facts about the benchmark hold for all."""
-        return self.records[0][1]
-
-    @property
-    def labelled(self) -> dict[str, BenchmarkResult]:
-        """The records by labels that tell runs of one model apart."""
-        labels = label_runs([model for model, _ in self.records])
-        return dict(zip(labels, (record for _, record in self.records), strict=True))
-
-
-def on_the_same_items(results: Iterable[Result]) -> list[SameItems]:
-    """Group results by benchmark and content."""
-    groups: dict[tuple[str, str], SameItems] = {}
-    for result in results:
+def on_the_same_items(results: Mapping[Path, Result]) -> list[Section]:
+    """Group results, by their run folders, by benchmark and content; two runs of one model are told apart by folder."""
+    groups: dict[tuple[str, str], list[ModelEntry]] = {}
+    for folder, result in results.items():
         for name, record in result.benchmarks.items():
-            same = groups.setdefault((name, record.fingerprint), SameItems(name, []))
-            same.records.append((result.model.name, record))
-    return [*groups.values()]
+            entries = groups.setdefault((name, record.fingerprint), [])
+            entries.append(ModelEntry(len(entries), folder.name, record, (), ReportRun(result, {})))
+
+    def label_entry(entry: ModelEntry, names: Sequence[str]) -> ModelEntry:
+        label = f"{entry.name} ({entry.label})" if names.count(entry.name) > 1 else entry.name
+        return replace(entry, label=label)
+
+    return [
+        Section(benchmark, "", tuple(label_entry(entry, [other.name for other in entries]) for entry in entries))
+        for (benchmark, _), entries in groups.items()
+    ]
 
 
-def _paper_tables(same: SameItems) -> list[Table]:
+def _paper_tables(same: Section) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
-    declared = declared_benchmark(same.benchmark)
+    declared = declared_benchmark(same.name)
     if declared is None or declared.paper is None:
         return []
     tag, row_of = declared.paper
-    laid_out = {plain(model): paper_row(row_of, numbers_of(groups_of(record, tag))) for model, record in same.records}
+    laid_out = {of.label: paper_row(row_of, numbers_of(groups_of(of.record, tag))) for of in same.entries}
     rows = {model: row for model, row in laid_out.items() if row}
-    return tables_of("paper", benchmark=same.benchmark, rows=rows) if rows else []
+    return tables_of("paper", benchmark=same.name, rows=rows) if rows else []
 
 
 #: Metrics that fit a terminal's table; values of a tag that may be rows of it, and columns.
@@ -278,36 +275,36 @@ _MOST_COLUMNS, _MOST_ROWS, _MOST_VALUES = 4, 12, 8
 _NAME = 24
 
 
-def result_tables(same: SameItems, names: Sequence[str] = ()) -> list[Table]:
+def result_tables(same: Section, names: Sequence[str] = ()) -> list[Table]:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
     It is several tables of a few metrics each if one would be too wide.
     """
-    names = names or shared_headline([same.first])
+    names = names or shared_headline([same.record])
     across = len(names) if len(names) <= _MOST_COLUMNS else 3
     return [
         table
         for part in (names[start : start + across] for start in range(0, len(names), across or 1))
         for table in tables_of(
-            "result", title=write_title(same, part), records=same.records, names=part,
-            counts_differ=counts_differ(same.first, part),
+            "result", title=write_title(same, part), entries=same.entries, models=same.models, names=part,
+            counts_differ=counts_differ(same.record, part),
         )
     ]  # fmt: skip
 
 
-def equivariance_table(same: SameItems) -> Table | None:
+def equivariance_table(same: Section) -> Table | None:
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
-    names = [name for name, value in same.first.metrics.items() if is_deviation(value)]
-    return tables_of("deviations", records=same.records, names=names)[0] if names else None
+    names = [name for name, value in same.record.metrics.items() if is_deviation(value)]
+    return tables_of("deviations", entries=same.entries, models=same.models, names=names)[0] if names else None
 
 
-def breakdown_table(same: SameItems) -> Table | None:
+def breakdown_table(same: Section) -> Table | None:
     """Return the first model's headline metrics by each tag's values, and each tag's macro mean; None without tags.
 
     A tag with more than a dozen values is too long for a first look: its macro mean alone is shown. If each value has
     as many items, macro and micro are one number, and so one row.
     """
-    model, record = same.records[0]
+    first, record = same.entries[0], same.record
     if not record.by:
         return None
     names = headline(record.metrics)
@@ -323,7 +320,7 @@ def breakdown_table(same: SameItems) -> Table | None:
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     same_mean = f" (= macro of {', '.join(even)})" if even else ""
     rows.append((f"{average}{same_mean}", record.metrics, True))
-    title = f"{write_title(SameItems(same.benchmark, same.records[:1]), names)}: {model} by tag"
+    title = f"{write_title(replace(same, entries=(first,)), names)}: {first.label} by tag"
     return tables_of("breakdown", title=title, names=names, rows=rows)[0]
 
 
@@ -333,12 +330,12 @@ def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
     return any(record.metrics[name].n != largest for name in names if name in record.metrics)
 
 
-def write_title(same: SameItems, names: Sequence[str]) -> str:
+def write_title(same: Section, names: Sequence[str]) -> str:
     """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
-    record, benchmark = same.first, plain(same.benchmark)
+    record, benchmark = same.record, plain(same.name)
     if is_imported(record):
         return f"{benchmark}: percent, measured by another tool"
-    size, level, effective = items_text(record), "", worth_of(same.records)
+    size, level, effective = items_text(record), "", same.worth
     if value := next(iter(record.metrics.values()), None):
         level = f", {value.level:.0%} intervals"
         if 0 < value.clusters < value.n:
@@ -347,60 +344,59 @@ def write_title(same: SameItems, names: Sequence[str]) -> str:
     return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
 
 
-def first_tables(groups: Sequence[SameItems]) -> list[Table]:
+def first_tables(groups: Sequence[Section]) -> list[Table]:
     """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
     return [overview_table(groups)] if len(groups) > MOST_SINGLE else [*map(first_table, groups)]
 
 
-def first_table(same: SameItems, *, width: int | None = None) -> Table:
+def first_table(same: Section, *, width: int | None = None) -> Table:
     """Return models by the main metric with its interval, and by the values of a tag in columns."""
-    names = shared_headline([record for _, record in same.records])
-    main, tag = main_metric(names), first_breakdown(dict(same.records), same.benchmark, most=_MOST_VALUES)
-    if main and tag and same.first.by.get(tag):
+    names, main = same.headline, main_metric(same.headline)
+    tag = first_breakdown(same.records, same.name, most=_MOST_VALUES)
+    if main and tag and same.record.by.get(tag):
         rows = _make_columns(same, main, tag)
-        folded = max(0, max(len(model) for model, _ in same.records) - _NAME)
+        folded = max(0, max(len(entry.label) for entry in same.entries) - _NAME)
         if _measure_width(rows) - folded <= (console().width if width is None else width):
             return rows
     few = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
     return result_tables(same, few)[0]
 
 
-def _make_columns(same: SameItems, main: str, tag: str) -> Table:
-    *parts, total = heat_map(same.labelled, same.benchmark, main, tag).rows
+def _make_columns(same: Section, main: str, tag: str) -> Table:
+    *parts, total = heat_map(same.records, same.name, main, tag).rows
     values = zip(*(row.values for row in (total, *parts)), strict=True)
-    rows = [(model, of_model) for (model, _), of_model in zip(same.records, values, strict=True)]
+    rows = [*zip(same.entries, values, strict=True)]
     of_all = total.values[0]
     # The record of another tool describes its average over all parts.
-    by = of_all.average if is_imported(same.first) and of_all is not None else f"by {tag}"
+    by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
     title = f"{write_title(same, [main])}; {by}"
-    ties = describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in same.records]})
-    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties}
-    return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.first, [main]), **facts)[0]
+    ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
+    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties, "models": same.models}
+    return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.record, [main]), **facts)[0]
 
 
-def overview_table(groups: Sequence[SameItems]) -> Table:
+def overview_table(groups: Sequence[Section]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
-    measured = any(not is_imported(record) for same in groups for _, record in same.records)
+    measured = any(not is_imported(entry.record) for same in groups for entry in same.entries)
     sets = []
     for same in groups:
-        main = main_metric(shared_headline([record for _, record in same.records]))
-        first = same.first.metrics.get(main)
-        size = "" if first is None or not first.n else count_text(first.n, same.first.limited_from)
-        models = [
-            (f"{model} (imported)" if measured and is_imported(record) else model, record.metrics.get(main))
-            for model, record in same.records
+        main = main_metric(same.headline)
+        first = same.record.metrics.get(main)
+        size = "" if first is None or not first.n else count_text(first.n, same.record.limited_from)
+        rows = [
+            (f"{of.label} (imported)" if measured and is_imported(of.record) else of.label, of.record.metrics.get(main))
+            for of in same.entries
         ]
-        sets.append((same.benchmark, size, main, models))
+        sets.append((same.name, size, main, rows))
     how = "with intervals" if measured else "measured by another tool"
-    (rows,) = tables_of("overview", sets=sets, how=how)
-    if not any(rows.columns[5].cells):
-        del rows.columns[5]
-    return rows
+    labels = [label for *_, rows in sets for label, _ in rows]
+    results = [result for same in groups for _, result in same.models]
+    return tables_of("overview", sets=sets, how=how, models=[*zip(labels, results, strict=True)])[0]
 
 
-def tag_table(same: SameItems, tag: str) -> Table:
+def tag_table(same: Section, tag: str) -> Table:
     """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
-    heat = heat_map(same.labelled, same.benchmark, tag=tag)
+    heat = heat_map(same.records, same.name, tag=tag)
     title = f"{write_title(same, [heat.metric])}; {heat.metric} by {tag}"
     fill = partial(tables_of, "tag", title=title, tag=tag, heat=heat)
     (full,) = fill(write=score)
@@ -408,4 +404,4 @@ def tag_table(same: SameItems, tag: str) -> Table:
 
 
 def _measure_width(rows: Table) -> int:
-    return console(width=10_000).measure(rows).maximum
+    return console(width=10_000).measure(rows.rich()).maximum

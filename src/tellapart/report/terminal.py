@@ -8,16 +8,20 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
+from tellapart.report.tables import MODEL_COLUMNS, Column, Table, name_model, text_row, text_table
 from tellapart.report.templates import TABLE, render_text, show_marks
 
 if TYPE_CHECKING:
+    import rich.table
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-    from rich.table import Table
+
+    from tellapart.records.result import Result
 
 
 def open_in_browser(page: Path) -> bool:
@@ -88,69 +92,39 @@ def print_lines(*lines: str) -> None:
     console().print("\n".join(lines), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def table(
-    *headings: str,
-    numbers_from: int | None = None,
-    title: str | None = None,
-    rows: Iterable[Sequence[str]] = (),
-    folds: bool = False,
-) -> Table:
-    """Make a table of texts as they are: no name is read as markup. Columns from `numbers_from` on are aligned right.
-
-    If it `folds`, a table that is too wide breaks its first column, and the title stays whole.
-    """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    new = Table(title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    if title is not None:
-        new.title = Text(title, style="bold" if folds else "")
-    for position, heading in enumerate(headings):
-        right = numbers_from is not None and position >= numbers_from
-        new.add_column(Text(plain(heading)), justify="right" if right else "left", no_wrap=right or position == 0)
-        if folds:
-            new.columns[-1].overflow = "fold"
-    if folds:
-        new.min_width, new.columns[0].no_wrap = min(len(title or ""), 80), False  # a narrow table would break its title
-    for cells in rows:
-        add_row(new, cells)
-    return new
-
-
 def parts_of(template: str, **facts: Any) -> list[Table | str]:
     """Return the tables and the lines between them of a text's template.
 
     There `call table(HEADS...)` makes a table: a line a row, `|` between cells. A line `~section~` is a rule, `~dim~`
-    and `~alarm~` before the first cell a style.
+    and `~alarm~` before the first cell a style. A table of `models`, labels with runs' records, has `MODEL_COLUMNS`.
     """
-    from rich.text import Text
-
     tables: list[Table] = []
     styles = {"dim": "dim", "alarm": "bold red"}
 
     def draw(
-        *heads: str, caller: Callable[[], str], title: str = "", caption: str = "", headless: bool = False,
-        left: Sequence[int] = (), wraps: Sequence[int] = (), **options: Any,
+        *heads: str | Column, caller: Callable[[], str], title: str = "", numbers_from: int | None = None,
+        models: Sequence[tuple[str, Result]] | None = None, **options: Any,
     ) -> str:  # fmt: skip
-        new = table(*heads, title=plain(show_marks(title)) or None, **options)
-        new.show_header = not headless
-        if caption:
-            new.caption, new.caption_justify = Text(caption, style="not italic"), "left"
-        for column in left:
-            new.columns[column].justify = "left"
-        for column in wraps:
-            new.columns[column].no_wrap = False
+        labels, at = len(heads) if numbers_from is None else numbers_from, 0
+        if models is not None:
+            columns = [head if isinstance(head, Column) else Column("", head) for head in heads]
+            at = [column.name for column in columns].index("model")
+            columns[at : at + 1] = [replace(columns[at], name=name) for name in MODEL_COLUMNS]
+            heads, labels = (*columns,), labels + (len(MODEL_COLUMNS) - 1) * (at < labels)
+        rows, ruled, waiting = [], False, [*(models or ())]
         for line in filter(None, caller().split("\n")):
             _, mark, cells = line.split("~", 2) if line.startswith("~") else ("", "", line)
-            if mark == "section":
-                new.add_section()
-            else:
-                add_row(new, map(show_marks, cells.split("|")), styles.get(mark, ""))
-        tables.append(new)
+            if mark != "section":
+                texts = [*map(show_marks, cells.split("|"))]
+                if models is not None:
+                    is_next = bool(waiting) and waiting[0][0] == texts[at]
+                    texts[at : at + 1] = name_model(texts[at], waiting.pop(0)[1] if is_next else None)
+                rows.append(text_row(texts, labels, styles.get(mark, ""), ruled=ruled))
+            ruled = mark == "section"
+        tables.append(text_table(*heads, numbers_from=labels, rows=rows, title=show_marks(title), **options))
         return f"{TABLE}{len(tables) - 1}\n"
 
-    lines = render_text(template, table=draw, **facts)
+    lines = render_text(template, table=draw, column=Column, **facts)
     return [tables[int(line[1:])] if line.startswith(TABLE) else plain(show_marks(line)) for line in lines[:-1]]
 
 
@@ -168,14 +142,7 @@ def tables_of(template: str, **facts: Any) -> list[Table]:
     return [part for part in parts_of(template, **facts) if not isinstance(part, str)]
 
 
-def add_row(rows: Table, cells: Iterable[str], style: str = "") -> None:
-    """Add a row of texts as they are to a table."""
-    from rich.text import Text
-
-    rows.add_row(*(Text(plain(cell)) for cell in cells), style=style)
-
-
-def print_tables(*tables: Table | None, gap: bool = True) -> None:
+def print_tables(*tables: Table | rich.table.Table | None, gap: bool = True) -> None:
     """Print tables that are there; each is followed by an empty line if there is a `gap`."""
     for shown in tables:
         if shown is not None:

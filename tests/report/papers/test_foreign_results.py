@@ -254,8 +254,8 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     both = [own, tmp_path / "theirs"]
-    (theirs,) = on_the_same_items([read_result(tmp_path / "theirs")])
-    assert result_tables(theirs)[0].row_count == 2
+    (theirs,) = on_the_same_items({tmp_path: read_result(tmp_path / "theirs")})
+    assert len(result_tables(theirs)[0].rows) == 2
     table = lay_out(both)
     assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]
     assert table.notes[-1].startswith("imported:") and not any(cell.near for cell in table.rows[0].cells)

@@ -28,10 +28,6 @@ from tellapart.report.measured import gather, title_of
 from tellapart.report.paper_tables import table as written
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.table import (
-    PaperTable,
-    TableCell,
-    TableColumn,
-    TableRow,
     fit_width,
     latex_packages,
     latex_text,
@@ -39,6 +35,7 @@ from tellapart.report.paper_tables.table import (
     write_latex,
     write_markdown,
 )
+from tellapart.report.tables import Cell, Column, Row, Table
 from tellapart.stats.paired import tiers
 
 SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
@@ -316,22 +313,20 @@ def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save):
     assert re.search(r"\*\*\d+\.\d\d\*\* \[\d+\.\d, \d+\.\d\]", "\n".join(lines))
 
 
-def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers():
-    table = PaperTable(
+def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers() -> None:
+    table = Table(
         "t",
         ("model",),
-        (TableColumn("", "=x"),),
-        (TableRow('=HYPERLINK("u")', (TableCell(-1.5),)), TableRow("b;-1", (TableCell(None),))),
+        (Column("", "=x"),),
+        (Row(('=HYPERLINK("u")',), (Cell(-1.5),)), Row(("b;-1",), (Cell(None),))),
     )
     rows = list(csv.reader(io.StringIO(write_csv(table))))
     assert rows == [["model", "'=x"], ['\'=HYPERLINK("u")', "-1.5"], ["b;'-1", ""]]
 
 
-def test_intervals_of_many_columns_stand_below_their_numbers():
-    rows = (TableRow("a", (TableCell(50.0, 40.0, 60.0, near=True),) * 5),)
-    few, many = (
-        PaperTable("t", ("model",), (TableColumn("", "x"),) * k, (TableRow("a", rows[0].cells[:k]),)) for k in (4, 5)
-    )
+def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
+    rows = (Row(("a",), (Cell(50.0, 40.0, 60.0, near=True),) * 5),)
+    few, many = (Table("t", ("model",), (Column("", "x"),) * k, (Row(("a",), rows[0].cells[:k]),)) for k in (4, 5))
     beside, below = (rows_of_latex(write_latex(table, intervals=True)) for table in (few, many))
     assert beside[1][1] == r"50.00$^\dagger$ {\scriptsize [40.0, 60.0]}"
     assert below[1][1] == r"50.00\rlap{$^\dagger$}" and below[2] == ["", *[r"{\scriptsize [40.0, 60.0]}"] * 5]
@@ -340,9 +335,9 @@ def test_intervals_of_many_columns_stand_below_their_numbers():
     assert "intervals" not in write_latex(few) + write_markdown(few)
 
 
-def test_a_number_that_was_not_measured_is_a_dash_and_never_best():
-    rows = (TableRow("a", (TableCell(None), TableCell(1.0))), TableRow("b", (TableCell(2.0), TableCell(None))))
-    table = PaperTable("t", ("model",), (TableColumn("", "x"), TableColumn("", "y")), rows)
+def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
+    rows = (Row(("a",), (Cell(None), Cell(1.0))), Row(("b",), (Cell(2.0), Cell(None))))
+    table = Table("t", ("model",), (Column("", "x"), Column("", "y")), rows)
     assert "a & -- & 1.00" in write_latex(table) and "| b | 2.00 | – |" in write_markdown(table)
     assert write_csv(table).splitlines()[1] == "a,,1.0"
 
@@ -454,16 +449,16 @@ def typeset(tmp_path) -> Callable[..., str]:
     return compile_
 
 
-def table_of(names: tuple[str, ...], columns: int = 3) -> PaperTable:
+def table_of(names: tuple[str, ...], columns: int = 3) -> Table:
     numbers = np.random.default_rng(0).uniform(10, 90, (len(names), columns))
     rows = []
     for name, row in zip(names, numbers, strict=True):
-        cells = (TableCell(n, n - 5, n + 5, best=not k, near=k > 1) for k, n in enumerate(row))
-        rows.append(TableRow(name, tuple(cells)))
-    rows.append(TableRow("chance", (TableCell(None),) * columns, plain=True))
-    heads = tuple(TableColumn(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
+        cells = (Cell(n, n - 5, n + 5, best=not k, near=k > 1) for k, n in enumerate(row))
+        rows.append(Row((name,), tuple(cells)))
+    rows.append(Row(("chance",), (Cell(None),) * columns, plain=True))
+    heads = tuple(Column(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
     # A caption breaks between words, and the first name has none.
-    return PaperTable(" ".join(names[1:]), ("model",), heads, tuple(rows), notes=("dagger: a", *names[1:]))
+    return Table(" ".join(names[1:]), ("model",), heads, tuple(rows), notes=("dagger: a", *names[1:]))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.data.arguments import expect_used
+from tellapart.data.rows import read_toml
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
@@ -115,14 +116,7 @@ def _harness_config(name: str, record: BenchmarkResult, shares: Mapping[str, Val
 
 
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
-_HUB_TASKS = {
-    "pairs": "image-text-matching",
-    "retrieval": "image-text-retrieval",
-    "distinct-retrieval": "image-text-retrieval",
-    "classification": "zero-shot-image-classification",
-    "questions": "visual-question-answering",
-    "captions": "image-to-text",
-}
+_HUB_TASKS = read_toml(Path(__file__).with_name("foreign.toml"))["hub"]
 
 
 def _hub_of(benchmark: str) -> Hub | None:

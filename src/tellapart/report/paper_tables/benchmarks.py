@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,21 +22,38 @@ from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
-from tellapart.report.paper_tables.table import (
-    PaperTable,
-    TableCell,
-    TableColumn,
-    TableRow,
-    groups_of,
-    mark_best,
-    numbers_of,
-    paper_row,
-    stack_groups,
-)
+from tellapart.report.paper_tables.table import groups_of, mark_best, numbers_of, paper_row, stack_groups
 from tellapart.report.plots.pareto import Costs
+from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
 from tellapart.tasks.registry import main_metric
 
 _DATA = read_toml(Path(__file__).with_name("layouts.toml"))
+
+
+class _Measure(NamedTuple):
+    """A column of a table with models down: each model's cell by its label, and the value of chance."""
+
+    column: Column
+    cells: Mapping[str, Cell]
+    chance: float | None = None
+
+
+def _make_rows(runs: Sequence[System], measures: Sequence[_Measure], labels: Container[str] | None = None) -> list[Row]:
+    """Make a row for each model that has a cell, or is of `labels`; and the row of chance, if some is known."""
+    ranked = leave_references(runs)
+    cells_of = [(run, [of.cells.get(run.label) for of in measures]) for run in runs]
+    rows = [
+        Row(name_model(run.label, run.result), tuple(cell or Cell() for cell in cells), reference=run not in ranked)
+        for run, cells in cells_of
+        if (any(cells) if labels is None else run.label in labels)
+    ]
+    chance = Row(name_model("chance", None), tuple(Cell(of.chance) for of in measures), plain=True)
+    return [*rows, chance] if any(of.chance is not None for of in measures) else rows
+
+
+def _models_table(title: str, measures: Sequence[_Measure], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
+    return Table(title, tuple(MODEL_COLUMNS), tuple(of.column for of in measures), tuple(rows), notes=tuple(notes))
+
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
@@ -52,41 +69,31 @@ _RECALLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _RowLayout:
+class _Layout(NamedTuple):
     """How a row is made of a record's numbers, column -> percent; `sources` are those that a cell is unchanged."""
 
     tag: str
     row_of: RowOf
-    columns: tuple[TableColumn, ...]
+    columns: tuple[Column, ...]
     sources: tuple[_Source | None, ...]
 
-    def cells(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
+    def cells(self, record: BenchmarkResult) -> list[Cell]:
         """Return a model's row; a cell that is one number of the record has its interval."""
         groups = groups_of(record, self.tag)
-        numbers = self._fill_row(numbers_of(groups))
-        return tuple(
-            TableCell(number, imported=is_imported(record))
+        return [
+            Cell(number, imported=is_imported(record))
             if number is None or source is None
-            else TableCell.with_interval(number, groups[source[0]][source[1]])
-            for number, source in zip(numbers, self.sources, strict=True)
-        )
+            else Cell.with_interval(number, groups[source[0]][source[1]])
+            for number, source in zip(self._fill_row(numbers_of(groups)), self.sources, strict=True)
+        ]
 
-    def chance(self, record: BenchmarkResult) -> tuple[TableCell, ...]:
-        """Return the row of a model without information; empty cells if chance is not defined."""
+    def chances(self, record: BenchmarkResult) -> list[float | None]:
+        """Return the row of a model without information."""
         chances = {
             value: {name: number.chance for name, number in metrics.items() if number.chance is not None}
             for value, metrics in groups_of(record, self.tag).items()
         }
-        return tuple(map(TableCell, self._fill_row(chances)))
-
-    def only(self, number: int) -> _RowLayout:
-        """Return a layout of one of its columns."""
-
-        def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-            return dict([list(self.row_of(numbers).items())[number]])
-
-        return _RowLayout(self.tag, row_of, (self.columns[number],), (self.sources[number],))
+        return self._fill_row(chances)
 
     def _fill_row(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
         row = paper_row(self.row_of, numbers)
@@ -106,7 +113,7 @@ def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResu
     return record.model_copy(update={"metrics": record.metrics | added})
 
 
-def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout | None:
+def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
     """Return the layout of the benchmark's paper, if it has one and some record fills it."""
     declared = declared_benchmark(benchmark)
     if declared is None or declared.paper is None:
@@ -117,27 +124,27 @@ def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLay
         row = paper_row(row_of, numbers_of(groups))
         if row is not None:
             # A column shares the words before its last one with its neighbours.
-            columns = tuple(TableColumn(*name.rpartition(" ")[::2]) for name in row)
-            return _RowLayout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
+            columns = tuple(Column(*name.rpartition(" ")[::2]) for name in row)
+            return _Layout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
     return None
 
 
-def _plain_layout(records: Sequence[BenchmarkResult]) -> _RowLayout:
+def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean."""
     names = first_metrics(records)
     authors = (name + _AUTHORS_RULE for name in names)
     names += tuple(name for name in authors if all(name in record.metrics for record in records))
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
-    headed = {TableColumn(*headings): metric for headings, metric in recalls.items()}
-    headed |= {TableColumn("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    headed = {Column(*headings): metric for headings, metric in recalls.items()}
+    headed |= {Column("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
     # The mean is of the recalls of a gallery with an entry a row.
     if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
-        headed[TableColumn("", "Mean")] = "mean_recall"
+        headed[Column("", "Mean")] = "mean_recall"
 
     def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}
 
-    return _RowLayout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
+    return _Layout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
 
 
 def _find_sources(
@@ -156,64 +163,63 @@ def _find_sources(
     return tuple(sources.get(column) for column in row)
 
 
-class _Laid(NamedTuple):
-    """The runs of one benchmark, their records, and a row of cells for each; whether their tiers were tested."""
+class _Part(NamedTuple):
+    """One benchmark of a table: its runs and records, its columns, the metrics in them, whether tiers were tested."""
 
     benchmark: str
     runs: Sequence[System]
     records: Sequence[BenchmarkResult]
-    layout: _RowLayout
-    cells: Sequence[tuple[TableCell, ...]]
+    measures: list[_Measure]
+    metrics: dict[str, list[tuple[str, Value | None]]]
     is_tested: bool
 
     @property
     def items(self) -> str:
         return max(map(items_text, self.records), key=len)
 
-    @property
-    def chance(self) -> tuple[TableCell, ...]:
-        return self.layout.chance(min(self.records, key=is_imported))
 
-    @property
-    def metrics(self) -> dict[str, list[tuple[str, Value | None]]]:
-        """The numbers over all items, by model, of the metrics in the columns; of means, the main one."""
-        metrics = [source[1].removesuffix(_AUTHORS_RULE) for source in self.layout.sources if source is not None]
-        names = dict.fromkeys(metrics) or [main_metric(first_metrics(self.records))]
-        labelled = [(run.label, record.metrics) for run, record in zip(self.runs, self.records, strict=True)]
-        return {name: [(label, numbers.get(name)) for label, numbers in labelled] for name in names}
+def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool, with_tiers: bool, seed: int) -> _Part:
+    """Lay a benchmark out as its paper does, else by the metrics of a first look; or by a `single` number.
 
-
-def _lay_out_runs(
-    runs: Sequence[System],
-    benchmark: str | None,
-    layout_of: Callable[[str, Sequence[BenchmarkResult]], _RowLayout],
-    with_tiers: bool,
-    seed: int,
-) -> _Laid:
+    That is the average of the paper's table if it has one, of retrieval the mean recall, else what ranks models.
+    """
     benchmark, measured = pick_benchmark(runs, benchmark)
     records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in measured]
-    layout = layout_of(benchmark, records)
-    cells = [layout.cells(record) for record in records]
+    paper = _paper_layout(benchmark, records)
+    averages = [] if paper is None else [k for k, of in enumerate(paper.columns) if of.name == _AVERAGE]
+    layout = paper if paper is not None and (averages or not single) else _plain_layout(records)
+    shown: Sequence[int] = range(len(layout.columns))
+    if single:
+        metrics = [source and source[1] for source in layout.sources]
+        recall = [metrics.index("mean_recall")] if "mean_recall" in metrics else []
+        shown = averages[:1] or recall or [metrics.index(main_metric(first_metrics(records)))]
+    sources = {k: source for k in shown if (source := layout.sources[k]) is not None}
+    rows = {run.label: layout.cells(record) for run, record in zip(measured, records, strict=True)}
     ranked = leave_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
-    if is_tested:
-        for number, top in _first_tiers(layout, ranked, benchmark, seed):
-            for run, row in zip(measured, cells, strict=True):
-                row[number].near = run.label in top
-    return _Laid(benchmark, measured, records, layout, cells, is_tested)
+    for number, top in _first_tiers(layout.tag, sources, ranked, benchmark, seed) if is_tested else ():
+        for label, cells in rows.items():
+            cells[number].near = label in top
+    chances = layout.chances(min(records, key=is_imported))
+    measures = [_Measure(layout.columns[k], {label: row[k] for label, row in rows.items()}, chances[k]) for k in shown]
+    # Over all items, of the metrics in the columns; of means, the main one.
+    names = dict.fromkeys(metric.removesuffix(_AUTHORS_RULE) for _, metric in sources.values())
+    names = names or {main_metric(first_metrics(records)): None}
+    numbers = {name: [(label, of.metrics.get(name)) for label, of in zip(rows, records, strict=True)] for name in names}
+    return _Part(benchmark, measured, records, measures, numbers, is_tested)
 
 
 def _first_tiers(
-    layout: _RowLayout, ranked: Sequence[System], benchmark: str, seed: int
+    tag: str, sources: Mapping[int, _Source], ranked: Sequence[System], benchmark: str, seed: int
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    read = outcomes_of(ranked, benchmark, {source[1] for source in layout.sources if source is not None})
-    for number, source in enumerate(layout.sources):
-        if source is None or source[1] not in read:
+    read = outcomes_of(ranked, benchmark, {metric for _, metric in sources.values()})
+    for number, (value, metric) in sources.items():
+        if metric not in read:
             continue
-        outcomes = read[source[1]]
-        mask = np.array([source[0] in {ALL, tags.get(layout.tag)} for tags in outcomes.tags], dtype=np.bool_)
+        outcomes = read[metric]
+        mask = np.array([value in {ALL, tags.get(tag)} for tags in outcomes.tags], dtype=np.bool_)
         if not mask.any():
             continue
         clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
@@ -226,7 +232,7 @@ def _first_tiers(
 BESIDE = "reference models, which bound the numbers, are not marked"
 
 
-def _write_notes(parts: Sequence[_Laid], further: Mapping[str, bool], ties: str) -> list[str]:
+def _write_notes(parts: Sequence[_Part], further: Mapping[str, bool], ties: str) -> list[str]:
     """Write the meaning of the marks in a table with models down, then further notes if they hold."""
     tested = any(part.is_tested for part in parts)
     imported = any(is_imported(record) for part in parts for record in part.records)
@@ -239,28 +245,20 @@ def _write_notes(parts: Sequence[_Laid], further: Mapping[str, bool], ties: str)
 
 def benchmark_table(
     runs: Sequence[System], benchmark: str | None = None, *, with_tiers: bool = True, seed: int = 0
-) -> PaperTable:
+) -> Table:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
     The best of each column above chance is marked, and its tier; reference models beside others never are.
     """
-    laid = _lay_out_runs(
-        runs, benchmark, lambda name, records: _paper_layout(name, records) or _plain_layout(records), with_tiers, seed
-    )
-    ranked, columns = leave_references(laid.runs), laid.layout.columns
-    named = zip(laid.runs, laid.cells, strict=True)
-    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in named]
-    by_authors = any(column.name.endswith(_AUTHORS_RULE) for column in columns)
+    part = _lay_out_set(runs, benchmark, single=False, with_tiers=with_tiers, seed=seed)
+    by_authors = any(of.column.name.endswith(_AUTHORS_RULE) for of in part.measures)
     further = {
-        BESIDE: len(ranked) < len(laid.runs),
+        BESIDE: len(leave_references(part.runs)) < len(part.runs),
         "authors: ties as the benchmark's own code counts them": by_authors,
     }
-    notes = _write_notes([laid], further, describe_ties(laid.metrics))
-    notes += unlike_published(laid.runs, [laid.benchmark])
-    chance = TableRow("chance", laid.chance, plain=True)
-    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    title = ", ".join(filter(None, (title_of_set(laid.runs, laid.benchmark), laid.items, "percent")))
-    return mark_best(stack_groups(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes))))
+    notes = _write_notes([part], further, describe_ties(part.metrics)) + unlike_published(part.runs, [part.benchmark])
+    title = ", ".join(filter(None, (title_of_set(part.runs, part.benchmark), part.items, "percent")))
+    return mark_best(stack_groups(_models_table(title, part.measures, _make_rows(part.runs, part.measures), notes)))
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
@@ -287,63 +285,60 @@ def many_benchmarks_table(
     runs: Sequence[System],
     benchmarks: Sequence[str],
     *,
+    average_as: Mapping[str, str],
     average: bool = False,
     sort: str | None = None,
     with_tiers: bool = True,
     seed: int = 0,
-) -> PaperTable:
-    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it."""
-    parts = [_lay_out_runs(runs, benchmark, _headline_layout, with_tiers, seed) for benchmark in benchmarks]
-    heads = [TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts]
-    cells_of = [{run.label: cell for run, (cell,) in zip(part.runs, part.cells, strict=True)} for part in parts]
+) -> Table:
+    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it; and averages.
 
-    def make_row(label: str, cells: tuple[TableCell, ...], **kind: Any) -> TableRow:
-        numbers = [cell.value for cell in cells if cell.value is not None]
-        mean = sum(numbers) / len(numbers) if numbers and len(numbers) == len(cells) else None
-        imported = mean is not None and any(cell.imported for cell in cells)
-        return TableRow(label, (*cells, *([TableCell(mean, imported=imported)] if average else [])), **kind)
-
-    ranked = {run.label for run in leave_references(runs)}
-    rows = [
-        make_row(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
-        for name in (run.label for run in runs)
-        if any(name in cells for cells in cells_of)
+    `average_as` are named averages of a benchmark's parts, and their definitions.
+    """
+    parts = [_lay_out_set(runs, name, single=True, with_tiers=with_tiers, seed=seed) for name in benchmarks]
+    heads = [title_of_set(part.runs, part.benchmark) for part in parts]
+    measures = [
+        of._replace(column=Column(head, of.column.full_name))
+        for head, part in zip(heads, parts, strict=True)
+        for of in part.measures
     ]
-    chance = make_row("chance", tuple(part.chance[0] for part in parts), plain=True)
+    papers = any(of.column.name.endswith(_AVERAGE) for of in measures)
     further = {
-        f"{_AVERAGE} below a benchmark: as its paper averages": any(head.name.endswith(_AVERAGE) for head in heads),
+        f"{_AVERAGE} below a benchmark: as its paper averages": papers,
         f"{_AVERAGE}: the plain mean of the columns": average,
-        ", ".join(f"{head.group}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
+        ", ".join(f"{head}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
     }
     metrics = {
-        f"{head.group} {name}": of_models
+        f"{head} {name}": of_models
         for head, part in zip(heads, parts, strict=True)
         for name, of_models in part.metrics.items()
     }
-    notes = _write_notes(parts, further, describe_ties(metrics))
-    notes += [BESIDE] if any(row.reference for row in rows) else []
+    notes, names = _write_notes(parts, further, describe_ties(metrics)), [*benchmarks, *[_AVERAGE] * average]
+    if sort is not None and sort not in names:
+        raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
+    labels = {label for of in measures for label in of.cells}
+    measures += [_average(measures)] * average
+    measures += [_named_average(name, runs) for name in average_as]
+    rows = _make_rows(runs, measures, labels)
     if sort is not None:
-        names = [*benchmarks, *([_AVERAGE] if average else [])]
-        if sort not in names:
-            raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
-        rows.sort(key=lambda row: -(row.cells[names.index(sort)].value or 0))
-    rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
-    title = f"{', '.join(head.group for head in heads)}, percent"
-    columns = (*heads, *([TableColumn("", _AVERAGE)] if average else []))
-    notes += unlike_published(runs, benchmarks)
-    return mark_best(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes)))
+        rows.sort(key=lambda row: (row.plain, -(row.cells[names.index(sort)].value or 0)))
+    notes += [BESIDE] if any(row.reference for row in rows) else []
+    notes += [*unlike_published(runs, benchmarks), *(f"{name}: {title}" for name, title in average_as.items())]
+    return mark_best(_models_table(f"{', '.join(heads)}, percent", measures, rows, notes))
 
 
-def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout:
-    """Lay out the average of the paper's table if it has one, of retrieval the mean recall, else what ranks models."""
-    if paper := _paper_layout(benchmark, records):
-        for number, column in enumerate(paper.columns):
-            if column.name == _AVERAGE:
-                return paper.only(number)
-    layout = _plain_layout(records)
-    metrics = [source[1] for source in layout.sources if source is not None]
-    main = "mean_recall" if "mean_recall" in metrics else main_metric(first_metrics(records))
-    return layout.only(metrics.index(main))
+def _average(measures: Sequence[_Measure]) -> _Measure:
+    """Average columns: of models that have them all."""
+
+    def mean(cells: Sequence[Cell]) -> Cell:
+        numbers = [cell.value for cell in cells if cell.value is not None]
+        if not numbers or len(numbers) < len(cells):
+            return Cell()
+        return Cell(sum(numbers) / len(numbers), imported=any(cell.imported for cell in cells))
+
+    labels = dict.fromkeys(label for of in measures for label in of.cells)
+    cells = {label: mean([of.cells.get(label, Cell()) for of in measures]) for label in labels}
+    return _Measure(Column("", _AVERAGE), cells, mean([Cell(of.chance) for of in measures]).value)
 
 
 class Part(NamedTuple):
@@ -372,24 +367,19 @@ def parts_of(name: str) -> Groups:
     return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in _DATA["averages"][name]["groups"]]
 
 
-def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
-    """Add a column for each named average, for models that have all of its parts."""
-    for name, title in named.items():
-        groups = parts_of(name)
-        means = {run.label: _mean_parts(groups, run, lambda value: value.value) for run in runs}
-        if all(mean.value is None for mean in means.values()):
-            needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
-            raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
-        # Chance is the same of every model that has one.
-        chances = [_mean_parts(groups, run, lambda v: v.chance) for run in runs if means[run.label].value is not None]
-        chance = next((cell.value for cell in chances if cell.value is not None), None)
-        rows = tuple(replace(row, cells=(*row.cells, means.get(row.label, TableCell(chance)))) for row in table.rows)
-        columns, notes = (*table.columns, TableColumn("", name)), (*table.notes, f"{name}: {title}")
-        table = replace(table, columns=columns, rows=rows, notes=notes)
-    return mark_best(table)
+def _named_average(name: str, runs: Sequence[System]) -> _Measure:
+    """Average parts of benchmarks, for models that have all of them."""
+    groups = parts_of(name)
+    means = {run.label: _mean_parts(groups, run, lambda value: value.value) for run in runs}
+    if all(mean.value is None for mean in means.values()):
+        needed = ", ".join(dict.fromkeys(part.benchmark for group in groups for part in group))
+        raise RunError(f"average_as={name} is over all parts of {needed}; no run has them all")
+    # Chance is the same of every model that has one.
+    chances = [_mean_parts(groups, run, lambda v: v.chance) for run in runs if means[run.label].value is not None]
+    return _Measure(Column("", name), means, next((cell.value for cell in chances if cell.value is not None), None))
 
 
-def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | None]) -> TableCell:
+def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | None]) -> Cell:
     """Return a model's average in percent, empty if a part is missing."""
     means, imported, complete = [], False, True
     for group in groups:
@@ -405,76 +395,59 @@ def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | Non
             complete &= number is not None
             total += part.size * (number or 0.0)
         means.append(total / sum(part.size for part in group))
-    return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)
+    return Cell(100 * sum(means) / len(means) if complete else None, imported=imported)
 
 
-def tasks_table(runs: Sequence[System]) -> PaperTable:
-    """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
+def _measure(runs: Sequence[System], column: Column, benchmark: str, metric: str) -> _Measure:
+    """Return one number of every model that has it."""
+    values = ((run.label, run.result.benchmarks[benchmark].metrics.get(metric))
+              for run in runs if benchmark in run.result.benchmarks)  # fmt: skip
+    cells = {label: Cell.with_interval(100 * value.value, value) for label, value in values if value is not None}
+    return _Measure(column, cells)
 
-    VQA is measured by soft accuracy in domain and by exact match out of it. Source: Zhou et al. 2022, Table 2.
+
+def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) -> Table:
+    """Lay out VLUE's Table 2, which has models across, Table 3 or Table 4, the mean of numbers beside `costs`.
+
+    VQA is measured by soft accuracy in domain and by exact match out of it. Rows that no model measured are left out.
+    Source: Zhou et al. 2022.
     """
-    models, references = _collect_cells(runs), _name_references(runs)
-    rows = [
-        TableRow(label, tuple(cells.get((benchmark, metric), TableCell(None)) for cells in models.values()), block=task)
-        for task, lines in _DATA["tasks"].items()
-        for label, (benchmark, metric) in lines.items()
-    ]
-    columns = tuple(TableColumn("", model, reference=model in references) for model in models)
-    table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
-    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
-    return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
+    laid_out = _DATA["tables"][layout]
+    sources = [(group, name, source) for group, of in laid_out["columns"].items() for name, source in of.items()]
+    measures = [_measure(runs, Column(group, name), *source) for group, name, source in sources]
+    if costs is not None:
+        measures = _measure_costs(measures, runs, costs)
+    table = _models_table(laid_out["title"], measures, _make_rows(runs, measures))
+    if layout == "vlue":
+        rows = (
+            Row((column.group, column.name), tuple(cells.get(run.label, Cell()) for run in runs), block=column.group)
+            for column, cells, _ in measures
+            if cells
+        )
+        ranked = leave_references(runs)
+        columns = tuple(Column("", run.label, reference=run not in ranked) for run in runs)
+        table = Table(table.title, ("task", "metric"), columns, tuple(rows), best_of="row")
+    benchmarks = [benchmark for *_, (benchmark, _) in sources]
+    return _mark_and_note(table, runs, benchmarks, laid_out["legend"], lowest=() if costs is None else (1,))
 
 
-def captions_table(runs: Sequence[System]) -> PaperTable:
-    """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
-    references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
-    rows = [
-        TableRow(name, tuple(cells.get(source, TableCell(None)) for source in sources), reference=name in references)
-        for name, cells in _collect_cells(runs).items()
-    ]
-    columns = tuple(TableColumn("", name) for name in _DATA["captions"])
-    table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
-    legend = "bold: the best of its column; OOD: out of domain"
-    return _mark_and_note(table, runs, [name for name, _ in sources], legend)
-
-
-def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
-    """Lay out VLUE's Table 4 (Zhou et al. 2022): models down; the mean of NLVR2 and VQA out of domain, and a cost."""
+def _measure_costs(parts: Sequence[_Measure], runs: Sequence[System], costs: Costs) -> list[_Measure]:
+    """Return the mean of some numbers and the cost, of models that have all of the numbers."""
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
-    for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
-        model, scores = plain(run.result.model.name), [cells[source].value for source in sources if source in cells]
-        if len(scores) < len(sources):
-            continue
-        if model not in cost_of:
-            raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
-        shown = (TableCell(sum(score or 0.0 for score in scores) / len(scores)), TableCell(cost_of[model]))
-        rows.append(TableRow(run.label, shown, reference=run.label in references))
-    columns = (TableColumn("", "performance"), TableColumn("", costs.what))
-    table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
-    legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    return _mark_and_note(table, runs, [name for name, _ in sources], legend, lowest=(1,))
-
-
-def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, ...], TableCell]]:
-    """Return model -> (benchmark, metric) -> number."""
-    return {
-        run.label: {
-            (benchmark, metric): TableCell.with_interval(100 * value.value, value)
-            for benchmark, record in run.result.benchmarks.items()
-            for metric, value in record.metrics.items()
-        }
-        for run in runs
-    }
+    names = {run.label: plain(run.result.model.name) for run in runs if all(run.label in of.cells for of in parts)}
+    if lacking := [name for name in names.values() if name not in cost_of]:
+        raise RunError(f"no {costs.what} of {lacking[0]}; the file has {', '.join(cost_of) or 'no model'}")
+    means = _average(parts).cells
+    performance = _Measure(Column("", "performance"), {label: Cell(means[label].value) for label in names})
+    return [performance, _Measure(Column("", costs.what), {label: Cell(cost_of[of]) for label, of in names.items()})]
 
 
 def _mark_and_note(
-    table: PaperTable, runs: Sequence[System], benchmarks: Sequence[str], legend: str, lowest: Sequence[int] = ()
-) -> PaperTable:
-    """Leave out rows without a number, mark the best; note parts of a benchmark, and other than published files."""
+    table: Table, runs: Sequence[System], benchmarks: Sequence[str], legend: str, lowest: Sequence[int] = ()
+) -> Table:
+    """Mark the best; note parts of a benchmark, and other than published files."""
     names = list(dict.fromkeys(benchmarks))
-    measured = tuple(row for row in table.rows if any(cell.value is not None for cell in row.cells))
-    if not measured:
+    if not table.rows:
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
     cut = [
@@ -483,10 +456,6 @@ def _mark_and_note(
         for run in runs
         if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
     ]
-    notes = [legend, *([BESIDE] if _name_references(runs) else []), *([f"limited: {', '.join(cut)}"] if cut else [])]
-    return mark_best(replace(table, rows=measured, notes=(*notes, *unlike_published(runs, names))), lowest)
-
-
-def _name_references(runs: Sequence[System]) -> set[str]:
-    """Return the labels of reference models beside measured ones, which are never best."""
-    return {run.label for run in runs} - {run.label for run in leave_references(runs)}
+    beside = [BESIDE] if len(leave_references(runs)) < len(runs) else []
+    notes = [legend, *beside, *([f"limited: {', '.join(cut)}"] if cut else []), *unlike_published(runs, names)]
+    return mark_best(replace(table, notes=tuple(notes)), lowest)

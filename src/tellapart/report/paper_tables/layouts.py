@@ -11,7 +11,7 @@ from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
-    from tellapart.report.paper_tables.table import PaperTable
+    from tellapart.report.tables import Table
 
 #: The layouts and the averages by name, and where VLUE's tables have their numbers from.
 _DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
@@ -96,17 +96,14 @@ def lay_out(
     labels: Mapping[str, str] | None = None,
     sort: str | None = None,
     **marks: Any,
-) -> PaperTable:
+) -> Table:
     """Return runs as a table: in a layout, one benchmark as its paper does it, or several; `marks` are of tiers."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.paper_tables.benchmarks import (
         benchmark_table,
-        captions_table,
-        cost_table,
         many_benchmarks_table,
-        tasks_table,
-        with_named_averages,
+        vlue_table,
     )
     from tellapart.report.plots.pareto import read_costs
 
@@ -127,16 +124,14 @@ def lay_out(
             raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
         given = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
         expect_used(layout, "on a paper's table", RunError, **given, seed=(seed, 0))
-        if layout != "vlue-cost":
-            return (tasks_table if layout == "vlue" else captions_table)(runs)
-        if costs is None:
+        if layout == "vlue-cost" and costs is None:
             raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
-        return cost_table(runs, read_costs(costs))
+        return vlue_table(layout, runs, None if costs is None else read_costs(costs))
     measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
     names = tuple(dict.fromkeys(measured))
     if len(names) > 1 or (average_as and not average):
-        table = many_benchmarks_table(runs, names, average=average, sort=sort, **marks)
-        return with_named_averages(table, runs, {name: AVERAGES[name] for name in average_as}) if average_as else table
+        averages = {name: AVERAGES[name] for name in average_as}
+        return many_benchmarks_table(runs, names, average=average, average_as=averages, sort=sort, **marks)
     if average:
         raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(names) or 'none'}")
     benchmark = next(iter(names), None)

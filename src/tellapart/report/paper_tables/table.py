@@ -1,4 +1,4 @@
-"""A table of a paper: columns in groups, rows in blocks, the best marked; as LaTeX, Markdown, CSV or JSON."""
+"""Tables for papers, spreadsheets and programs: the best marked; as LaTeX, Markdown, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any
 
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.data.rows import read_toml, spreadsheet_cell
 from tellapart.errors import MetricError, plain
 from tellapart.records.result import BenchmarkResult, Value
+from tellapart.report.tables import Cell, Column, Table
 from tellapart.report.templates import render_text, show_marks, write_lines
 
 
@@ -43,76 +44,13 @@ def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict
 _WIDEST = 18
 
 
-@dataclass(slots=True)
-class TableCell:
-    """A number in the table's unit, with its interval or the reason why it has none.
-
-    `best`: no other of its column (or row) is higher, as printed. `near`: items do not distinguish it from the best.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    best: bool = False
-    near: bool = False
-    reason: str = ""
-    imported: bool = False
-
-    @classmethod
-    def with_interval(cls, percent: float, value: Value) -> Self:
-        """Give a number, in percent, the interval of a fraction, or the reason why there is none."""
-        if value.low is None or value.high is None:
-            return cls(percent, reason=value.reason or "", imported=value.method == "imported")
-        return cls(percent, 100 * value.low, 100 * value.high)
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column, and the heading that it shares with its neighbours; empty if it shares none."""
-
-    group: str
-    name: str
-    reference: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """The heading with the shared one before it."""
-        return f"{self.group} {self.name}".strip()
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A model, or one metric of a table with models across; `block` is a heading that neighbours share.
-
-    A `plain` row (chance) and a `reference` model are never best.
-    """
-
-    label: str
-    cells: tuple[TableCell, ...]
-    block: str = ""
-    plain: bool = False
-    reference: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A full table: `heads` are of the columns on the left, notes the meaning of the marks."""
-
-    title: str
-    heads: tuple[str, ...]
-    columns: tuple[TableColumn, ...]
-    rows: tuple[TableRow, ...]
-    best_of: Literal["column", "row"] = "column"
-    notes: tuple[str, ...] = ()
-
-
-def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
+def mark_best(table: Table, lowest: Sequence[int] = ()) -> Table:
     """Mark the best cells of every column, or of every row; equal ones as they are printed are all best.
 
     With a row of chance, the best must be above it: its interval, or its number; an imported one needs such a row.
     """
 
-    def mark(rivals: Sequence[TableCell], sign: int = 1, chance: float | None = None) -> None:
+    def mark(rivals: Sequence[Cell], sign: int = 1, chance: float | None = None) -> None:
         """Mark the best of some cells, if it is above chance; one alone has nothing to be better than."""
         printed = [(cell, sign * round(cell.value, 2)) for cell in rivals if cell.value is not None]
         most = max((number for _, number in printed), default=0.0)
@@ -136,7 +74,7 @@ def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     return _drop_empty_marks(table)
 
 
-def _drop_empty_marks(table: PaperTable) -> PaperTable:
+def _drop_empty_marks(table: Table) -> Table:
     """Leave out daggers of columns in which every model of three or more would have one; a note names these columns."""
     models, level = [row for row in table.rows if not row.plain and not row.reference], []
     for number, column in enumerate(table.columns):
@@ -153,7 +91,7 @@ def _drop_empty_marks(table: PaperTable) -> PaperTable:
     return replace(table, notes=(*notes[:1], note, *notes[1:]))
 
 
-def stack_groups(table: PaperTable) -> PaperTable:
+def stack_groups(table: Table) -> Table:
     """Set groups of the same columns under each other if a table would be wider than a page (VALSE's)."""
     columns_of: dict[str, list[int]] = {}
     for number, column in enumerate(table.columns):
@@ -162,11 +100,11 @@ def stack_groups(table: PaperTable) -> PaperTable:
     if len(table.columns) <= _WIDEST or len(names) < 2 or any(other != names[0] for other in names):
         return table
     rows = tuple(
-        replace(row, block=group, cells=tuple(row.cells[number] for number in numbers))
+        replace(row, labels=(group, *row.labels), block=group, cells=tuple(row.cells[number] for number in numbers))
         for group, numbers in columns_of.items()
         for row in table.rows
     )
-    heads, columns = ("metric", *table.heads), tuple(TableColumn("", name) for name in names[0])
+    heads, columns = ("metric", *table.heads), tuple(Column("", name) for name in names[0])
     return replace(table, heads=heads, columns=columns, rows=rows)
 
 
@@ -251,7 +189,7 @@ _MOST_COLUMNS, _MOST_BESIDE = 7, 4
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
-def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
+def write_latex(table: Table, *, intervals: bool = False) -> str:
     r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`."""
     wide = len(table.columns) > _MOST_COLUMNS
 
@@ -264,22 +202,9 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     for name, columns in groupby(column.group for column in table.columns):
         groups.append((latex_text(name), len(list(columns)), first))
         first += groups[-1][1]
-    rows = []
-    for before, row in zip([None, *table.rows], table.rows, strict=False):
-        labels = _row_labels(table, row)
-        if before is not None and row.block == before.block and len(labels) > 1:
-            labels[0] = ""
-        ruled = before is not None and (row.plain != before.plain or row.block != before.block)
-        rows.append((ruled, [*map(latex_text, labels)], row.cells))
-    tabular = write_lines(
-        "tabular",
-        heads=[*map(latex_text, table.heads)],
-        names=[write_name(column.name) for column in table.columns],
-        groups=groups,
-        rows=rows,
-        intervals=intervals,
-        below=len(table.columns) > _MOST_BESIDE,
-    )
+    names = [*map(latex_text, table.heads), *(write_name(column.name) for column in table.columns)]
+    shown = {"intervals": intervals, "below": len(table.columns) > _MOST_BESIDE, "escape": latex_text}
+    tabular = write_lines("tabular", table=table, names=names, groups=groups, **shown)
     listed = map(latex_text, _list_notes(table, intervals=intervals))
     notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
     kind = "table*" if wide else "table"
@@ -291,7 +216,7 @@ def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     return "\n".join([*latex_packages("\n".join(lines)), *lines])
 
 
-def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
+def _list_notes(table: Table, *, intervals: bool) -> list[str]:
     """Return the notes; if intervals are written, also their level, and the reasons why numbers have none."""
     if not intervals:
         return list(table.notes)
@@ -304,48 +229,50 @@ def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
     ]
 
 
-def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
+def write_markdown(table: Table, *, intervals: bool = False) -> str:
     """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names."""
     listed = map(_escape_markdown, _list_notes(table, intervals=intervals))
-    lines = render_text(
-        "markdown",
-        title=_escape_markdown(table.title),
-        labels=len(table.heads),
-        heads=[*map(_escape_markdown, [*table.heads, *(column.full_name for column in table.columns)])],
-        rows=[([*map(_escape_markdown, _row_labels(table, row))], row.cells) for row in table.rows],
-        notes=[f"{note.replace('dagger:', '†:')}." for note in listed],
-        intervals=intervals,
-    )
+    notes = [f"{note.replace('dagger:', '†:')}." for note in listed]
+    lines = render_text("markdown", table=table, notes=notes, intervals=intervals, escape=_escape_markdown)
     return "\n".join(map(show_marks, lines))
 
 
-def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
+def write_csv(table: Table, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
     With `intervals` each column is followed by its `low`, its `high` and, if some number has none, the reason.
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    parts: list[tuple[str, Callable[[TableCell], float | str | None]]] = [("", lambda cell: cell.value)]
+    parts: list[tuple[str, Callable[[Cell], float | str | None]]] = [
+        ("", lambda cell: cell.value if cell.text is None else cell.text)
+    ]
     if intervals:
         parts += [(" low", lambda cell: cell.low), (" high", lambda cell: cell.high)]
         if any(cell.reason for row in table.rows for cell in row.cells):
             parts.append((" no interval", lambda cell: cell.reason))
     rows: list[list[str | float | None]] = [
         [*table.heads, *(f"{column.full_name}{suffix}" for column in table.columns for suffix, _ in parts)],
-        *([*_row_labels(table, row), *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
+        *([*row.labels, *(read(cell) for cell in row.cells for _, read in parts)] for row in table.rows),
     ]
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
 
 
-def write_json(table: PaperTable) -> str:
+def write_json(table: Table) -> str:
     """Return everything that a table holds: numbers in full with their intervals, and marks."""
-    return f"{json.dumps(asdict(table), indent=1, allow_nan=False)}\n"
 
+    def list_facts(cell: Cell) -> dict[str, Any]:
+        return {name: fact for name, fact in asdict(cell).items() if name != "text" or fact is not None}
 
-def _row_labels(table: PaperTable, row: TableRow) -> list[str]:
-    return [row.block, row.label][-len(table.heads) :]
+    rows = [
+        {"label": row.label, "cells": [*map(list_facts, row.cells)], "block": row.block, "plain": row.plain,
+         "reference": row.reference, **({"labels": row.labels} if len(row.labels) > 1 + bool(row.block) else {})}
+        for row in table.rows
+    ]  # fmt: skip
+    columns = [{"group": of.group, "name": of.name, "reference": of.reference} for of in table.columns]
+    content = {"title": table.title, "heads": table.heads, "columns": columns, "rows": rows}
+    return f"{json.dumps(content | {'best_of': table.best_of, 'notes': table.notes}, indent=1, allow_nan=False)}\n"
 
 
 def _escape_markdown(text: str) -> str:
