@@ -200,7 +200,8 @@ RATINGS = Task(
 
 def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
     first, second = _align_scores(records, predictions).T.astype(np.float64)
-    return first - second
+    difference: NDArray[np.float64] = first - second
+    return difference
 
 
 def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:

@@ -313,7 +313,7 @@ def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save):
     assert re.search(r"\*\*\d+\.\d\d\*\* \[\d+\.\d, \d+\.\d\]", "\n".join(lines))
 
 
-def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers() -> None:
+def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers():
     table = Table(
         "t",
         ("model",),
@@ -324,7 +324,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_num
     assert rows == [["model", "'=x"], ['\'=HYPERLINK("u")', "-1.5"], ["b;'-1", ""]]
 
 
-def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
+def test_intervals_of_many_columns_stand_below_their_numbers():
     rows = (Row(("a",), (Cell(50.0, 40.0, 60.0, near=True),) * 5),)
     few, many = (Table("t", ("model",), (Column("", "x"),) * k, (Row(("a",), rows[0].cells[:k]),)) for k in (4, 5))
     beside, below = (rows_of_latex(write_latex(table, intervals=True)) for table in (few, many))
@@ -335,7 +335,7 @@ def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
     assert "intervals" not in write_latex(few) + write_markdown(few)
 
 
-def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
+def test_a_number_that_was_not_measured_is_a_dash_and_never_best():
     rows = (Row(("a",), (Cell(None), Cell(1.0))), Row(("b",), (Cell(2.0), Cell(None))))
     table = Table("t", ("model",), (Column("", "x"), Column("", "y")), rows)
     assert "a & -- & 1.00" in write_latex(table) and "| b | 2.00 | – |" in write_markdown(table)
