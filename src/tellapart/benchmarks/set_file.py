@@ -600,7 +600,7 @@ def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
 
 def _unpack_lists(row: Row, declared: SetFile) -> Row:
     """Return a row with the set's texts, whose fields with a list's text, or with several lines, are lists."""
-    fields = declared.texts | row.fields
+    fields: dict[str, Any] = declared.texts | row.fields
     for name in (*declared.lists, *declared.lines):
         if isinstance(text := fields.get(name), str):
             fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, row.where)
