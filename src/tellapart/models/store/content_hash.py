@@ -72,10 +72,7 @@ class ImageReader:
         distinct = list(dict.fromkeys(references))
         blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
         self._ahead = prefetch(
-            lambda block: [*map(self._read, block)],
-            blocks,
-            workers=workers,
-            size=lambda block: sum(bytes_held(image.pixels) for image in block),
+            self._read, blocks, workers=workers, size=lambda block: sum(bytes_held(image.pixels) for image in block)
         )
 
     def __enter__(self) -> Self:
@@ -93,8 +90,15 @@ class ImageReader:
             self._hashes[image.reference] = image.hash
             yield image
 
-    def _read(self, reference: str) -> HashedImage:
-        """Read an image, in any thread."""
+    def _read(self, references: Sequence[str]) -> list[HashedImage]:
+        """Read a block of images, in any thread; new hashes are kept together, for a write costs more than a hash."""
+        new: dict[str, str] = {}
+        try:
+            return [self._read_image(reference, new) for reference in references]
+        finally:
+            self._store.put_pixel_hashes(new)
+
+    def _read_image(self, reference: str, new: dict[str, str]) -> HashedImage:
         before = self._hashes.get(reference, "")
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
         if before and not self._needs_pixels(reference, before):
@@ -104,8 +108,7 @@ class ImageReader:
         name = self._store.pixel_hashes([key]).get(key, "")
         if not name and not self._known_only:
             pixels = self._decode_image(reference, data)
-            name = pixel_hash(pixels)
-            self._store.put_pixel_hashes({key: name})
+            name = new[key] = pixel_hash(pixels)
         if before not in {"", name}:
             raise DataError(f"{self._pairset.where(reference)}: {reference} changed during the run; start it again")
         if not name or not self._needs_pixels(reference, name):
