@@ -24,7 +24,7 @@ def _shapes(inputs: type) -> dict[str, str]:
     return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
 
 
-def _check_shapes(inputs: Batch | Matches) -> None:
+def _check_shapes(inputs: object) -> None:
     sizes = {"2": 2}
     for name, axes in _shapes(type(inputs)).items():
         tensor: Tensor | None = getattr(inputs, name)
