@@ -24,9 +24,10 @@ def _shapes(inputs: type) -> dict[str, str]:
     return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
 
 
-def _check_shapes(inputs: object) -> None:
+def _check_shapes(inputs: Batch | Matches) -> None:
     sizes = {"2": 2}
-    for name, axes in _shapes(type(inputs)).items():
+    kind: type = type(inputs)
+    for name, axes in _shapes(kind).items():
         tensor: Tensor | None = getattr(inputs, name)
         if tensor is None:
             continue
@@ -35,7 +36,7 @@ def _check_shapes(inputs: object) -> None:
             sizes = {axis: max(size, 1) for axis, size in zip(axes, shape, strict=True)} | sizes
         expected = tuple(sizes.get(axis, 1) for axis in axes)
         if shape != expected:
-            place, named = f"{type(inputs).__name__}({name}=...)", ", ".join(_AXES[axis] for axis in axes)
+            place, named = f"{kind.__name__}({name}=...)", ", ".join(_AXES[axis] for axis in axes)
             raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
 
 
