@@ -199,9 +199,8 @@ RATINGS = Task(
 
 
 def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
-    first, second = _align_scores(records, predictions).T.astype(np.float64)
-    difference: NDArray[np.float64] = first - second
-    return difference
+    scores = _align_scores(records, predictions).astype(np.float64)
+    return scores[:, 0] - scores[:, 1]
 
 
 def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:
