@@ -114,7 +114,10 @@ def test_naturalbenchs_quadruples_answer_each_question_differently(at):
 
 # Made files, in the form of the real ones
 
-AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
+AT_HAND = {
+    *("sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"),
+    "coco-counterfactuals",
+}
 #: ARO's four sets have their made files in test_aro.py, those of 2026 in test_long_and_open_sets.py; real files of the
 #: others are read in test_published_rows.py.
 LATER = (

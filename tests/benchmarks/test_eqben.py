@@ -189,7 +189,7 @@ def without(row: dict[str, Any], field: str) -> dict[str, Any]:
         (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], ("rows", "images", "captions")),
         (lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}], ("0", "'private_info'", "dataset")),
         (lambda rows: [r for r in rows if r["private_info"]["sample_cnt"] < 20], ("2", "3", "items")),
-        (lambda rows: {"rows": rows}, ("object", "rows")),
+        (lambda rows: {"rows": rows}, ("list", "{'rows'")),
     ],
 )
 def test_a_flat_list_that_is_not_whole_is_refused(at, write, change, said):
