@@ -493,10 +493,8 @@ class Prepared:
     public: int  # those of the public split
     metrics: tuple[str, ...]  # that are published
     fingerprint: str  # SHA-256 of the task file
+    leaks: Mapping[str, float]  # how much a user's files give away, as `check_limits` returns it
     true: int = 1  # how many texts of an item are true, if it has one image
-    told: Mapping[str, float] = field(
-        default_factory=dict
-    )  # how much a user's files give away, as `check_limits` has it
 
     @property
     def what(self) -> str:
@@ -582,9 +580,9 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
             "give the new one another name"
         )
     metrics, public = published_metrics(benchmark, hidden.shape, task, hidden.true), sum(hidden.public)
-    told = check_limits(benchmark, public, hidden.shape, len(metrics))
+    leaks = check_limits(benchmark, public, hidden.shape, len(metrics))
     shape, items = hidden.shape, len(hidden.public)
-    return Prepared(benchmark, folder, task, shape, items, public, metrics, digest, hidden.true, told)
+    return Prepared(benchmark, folder, task, shape, items, public, metrics, digest, leaks, hidden.true)
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:

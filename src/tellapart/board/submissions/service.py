@@ -649,7 +649,7 @@ class Submissions:
             "closes": None if settings.closes is None else settings.closes.isoformat(),
             "closed": self.queue.is_closed(name),
             "fingerprint": prepared.fingerprint,
-            **prepared.told,
+            **prepared.leaks,
         }
 
     def view(self, id_: str, account: Account) -> dict[str, Any]:
