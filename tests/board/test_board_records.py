@@ -240,7 +240,7 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(tmp_path):
         (read_imported, "source = 3", "'source'"),
         (read_imported, 'source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
         (read_imported, 'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
-        (read_imported, 'source = "a"\nmodel = []', ("'models'", "missing")),
+        (read_imported, 'source = "a"\nmodel = []', ("'model'", "'models'")),
         (read_imported, "source =", "TOML"),
         (read_settings, "[bord]", "'bord'"),
         (read_settings, "[board]\ntitel = 'a'", ("'titel'", "'title'")),
