@@ -97,7 +97,7 @@ def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_t
     ("file", "content", "said"),
     [
         (compact.CONFIG, '{"model_type": "compact", "heads": 5}', ("5", "text_width", "128")),
-        (compact.CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "key")),
+        (compact.CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "field")),
         (compact.CONFIG, None, ("compact", "dual")),
         (compact.TOKENIZER, "{}", ("tokenizer.json", "file")),
         (compact.WEIGHTS, "nothing", "model.safetensors"),

@@ -154,7 +154,7 @@ def test_eq_sd_is_built_from_its_grammar(home):
          ("self_fraction", "[lowest, highest]", "0", "1", "[0.5, 1.5]")),
         ({"guidance": [9.0, 7.0]}, ("[lowest, highest]", "[9.0, 7.0]")),
         ({"keep": {"rule": "neither"}}, ("'keep.rule'", "input", "'code'", "'paper'", "'neither'")),
-        ({"eq_sd": {"object": 0}}, ("'eq_sd.object'", "key")),
+        ({"eq_sd": {"object": 0}}, ("'eq_sd.object'", "field")),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_are_refused(home, more, match):
