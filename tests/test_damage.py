@@ -46,7 +46,7 @@ def test_damaged_files_are_one_line_or_the_same_content(tmp_path):
     assert len(record["doors"]) > 40
 
 
-@pytest.mark.parametrize("name", ["report", "submit"])  # runs and builds are killed by tests of their rooms
+@pytest.mark.parametrize("name", ["report", "submit", "train"])  # runs and builds are killed by tests of their rooms
 def test_what_was_killed_ends_in_the_same_bytes(name, tmp_path):
     record = measure("kills.py", "--kills", 1, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
     assert record["jobs"][name]["kills"] == 1

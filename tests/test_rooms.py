@@ -9,10 +9,10 @@ ROOT = Path(__file__).parents[1]
 LINES = {
     "tests": 79_642,
     "models": 14_003,
-    "report": 7_207,
+    "report": 7_188,
     "training": 7_343,
     "board": 7_033,
-    "builders": 4_881,
+    "builders": 4_880,
     "tellapart_render": 4_875,
     "tellapart_native": 4_539,
     "data": 3_972,
@@ -22,13 +22,13 @@ LINES = {
     "tasks": 3_200,
     "stats": 3_211,
     "api": 2_538,
-    "diagnosis": 2_624,
-    "auditing": 2_200,
-    "annotate": 1_800,
+    "diagnosis": 2_611,
+    "auditing": 2_199,
+    "annotate": 1_798,
     "cli": 1_297,
     "records": 946,
     "(root)": 789,
-    "dry_run": 298,
+    "dry_run": 295,
 }
 
 #: The share by which a room may be larger than that.

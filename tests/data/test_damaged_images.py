@@ -235,13 +235,17 @@ def test_a_png_of_all_its_rows_is_read_even_if_they_are_black_and_of_fewer_it_is
         decode(png(30, 40, (row * 40)[:-1], depth, colour), "cup.png")
 
 
-def test_an_interlaced_png_is_counted_by_its_passes():
-    # Columns and rows of Adam7's passes over 2 x 100: together more bytes than rows of a PNG that is not interlaced.
-    areas = [(1, 13), (1, 12), (1, 25), (1, 50), (2, 50)]
-    rows = [b"\0" + b"\7" * 3 * columns for columns, count in areas for _ in range(count)]
-    assert (decode(png(2, 100, b"".join(rows), passes=1), "cup.png") == 7).all()
+#: Columns and rows of Adam7's passes: over 9 x 7 none is empty; over 2 x 100 they have more bytes than plain rows have.
+PASSES = {(9, 7): [(2, 1), (1, 1), (3, 1), (2, 2), (5, 2), (4, 4), (9, 3)]}
+PASSES |= {(2, 100): [(1, 13), (1, 12), (1, 25), (1, 50), (2, 50)]}
+
+
+@pytest.mark.parametrize("size", PASSES)
+def test_an_interlaced_png_is_counted_by_its_passes(size):
+    rows = [b"\0" + b"\7" * 3 * columns for columns, count in PASSES[size] for _ in range(count)]
+    assert (decode(png(*size, b"".join(rows), passes=1), "cup.png") == 7).all()
     with raises(DataError, "cup.png", "ends early"):
-        decode(png(2, 100, b"".join(rows[:-1]), passes=1), "cup.png")
+        decode(png(*size, b"".join(rows[:-1]), passes=1), "cup.png")
 
 
 #: Ways to write a JPEG: sequential in one scan, and progressive.
@@ -334,6 +338,18 @@ def test_a_film_of_fewer_frames_than_it_lists_is_refused(tmp_path):
     data[start + 5000 : start + 9000] = bytes(4000)
     with raises(DataError, "fall.mp4"):
         sample_frames(bytes(data), "fall.mp4", 4)
+
+
+def test_a_film_with_changed_bytes_is_read_or_refused_by_its_name(tmp_path):
+    data, draw = falling(tmp_path / "fall.mp4", "mpeg4"), np.random.default_rng(0)
+    for _ in range(60):
+        changed = bytearray(data)
+        for place in draw.integers(0, len(data), 8):
+            changed[place] = draw.integers(256)
+        try:
+            assert sample_frames(bytes(changed), "fall.mp4", 4).shape[0] == 4
+        except DataError as error:
+            assert "fall.mp4" in str(error)
 
 
 def write_table(path: Path) -> None:

@@ -61,11 +61,14 @@ def records(out: Path) -> dict[str, bytes]:
     return {json.loads(file.read_bytes())["model"]["name"]: file.read_bytes() for file in files if file.is_file()}
 
 
-def test_checkpoints_are_measured_in_order_each_once(landed, pairs, tmp_path):
+def test_checkpoints_are_measured_in_order_each_once(landed, pairs, tmp_path, monkeypatch):
     out, told = tmp_path / "run", []
     run = measure(landed, pairs, out, ready=told.append)
     assert run.models == told == ["checkpoint-2", "checkpoint-9", "checkpoint-10"]
     before = records(out)
+    with monkeypatch.context() as patch:
+        patch.delattr(follow, "run")  # what was measured is not even loaded again
+        assert measure(landed, pairs, out).models == told
     for folder in landed.iterdir():  # as a Trainer deletes old ones
         folder.rename(tmp_path / f"gone-{folder.name}")
     write_checkpoint(landed, pairs, 11, 0.4)

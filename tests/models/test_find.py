@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,10 @@ def test_every_prefix_here_declares_what_it_takes_and_every_option_is_taken():
     taken = {prefix: one.takes for prefix, one in declared.items() if one is not None}
     assert None not in taken.values(), {prefix for prefix, takes in taken.items() if takes is None}
     assert set().union(*taken.values()) == set(MEANT_FOR)
+    for (prefix, takes), option in product(taken.items(), GIVEN):
+        if option not in takes:  # refused before a file is looked for
+            with raises(ModelError, f"{prefix}gone", option, str(GIVEN[option]), "no effect", MEANT_FOR[option]):
+                find_model(f"{prefix}gone", ModelOptions(**{option: GIVEN[option]}))
 
 
 @pytest.mark.parametrize("option", GIVEN)

@@ -20,8 +20,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, Generator
 from tellapart_native.training import convert_model
 
-pytestmark = pytest.mark.slow
-
 
 class Row(NamedTuple):
     """A family: what writes its file into a new folder and returns its name, and the readings, the default first."""
@@ -37,7 +35,10 @@ WRITE: dict[str, ScoreKind] = {"likelihood": "similarity", "mean_likelihood": "s
 BLIP: dict[str, ScoreKind] = {"itm_enc": "probability", "itm_enc_logit": "logit", "match_logit": "logit"}
 RANK: dict[str, ScoreKind] = {"rank": "logit"}
 
+#: The first two are the fast tests' where the others are slow.
 ROWS = {
+    "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
+    "cappa": Row(save_cappa, WRITE),
     "albef": Row(partial(save_family, family="albef"), MATCH | {"match_logit": "logit"} | COSINE),
     "blip": Row(partial(save_family, family="blip"), BLIP | {"retrieval": "logit"} | MATCH | COSINE),
     "vilt": Row(partial(save_family, family="vilt"), RANK | MATCH),
@@ -45,14 +46,12 @@ ROWS = {
     "meter": Row(partial(save_lightning, family="meter", state=meter_state()), MATCH | RANK),
     "meter-swin": Row(partial(save_lightning, family="meter", state=meter_state(swin_tower=True)), MATCH | RANK),
     "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | COSINE | RANK),
-    "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
     "uniter": Row(partial(save_region_model, family="uniter"), RANK | MATCH, on_regions=True),
     "vilbert": Row(partial(save_region_model, family="vilbert"), MATCH, on_regions=True),
     "vlt5": Row(partial(save_region_model, family="vlt5"), MATCH, on_regions=True),
     "ofa": Row(partial(save_captioner, family="ofa"), WRITE | MATCH),
     "xvlm, for captions": Row(partial(save_captioner, family="xvlm"), WRITE),
     "fiber, for captions": Row(partial(save_captioner, family="fiber"), WRITE | COSINE),
-    "cappa": Row(save_cappa, WRITE),
 }
 
 
@@ -66,6 +65,7 @@ def numbers_of(model, rows=slice(None)):
     return (model.log_likelihoods if isinstance(model, Generator) else model.score_pairs)(images, texts)[:, None]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ROWS)
 def test_every_reading_of_a_file_and_of_its_converted_folder_gives_each_pair_its_own_numbers(kind, tmp_path):
     row = ROWS[kind]
@@ -103,6 +103,7 @@ def test_every_reading_of_a_file_and_of_its_converted_folder_gives_each_pair_its
             find_model(str(tmp_path / "folder"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["albef", "blip", "vilt", "xvlm", "meter", "meter-swin", "fiber"])
 def test_another_image_size_gives_other_numbers_and_one_that_does_not_fit_is_refused(kind, tmp_path):
     name = ROWS[kind].save(tmp_path / "file")

@@ -9,7 +9,7 @@ from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import anytime_p, net_wins, paired, paired_difference, paired_permutation, tiers
 
 #: A value, outcomes of four models and a cluster for each item.
-ITEMS = st.lists(st.tuples(st.floats(-5, 5), *[st.integers(0, 1)] * 4, st.integers(0, 12)), min_size=1, max_size=60)
+ITEMS = st.lists(st.tuples(st.floats(-5, 5), *[st.integers(0, 1)] * 4, st.integers(0, 30)), min_size=1, max_size=90)
 
 
 def flip_signs(a, b, codes):
@@ -47,6 +47,6 @@ STATISTICS = {
 @settings(max_examples=25)
 @given(ITEMS, st.randoms(use_true_random=False))
 def test_neither_the_order_of_items_nor_the_names_of_clusters_matter(name, items, random):
-    names = [f"{random.random()} {code}" for code in range(13)]
+    names = [f"{random.random()} {code}" for code in range(31)]
     mixed = [(*numbers, names[code]) for *numbers, code in random.sample(items, len(items))]
     assert STATISTICS[name](*zip(*items, strict=True)) == STATISTICS[name](*zip(*mixed, strict=True))

@@ -32,6 +32,15 @@ def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folde
     np.testing.assert_array_equal(scores, scorer(folder).score_pairs(pictures(), texts))
 
 
+def test_the_fingerprint_is_of_the_file_that_regions_names(folder, tmp_path):
+    arrays = region_arrays()
+    np.savez(tmp_path / "same.npz", **arrays)
+    next(iter(arrays.values()))[0, 0] += 1
+    np.savez(tmp_path / "changed.npz", **arrays)
+    same, changed = (scorer(folder, regions=tmp_path / f"{name}.npz").fingerprint for name in ("same", "changed"))
+    assert scorer(folder).fingerprint == same != changed
+
+
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
     (save(tmp_path / "bare", lxmert) / "regions.npz").unlink()
     with raises(ModelError, "bare", "regions=", "regions.safetensors", "regions.npz"):

@@ -431,6 +431,10 @@ def test_a_text_shares_no_hash_with_an_image_of_its_bytes():
     assert text_hash(f"{pixels.shape}" + pixels.tobytes().decode()) != pixel_hash(pixels)
 
 
+def every(images):
+    return [True] * len(images)
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, workers):
     pairset = picture_set(12)
@@ -438,9 +442,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, work
     with EmbeddingStore(None) as store:
         for _ in range(2):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
-            with ImageReader(
-                pairset, store, references, needs_pixels=lambda *_: True, hashes=hashes, workers=workers
-            ) as reader:
+            with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
             assert [picture.reference for picture in pictures] == references
             for picture in pictures:
@@ -458,7 +460,7 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
     store = EmbeddingStore(None)
     for _ in range(2):  # the second reader finds every hash in the store
         with ImageReader(
-            pairset, store, references, needs_pixels=lambda _, name: name in keep, prepare=np.mean
+            pairset, store, references, needs_pixels=lambda images: [n in keep for _, n in images], prepare=np.mean
         ) as reader:
             pixels = {picture.reference: picture.pixels for picture in reader}
         assert pixels == {

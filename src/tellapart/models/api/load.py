@@ -144,7 +144,7 @@ class Server(Connection):
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
-        return list(prefetch(lambda request: self.ask(*request), requests, workers=self._calls))
+        return list(prefetch(lambda request: self.ask(*request), requests, workers=self._calls, size=lambda _: 0))
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
         content: list[dict[str, Any]] = [

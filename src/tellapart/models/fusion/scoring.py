@@ -68,7 +68,7 @@ Meet = Callable[[Sequence[TorchState], Sequence[TorchState]], Sequence[Any]]
 
 
 def meet_pairs(meet: Callable[[Tensors, Tensors], float]) -> Meet:
-    """Return the numbers of pairs by a function of the tensors of one image and of one text."""
+    """Return a `Meet` that takes the tensors of one image and of one text at a time."""
     return lambda images, texts: [meet(*(state.tensors for state in pair)) for pair in zip(images, texts, strict=True)]
 
 
@@ -224,7 +224,7 @@ class StateModel:
 
     Args:
         encoder: computes the states.
-        cache_bytes: bound of all states kept, in bytes. Beyond it only the states of 64 pairs are.
+        cache_bytes: bound of all states kept, in bytes. Beyond it `pair_numbers` keeps the states of 64 pairs alone.
 
     Attributes:
         images_encoded, texts_encoded: how many halves were computed.

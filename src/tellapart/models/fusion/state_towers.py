@@ -24,7 +24,7 @@ from tellapart.models.vectors import late_interaction
 
 
 def meet_tokens(rule: str) -> Meet:
-    """Return the score of the token vectors of images and of texts by a rule of `late_interaction`."""
+    """Return a `Meet` of the token vectors of images and of texts by a rule of `late_interaction`."""
 
     def meet(image: Tensors, text: Tensors) -> float:
         return late_interaction(image[0].double().cpu().numpy(), text[0].double().cpu().numpy(), rule)

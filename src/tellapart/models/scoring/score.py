@@ -235,7 +235,7 @@ def _score_matrices(job: Job) -> NDArray[np.float32]:
     values = job.empty_scores()
     held: dict[str, Any] = {}
     last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
-    with job.open_reader(lambda *_: True) as reader:
+    with job.open_reader(lambda images: [True] * len(images)) as reader:
         images = iter(reader)
         for position, item in enumerate(job.pairset.items):
             while not held.keys() >= set(item.images):
@@ -342,10 +342,10 @@ def _compute_by_image(
         """Return an image's keys, each with the caption that it stands for."""
         return {name: ""} if texts is None else {(name, key): text for key, text in texts[reference].items()}
 
-    def needs_pixels(reference: str, name: str) -> bool:
-        keys = keys_of(reference, name)
-        numbers.update(read(job.key, [key for key in keys if key not in numbers]))
-        return any(key not in numbers for key in keys)
+    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
+        keys = [keys_of(*image) for image in images]
+        numbers.update(read(job.key, [key for row in keys for key in row if key not in numbers]))
+        return [any(key not in numbers for key in row) for row in keys]
 
     def compute_batch(keys: Sequence[Any]) -> None:
         images, captions = zip(*(pending[key] for key in keys), strict=True)

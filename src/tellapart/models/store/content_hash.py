@@ -6,7 +6,6 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Self
 
 from tellapart.data.images import pixel_hash
@@ -18,11 +17,11 @@ from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictu
 
 __all__ = ["text_hash"]
 
-#: Images that a thread reads before it comes back.
+#: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
 
-#: Decides whether the pixels of an image, given by its reference and its hash, are needed; in several threads at once.
-PixelFilter = Callable[[str, str], bool]
+#: Decides whose pixels are needed, of images given as (reference, hash) each. Called in several threads.
+PixelFilter = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
 def text_hash(text: str) -> str:
@@ -57,7 +56,7 @@ class ImageReader:
         store: EmbeddingStore,
         references: Sequence[str],
         *,
-        needs_pixels: PixelFilter = lambda _reference, _name: False,
+        needs_pixels: PixelFilter = lambda images: [False] * len(images),
         prepare: Callable[[Pixels], Any] = lambda pixels: pixels,
         hashes: MutableMapping[str, str] | None = None,
         keeper: Model | None = None,
@@ -72,7 +71,7 @@ class ImageReader:
         distinct = list(dict.fromkeys(references))
         blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
         self._ahead = prefetch(
-            self._read, blocks, workers=workers, size=lambda block: sum(bytes_held(image.pixels) for image in block)
+            self._read, blocks, workers=workers, size=lambda block: sum(bytes_held(image.pixels) for image in block[0])
         )
 
     def __enter__(self) -> Self:
@@ -84,36 +83,61 @@ class ImageReader:
             self._kept.close()
 
     def __iter__(self) -> Iterator[HashedImage]:
-        for image in chain.from_iterable(self._ahead):
-            if not image.hash:
-                return
-            self._hashes[image.reference] = image.hash
-            yield image
+        for block, error in self._ahead:
+            for image in block:
+                if not image.hash:
+                    return
+                self._hashes[image.reference] = image.hash
+                yield image
+            if error is not None:
+                raise error
 
-    def _read(self, references: Sequence[str]) -> list[HashedImage]:
-        """Read a block of images, in any thread; new hashes are kept together, for a write costs more than a hash."""
-        new: dict[str, str] = {}
+    def _read(self, references: Sequence[str]) -> tuple[list[HashedImage], Exception | None]:
+        """Read a block of images in any thread: those before the first that cannot be read, and why it cannot."""
         try:
-            return [self._read_image(reference, new) for reference in references]
-        finally:
-            self._store.put_pixel_hashes(new)
+            return self._read_block(references), None
+        except Exception as error:
+            if len(references) == 1:
+                return [], error
+        images: list[HashedImage] = []
+        for reference in references:
+            block, failure = self._read([reference])
+            images += block
+            if failure is not None:
+                return images, failure
+        return images, None
 
-    def _read_image(self, reference: str, new: dict[str, str]) -> HashedImage:
-        before = self._hashes.get(reference, "")
+    def _read_block(self, references: Sequence[str]) -> list[HashedImage]:
+        hashed = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
-        if before and not self._needs_pixels(reference, before):
-            return HashedImage(reference, before)
-        data, pixels = self._pairset.read_bytes(reference), None
-        key = decoded_as(self._pairset.content_key(reference, data))
-        name = self._store.pixel_hashes([key]).get(key, "")
-        if not name and not self._known_only:
-            pixels = self._decode_image(reference, data)
-            name = new[key] = pixel_hash(pixels)
-        if before not in {"", name}:
-            raise DataError(f"{self._pairset.where(reference)}: {reference} changed during the run; start it again")
-        if not name or not self._needs_pixels(reference, name):
-            return HashedImage(reference, name)
-        return HashedImage(reference, name, self._prepare_image(reference, name, pixels, data))
+        names = {image[0]: image[1] for image, needed in self._decide(hashed).items() if not needed}
+        files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in names}
+        keys = {reference: decoded_as(self._pairset.content_key(reference, data)) for reference, data in files.items()}
+        stored = self._store.pixel_hashes(keys.values()) if keys else {}
+        needed = self._decide([(reference, stored[key]) for reference, key in keys.items() if key in stored])
+        new: dict[str, str] = {}
+        images = []
+        for reference in references:
+            name, pixels, prepared = names.get(reference, ""), None, None
+            if reference in files:
+                name = stored.get(keys[reference], "")
+                if not name and not self._known_only:
+                    pixels = self._decode_image(reference, files[reference])
+                    name = new[keys[reference]] = pixel_hash(pixels)
+                    needed |= self._decide([(reference, name)])
+                if name and self._hashes.get(reference, name) != name:
+                    raise DataError(
+                        f"{self._pairset.where(reference)}: {reference} changed during the run; start it again"
+                    )
+                if needed.get((reference, name)):
+                    prepared = self._prepare_image(reference, name, pixels, files[reference])
+            images.append(HashedImage(reference, name, prepared))
+        self._store.put_pixel_hashes(new)
+        return images
+
+    def _decide(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+        """Return whose pixels are needed."""
+        return dict(zip(images, self._needs_pixels(images), strict=True)) if images else {}
 
     def _prepare_image(self, reference: str, name: str, pixels: Pixels | None, data: bytes) -> object:
         """Return an image as the model takes it: kept from before, or prepared."""

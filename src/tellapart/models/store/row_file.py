@@ -18,7 +18,7 @@ from functools import wraps
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from tellapart.data.lock import drop_lock, take_lock, use_write_ahead_log
 from tellapart.errors import StoreError, plain
@@ -36,14 +36,18 @@ _FACTS = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
        (SELECT count(*) FROM sqlite_master)
 """
+#: Takes over the rows of the database attached as `other`. Each file numbers its spaces by itself.
+_MERGE = (
+    "INSERT OR IGNORE INTO main.space (name, used) SELECT name, used FROM other.space",
+    """INSERT OR IGNORE INTO main.entry SELECT mine.id, key, value, checksum FROM other.entry
+       JOIN other.space AS its ON its.id = space JOIN main.space AS mine ON mine.name = its.name""",
+)
+
 #: SQLite's files of one database while it is in use.
 ENDINGS = ("-shm", "-wal", "")
 
 #: How long a writer waits for another one, in seconds. A batch is written in milliseconds.
 _PATIENCE = 60.0
-
-#: Rows that a merge holds at once.
-_MERGED = 1000
 
 #: SQLite's results for content that it cannot use; others are of the disk, of rights, or of another process.
 _DAMAGE = {
@@ -68,7 +72,9 @@ _REMEDIES = {
 
 _log = logging.getLogger(__name__)
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+File = TypeVar("File", bound="RowFile")
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 
 
 class Space(NamedTuple):
@@ -80,29 +86,26 @@ class Space(NamedTuple):
     bytes: int
 
 
-def _in_turn(begin: str = "") -> Callable[[Method], Method]:
+def _in_turn(
+    begin: str = "",
+) -> Callable[[Callable[Concatenate[File, Given], Answer]], Callable[Concatenate[File, Given], Answer]]:
     """Run a method in one thread at a time, in a transaction if one is named; once more on the new file in place of
     one that turns out to be damaged.
     """
 
-    def decorate(call: Method) -> Method:
+    def decorate(call: Callable[Concatenate[File, Given], Answer]) -> Callable[Concatenate[File, Given], Answer]:
         @wraps(call)
-        def run(file: RowFile, *args: Any, **options: Any) -> Any:
-            def work() -> Any:
-                with file._turn, file._explain_errors():
-                    if begin:
-                        file._connection.execute(f"BEGIN {begin}")
-                    with file._connection:  # it commits, or rolls back unless a full disk did
-                        return call(file, *args, **options)
-
+        def run(file: File, /, *args: Given.args, **options: Given.kwargs) -> Answer:
             connection = file._connection
             try:
-                return work()
+                with file._open_transaction(begin):
+                    return call(file, *args, **options)
             except StoreError as error:
                 file._begin_anew(connection, error)
-            return work()
+            with file._open_transaction(begin):
+                return call(file, *args, **options)
 
-        return cast("Method", run)
+        return run
 
     return decorate
 
@@ -148,28 +151,33 @@ class RowFile:
     def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of keys that are stored; damaged rows are deleted."""
         rows = self._read_rows(space, keys)
-        whole = {key: value for key, (value, checksum) in rows.items() if _is_whole(space, key, value, checksum)}
-        if damaged := [key for key in rows if key not in whole]:
-            self.delete([], {space: damaged})  # one that another process has written meanwhile, too: it is made again
-            if not self._warned:
-                self._warned = True
-                problem = f"{self.where} is damaged: its row {damaged[0].hex()[:12]} of {space:.20}"
-                _log.warning("%s is not what was written; it and others like it are made again", plain(problem))
-        return whole
+        damaged = [(key, *row) for key, row in rows.items() if not _is_whole(space, key, *row)]
+        if damaged and self._delete_rows(space, damaged) and not self._warned:
+            self._warned = True
+            problem = f"{self.where} is damaged: its row {damaged[0][0].hex()[:12]} of {space:.20}"
+            _log.warning("%s is not what was written; it and others like it are made again", plain(problem))
+        return {key: value for key, (value, checksum) in rows.items() if _is_whole(space, key, value, checksum)}
 
     @_in_turn("DEFERRED")
-    def _read_rows(self, space: str, keys: Sequence[bytes]) -> dict[bytes, tuple[Any, object]]:
+    def _read_rows(self, space: str, keys: Sequence[bytes]) -> dict[bytes, tuple[bytes, object]]:
         number = self._space_number(space)
         query = "SELECT value, checksum FROM entry WHERE space = ? AND key = ?"
         found = ((key, self._connection.execute(query, (number, key)).fetchone()) for key in keys if number)
         return {key: row for key, row in found if row is not None}
 
     @_in_turn("IMMEDIATE")
+    def _delete_rows(self, space: str, rows: Sequence[tuple[bytes, object, object]]) -> int:
+        """Delete rows that are as they were read, and count them: another process may have replaced some by now."""
+        number = self._space_number(space)
+        return self._connection.executemany(
+            "DELETE FROM entry WHERE space = ? AND key = ? AND CAST(value AS BLOB) IS CAST(? AS BLOB) "
+            "AND CAST(checksum AS BLOB) IS CAST(? AS BLOB)",
+            [(number, *row) for row in rows],
+        ).rowcount
+
+    @_in_turn("IMMEDIATE")
     def write(self, space: str, rows: Mapping[bytes, bytes]) -> None:
         """Keep rows, in one transaction, and note that the space is in use now; rows of keys that are stored stay."""
-        self._insert(space, rows)
-
-    def _insert(self, space: str, rows: Mapping[bytes, bytes]) -> None:
         add = "INSERT INTO space (name, used) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET used = excluded.used"
         self._connection.execute(add, (space, time.time()))
         number = self._space_number(space)
@@ -217,22 +225,44 @@ class RowFile:
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    @_in_turn("IMMEDIATE")
     def merge(self, other: Path) -> None:
-        """Take over the rows of another file, in one transaction; of rows in both, this one's stay.
+        """Take over all that another file holds, in one transaction; of rows in both, this one's stay.
 
-        Another file that is damaged, or none of these, is set aside, and nothing more of it is taken over.
+        Another file that is damaged, or none of these, is set aside, and nothing taken over.
         """
         with RowFile(other) as opened:
-            for space in opened.spaces():
-                keys = opened.keys(space.name)
-                for start in range(0, len(keys), _MERGED):
-                    self._insert(space.name, opened.read(space.name, keys[start : start + _MERGED]))
+            opened._check_pages()
+        self._take_over(other)
+
+    @_in_turn()
+    def _check_pages(self) -> None:
+        damage = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if damage != b"ok":
+            raise _foreign_file(damage.decode(errors="replace"))
+
+    @_in_turn()
+    def _take_over(self, other: Path) -> None:
+        self._connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._connection:
+                for statement in _MERGE:
+                    self._connection.execute(statement)
+        finally:
+            self._connection.execute("DETACH DATABASE other")
 
     def _space_number(self, name: str) -> int:
         """Return a space's number; 0, which no space has, if it is not stored."""
         row = self._connection.execute("SELECT id FROM space WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else 0
+
+    @contextmanager
+    def _open_transaction(self, begin: str) -> Iterator[None]:
+        with self._turn, self._explain_errors():
+            if begin:
+                self._connection.execute(f"BEGIN {begin}")
+            with self._connection:  # it commits, or rolls back unless a full disk did
+                yield
 
     def _connect(self) -> None:
         """Open the file, or make it.
@@ -242,7 +272,7 @@ class RowFile:
         """
         with self._explain_errors():
             if self.path is not None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                _check_file(self.path)
             connection = self._connection = sqlite3.connect(
                 self.path or ":memory:", timeout=self._patience, isolation_level=None, check_same_thread=False
             )
@@ -282,7 +312,7 @@ class RowFile:
     def _explain_errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # SQLite's message may quote a damaged file
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite's may quote a damaged file
             remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "run with cache=False")
             waited = f", for {self._patience:g} s" if remedy.startswith("end") else ""
             raise StoreError(
@@ -333,6 +363,18 @@ def _checksum(space: str, key: bytes, value: bytes) -> int:
 
 def _is_whole(space: str, key: bytes, value: object, checksum: object) -> bool:
     return isinstance(value, bytes) and checksum == _checksum(space, key, value)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse any file but a SQLite database before SQLite touches it, and make the folder of a new one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            with path.open("rb") as file:
+                if file.read(16) not in {b"", b"SQLite format 3\0"}:
+                    raise _foreign_file("it is not a tellapart store")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another cache=") from error
 
 
 def _foreign_file(problem: str) -> sqlite3.DatabaseError:

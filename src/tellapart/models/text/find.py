@@ -316,7 +316,8 @@ def _load_classifier(path: str, label: str) -> TextScorer:
     return TextClassifier.load(path, label or None)
 
 
-#: Every form of a name, and what makes its scorer of the path and the label; the word before the colon decides.
+#: Every form of a name, and what makes its scorer of the path and the label; the word before the colon decides. Scores
+#: (the higher, the better) are counts, log-likelihoods in nats or means over the tokens, and outputs of classifiers.
 SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
     {
         "words": lambda *_: Length("words"),
@@ -326,8 +327,8 @@ SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
         "likelihood:FOLDER": lambda path, _: CausalLikelihood.from_mark(path),
         "likelihood-per-token:FOLDER": lambda path, _: CausalLikelihood.from_mark(path, per_token=True),
         "classifier:FOLDER": _load_classifier,  # of one output: plausibility, acceptability
-        "classifier:FOLDER#LABEL": _load_classifier,  # CoLA's `acceptable`, say
-        "link-grammar": lambda *_: LinkGrammar.find(),
+        "classifier:FOLDER#LABEL": _load_classifier,  # log-odds of a label: CoLA's `acceptable`, say
+        "link-grammar": lambda *_: LinkGrammar.find(),  # 1 if the parser can parse the sentence as a whole, else 0
     }
 )
 

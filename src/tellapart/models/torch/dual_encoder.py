@@ -21,7 +21,8 @@ from tellapart.models.vectors import dot_products, normalise
 
 __all__ = ["Inputs", "LocalFeatures", "TextReader", "TorchDual", "Towers", "batch_key", "stack_samples"]
 
-#: Inputs of a tower by name: of a sample, without the batch's axis; of a batch, stacked and on the model's device.
+#: Inputs of a tower by name: of a sample, without the batch's axis (for `join_samples`, a batch of one); of a batch,
+#: stacked and on the model's device.
 Inputs = Mapping[str, Any]
 
 
