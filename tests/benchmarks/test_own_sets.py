@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def test_a_users_own_set_is_ten_lines(own, command):
     assert set_name(str(own)) == set_name(f"set:{own}") == "set:cups.toml"
     command("run", "-b", own, "-m", "oracle", "--out", "r", "--json", code=0)
     assert command("show", "r").code == 0
+
+
+@pytest.mark.parametrize("together", ["", "rows = 2\n"])
+def test_a_text_of_the_set_is_a_field_of_every_row_whatever_the_columns_are(own, together):
+    listing = own.with_name("rows.jsonl")
+    rows = [{**json.loads(line), "request": "a column"} for line in listing.read_text().splitlines()[:2]]
+    listing.write_text("\n".join(map(json.dumps, rows)))
+    field = "0.words" if together else "words"
+    text = OWN.replace("{left}", "{0.left}").replace("{right}", "{0.right}") if together else OWN
+    head, item = text.split("[[item]]")
+    item = re.sub(r"texts = .*", f'texts = ["{{request}} {{{field}.0}}", "{{request}} {{{field}.1}}"]', item)
+    own.write_text(f'{head}{together}[texts]\nrequest = "Look:"\n\n[[item]]{item}')
+    records = find_benchmark(str(own)).records()
+    assert {record.texts for record in records.items} == {("Look: red", "Look: blue")}
 
 
 @pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])

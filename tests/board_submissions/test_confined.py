@@ -154,8 +154,8 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(j
     status = Path(f"/proc/{worker.pid}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
     until(lambda: "Seccomp:\t2" in status.read_text())
-    said = json.loads(worker.communicate(zeros(8))[0])
-    assert said["unconfined"] in ([], ["landlock"])
+    *lacking, said = map(json.loads, worker.communicate(zeros(8))[0].splitlines())
+    assert lacking in ([], [{"unconfined": ["landlock"]}])
     assert said["public"]["values"] == said["private"]["values"] == {"group_score": 0.0}
 
 
@@ -303,6 +303,12 @@ def test_a_reader_that_lies_has_its_own_file_refused_and_no_other(board, monkeyp
     assert (seen["state"], seen["public"]) == ("refused", None)
     assert seen["error"] == "reading the file did not end within 120 s and 2,048 MiB"
     assert made.service.standings("clocks") == []
+
+
+def test_a_guard_that_lacks_is_logged_though_the_process_dies_of_its_file(board, monkeypatch, tmp_path, caplog):
+    dies = """echo '{"unconfined": ["landlock"]}'; kill -9 $$"""
+    seen = worked(board(4), monkeypatch, script(tmp_path, STUB.format(read=dies, measure="")))
+    assert seen["state"] == "refused" and "landlock" in caplog.text
 
 
 FORMS = {

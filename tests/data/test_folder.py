@@ -146,6 +146,7 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "cluster a number": ({"cluster": 2}, ("'cluster'", "2")),
     "provenance a string": ({"provenance": "web"}, ("'provenance'", "object", "'web'")),
     "unknown key": ({"text": ["a", "b"]}, ("'text'", "'texts'", "id")),
+    "unknown key, empty": ({"": 1}, ("without a name", "id")),
     "unknown key, like none": ({"xyz": 1}, ("'xyz'", "id")),
     "missing image": ({"images": ["images/0.png", "images/9.png"]}, ("'images[1]'", "'images/9.png'")),
     "image a folder": ({"images": ["images", "images/1.png"]}, ("'images[0]'", "'images'")),

@@ -370,6 +370,15 @@ def test_two_runs_of_one_model_are_told_apart_by_their_folders(command, made_set
     assert "random (b)" in command("show", str(tmp_path / "runs"), "--by", "aspect").out
 
 
+def test_a_run_names_the_folder_that_measured_the_set(made_set, tmp_path):
+    pairs = ta.load_pairs(made_set(n=8))
+    for name, benchmark in (("a", "demo"), ("b", pairs), ("c", pairs)):
+        ta.evaluate("demo-encoder", benchmark, limit=8, out=tmp_path / "runs" / name)
+    printed_tables = repr(ta.open_run(tmp_path / "runs"))
+    assert "demo-encoder (b)" in printed_tables and "demo-encoder (c)" in printed_tables
+    assert "demo-encoder (a)" not in printed_tables
+
+
 def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

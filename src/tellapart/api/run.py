@@ -312,7 +312,16 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        groups = on_the_same_items({system.runs[0]: system.result for system in self.systems})
+        results = {
+            folder: system.result.model_copy(
+                update={
+                    "benchmarks": {name: system.record(name) for name, at in system.folders.items() if at == folder}
+                }
+            )
+            for system in self.systems
+            for folder in dict.fromkeys(system.folders.values())
+        }
+        groups = on_the_same_items(results)
         return [table for same in groups for table in result_tables(same)]
 
     def __fspath__(self) -> str:

@@ -565,7 +565,7 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
             else:
                 numbered = {str(k): row.fields for k, row in enumerate(block)}
                 shared = {key: block[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
-                yield block[0].where, numbered | shared
+                yield block[0].where, numbered | shared | declared.texts
 
 
 def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -> list[Row]:
@@ -600,7 +600,7 @@ def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
 
 def _unpack_lists(row: Row, declared: SetFile) -> Row:
     """Return a row with the set's texts, whose fields with a list's text, or with several lines, are lists."""
-    fields: dict[str, Any] = declared.texts | row.fields
+    fields: dict[str, Any] = {**row.fields, **declared.texts}
     for name in (*declared.lists, *declared.lines):
         if isinstance(text := fields.get(name), str):
             fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, row.where)

@@ -155,7 +155,10 @@ def _list_unknown(model: type[BaseModel], values: object) -> list[Problem]:
         return []
     hints = ((field, nearest(field, names) or ";") for field in values if field not in names)
     listed = f"the fields are {', '.join(names)}"
-    return [Problem(shorten(field), "", f"is unknown{hint} {listed}", "") for field, hint in hints]
+    return [
+        Problem(shorten(field), "", f"{'' if field else 'a field without a name '}is unknown{hint} {listed}", "")
+        for field, hint in hints
+    ]
 
 
 def _fault(problem: Problem, place: str) -> DataError:

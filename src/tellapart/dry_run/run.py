@@ -48,10 +48,12 @@ class Problems:
     """The problems found so far, each a line that names its place and the next step."""
 
     found: list[str] = field(default_factory=list)
+    _texts: set[str] = field(default_factory=set)  # the same: a training may have a million rows that cannot be read
 
     def add(self, problem: object) -> None:
         """Keep a problem, once."""
-        if (text := plain(str(problem))) not in self.found:
+        if (text := plain(str(problem))) not in self._texts:
+            self._texts.add(text)
             self.found.append(text)
 
     @contextmanager

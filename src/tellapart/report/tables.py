@@ -67,8 +67,8 @@ class Column:
         return f"{self.group} {self.name}".strip()
 
 
-#: The columns that tell which model a row is of, in every table with a row a model: heading -> their text, of the
-#: model's label and the record of its run.
+#: The columns that tell which model a row is of, in tables of runs on the same items, on terminals and pages and in
+#: papers: heading -> their text, of the model's label and the record of its run.
 MODEL_COLUMNS: dict[str, Callable[[str, Result], str]] = {"model": lambda label, _: label}
 
 
@@ -138,7 +138,7 @@ class Table:
             drawn.title = Text(title := plain(self.title), style="bold" if self.folds else "")
             drawn.min_width = min(len(title), 80) if self.folds else None  # a narrow table would break its title
         if self.notes:
-            drawn.caption, drawn.caption_justify = Text("\n".join(self.notes), style="not italic"), "left"
+            drawn.caption, drawn.caption_justify = Text("\n".join(map(plain, self.notes)), style="not italic"), "left"
         labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
         for number, column in enumerate((*labels, *self.columns)):
             drawn.add_column(Text(plain(column.full_name)), justify="left" if column.words else "right")

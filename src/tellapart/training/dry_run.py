@@ -172,7 +172,7 @@ def rehearse(
         config = config.with_folder(data)
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
-        files, until = RunFiles(Path(scratch) / "run"), began + seconds
+        files, until = RunFiles(Path(scratch) / "run"), began + seconds + joining
         _Rehearsal(
             plan, problems, config, path.parent, out, files, ranks, joining, limit, allow_leak, until, progress
         ).try_all()

@@ -78,7 +78,7 @@ _NOTHING_LOST = "Nothing was written after the last checkpoint"
 _TIMED = 5
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Training:
     """A training loop, by its inputs, and what its steps share once it runs.
 

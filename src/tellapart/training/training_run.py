@@ -139,7 +139,9 @@ def read_sources(data: DataConfig, home: Path, attempt: Attempt = nullcontext) -
                 raise
 
     columns = {str(field): column for field, column in data.columns.items()}
-    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "attempt": attempt_renamed}
+    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images}
+    if attempt is not nullcontext:
+        place["attempt"] = attempt_renamed
     with attempt_renamed(nullcontext):
         return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
 
@@ -266,7 +268,8 @@ def run_training(
         if config.optimiser.minutes is not None:
             training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
         torch.manual_seed(config.seed)
-        state = training.train(limit=limit, progress=progress)
+        # A copy, with which the optimiser's memory goes before models are measured.
+        state = replace(training).train(limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:

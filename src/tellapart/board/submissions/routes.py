@@ -8,6 +8,7 @@ key. Administration needs a token, so that no page of another site can do any of
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -38,8 +39,10 @@ from tellapart.catalog import REFERENCES
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
 
 
-def _refuse(request: Request, error: Exception) -> Response:
-    """Answer a refusal with `{"detail": why}`, or with a page."""
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer a refusal with `{"detail": why}`, or with a page; a busy or full disk anywhere on the board, too."""
+    if not isinstance(error, RefusedError):
+        logging.getLogger(__name__).warning("%s: %s", request.url.path, error)
     refused = error if isinstance(error, RefusedError) else _UNABLE
     headers = {"Cache-Control": "no-store", **({"WWW-Authenticate": "Bearer"} if refused.status == 401 else {})}
     if wants_page(request):

@@ -353,8 +353,8 @@ class Queue:
             message, read = process.run(kind)
         finally:
             self._worker = None
-        if message.unconfined:
-            self._log_lacking(message.unconfined)
+        if process.unconfined:
+            self._log_lacking(process.unconfined)
         return message, read
 
     def _log_lacking(self, guards: Sequence[str]) -> None:

@@ -237,6 +237,11 @@ def round_to(value: float, step: float) -> float:
 _LONGEST = 1 << 16  # bytes of a message
 _MOST_SHOWN = 500  # characters of a refusal or of a field's name
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
+# Already while modules are imported the board's readers come first, and no file, process or thread is made.
+_FIRST = (
+    "import os, resource as r; os.nice(10); "
+    "[r.setrlimit(none, (0, 0)) for none in (r.RLIMIT_FSIZE, r.RLIMIT_CORE, r.RLIMIT_NPROC)]"
+)
 
 
 def _shorten(text: str) -> str:
@@ -289,13 +294,12 @@ class Process:
     """A process that reads one file, or measures one form."""
 
     def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
-        self.job, self.form = job, form
+        self.job, self.form, self.unconfined = job, form, list[str]()  # the last: guards that the process lacks
         # Of the server's environment only what Python needs: no database address, no token.
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         single_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         work = "prepared.measure" if "truth" in job else "worker.read"
-        # Readers of the board come first, already while modules are imported.
-        program = f"import os; os.nice(10); from tellapart.board.submissions import {work.partition('.')[0]}, worker"
+        program = f"{_FIRST}; from tellapart.board.submissions import {work.partition('.')[0]}, worker"
         self._process = subprocess.Popen(  # noqa: S603  (nothing of it is from outside)
             [sys.executable, "-c", f"{program}; worker.main({work})"],
             cwd=folder,
@@ -317,10 +321,10 @@ class Process:
             with contextlib.suppress(BrokenPipeError), stdin:
                 stdin.write(json.dumps(self.job).encode() + b"\n")
                 stdin.write(self.form)
-            line = stdout.readline(_LONGEST)
-            if not line.endswith(b"\n"):  # the end, perhaps in the middle of a message; or a line that is too long
-                return kind(), b""
-            message = kind.model_validate_json(line, context=self.job)
+            message = self._read_message(kind, stdout)
+            if message.unconfined:  # sent before the file is opened
+                self.unconfined += message.unconfined
+                message = self._read_message(kind, stdout)
             size = message.read if isinstance(message, ReadResult) else 0
             return message, stdout.read(size) if size <= self.job.get("form_bytes", 0) else b""
         except ValidationError:
@@ -330,6 +334,11 @@ class Process:
             self.kill()
             self._process.wait()
             stdout.close()
+
+    def _read_message(self, kind: type[Message], stdout: IO[bytes]) -> Message:
+        line = stdout.readline(_LONGEST)
+        # Else it is the end, perhaps in the middle of a message, or a line that is too long.
+        return kind.model_validate_json(line if line.endswith(b"\n") else b"{}", context=self.job)
 
     def kill(self) -> None:
         """Kill the process and its children."""
@@ -479,7 +488,12 @@ def main(work: Callable[[Mapping[str, Any], bytes], tuple[dict[str, Any], bytes]
         import_module("tellapart.tasks.registry")
     # The file that was sent and the published items, or the truth alone.
     readable = [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
-    lacking = confine(readable)
-    message, form = work(job, sys.stdin.buffer.read())
-    sys.stdout.buffer.write(json.dumps({**message, "unconfined": lacking}).encode() + b"\n" + form)
+    if lacking := confine(readable):
+        _send({"unconfined": lacking})
+    _send(*work(job, sys.stdin.buffer.read()))
+
+
+def _send(message: Mapping[str, Any], form: bytes = b"") -> None:
+    for part in (json.dumps(message).encode(), b"\n", form):
+        sys.stdout.buffer.write(part)
     sys.stdout.buffer.flush()

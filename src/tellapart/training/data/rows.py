@@ -494,7 +494,7 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt
         listed = list({".json": json_rows, ".tar": shard_rows}.get(suffix, _jsonl_rows)(path))
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
-        rows.append(TrainingRow(Path(), ""))
+        rows.append(_ABSENT)
         with attempt():
             item = fields.pop("item", number) if suffix == ".csv" else number  # of pairs that a paper released
             rows[number] = _make_row(where, fields, find_listed, len(listed), left, item=item)
@@ -507,6 +507,10 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt
         text = f"{path}: {len(left):,} of negative_captions and negative_images are true of their row's picture"
         warnings.warn(f"{text}, and left out; the first is {left[0]}", TellapartWarning, stacklevel=2)
     return rows
+
+
+#: In the place of a row that an attempt passes over.
+_ABSENT = TrainingRow(Path(), "")
 
 
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
