@@ -140,12 +140,12 @@ def read_outcomes_by_words(data: Path) -> dict[str, ItemOutcomes]:
     """Return the outcomes that the files have of each item: of CLIPs and GPT-4V, and of VALSE's people."""
     bivlc, sugarcrepe = read_clips(data)
     answers = {
-        (path.stem.removeprefix("gpt4v-"), answer.image, answer.captions): float(answer.choice == 1)
+        (path.stem.removeprefix("gpt4v-"), given.filename, (given.caption, given.negative_caption)): given.choice == 1
         for path in ANSWERS.files(data) if path.parent.name == "positive-first"
-        for answer in read_given_choices(path).values()
+        for given in read_given_choices(path).values()
     }  # fmt: skip
     rows = [_read_clip_rows(data / "bivlc" / f"{start}_ViT-B-32.csv") for start in ("SUGARCREPE_CORRECT", "BiVLC")]
-    gpt = [answers[item.tags["part"], item.cluster, (item.texts[0], item.texts[1])] for item in rows[0]]
+    gpt = [float(answers[item.tags["part"], item.cluster, (item.texts[0], item.texts[1])]) for item in rows[0]]
     # All rows, also those that VALSE leaves out.
     read = [(path.stem, row) for path in _VALSE.files(data) for row in json.loads(path.read_text("utf-8")).values()]
     voted = [_tag_item(row["image_file"], (row["caption"], row["foil"]), name) for name, row in read]

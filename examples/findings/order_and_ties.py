@@ -94,7 +94,7 @@ def _read_part(data: Path, part: str) -> tuple[NDArray[np.int64], NDArray[np.int
     paths = [folder / f"{order}-first" / f"gpt4v-{part}.json" for order in ("positive", "negative")]
     both, images = read_both_orders(*paths), read_given_choices(paths[0])
     first, second = (np.array(column) for column in zip(*both.values(), strict=True))
-    return first, second, np.array([images[key].image for key in both])
+    return first, second, np.array([images[key].filename for key in both])
 
 
 def _compare_part(name: str, first: NDArray[np.int64], second: NDArray[np.int64], images: NDArray[np.str_]) -> _Part:

@@ -95,7 +95,7 @@ def test_a_board_file_names_runs_and_numbers(tmp_path):
 
 
 @pytest.fixture
-def served(write_run, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server's address and process; it goes by another name, too."""
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     with socket.socket() as free:
