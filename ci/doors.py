@@ -34,7 +34,7 @@ from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.interchange.foreign import read_foreign
-from tellapart.training.data.rows import json_rows, read_rows
+from tellapart.training.data.rows import json_rows, table_rows
 
 VALID = Path(__file__).with_name("valid")
 IDS = ("a", "b", "c")
@@ -103,7 +103,7 @@ def _tables(folder: Path) -> Iterator[Door]:
     yield door_of(folder / "imported.toml", read_imported, whole=False, knows=FIELDS, free=("scores",))
     yield door_of(declared / "set.toml", read_set, whole=False, knows=FIELDS - {"key beside"})
     yield door_of(declared / "asked.jsonl", read_set)
-    yield door_of(folder / "negclip.tsv", lambda path: read_rows([str(path)], path.parent).rows, whole=False)
+    yield door_of(folder / "negclip.tsv", lambda path: list(table_rows(path, {})), whole=False)
     yield door_of(folder / "captions.json", lambda path: list(json_rows(path)))
     yield door_of(folder / "packed.csv.gz", read_cells, gzip.compress(b"id,caption\na,a cat\n", mtime=0))
     yield door_of(folder / "refs.p", lambda _: phrases(), pickle.dumps(refs, protocol=2))

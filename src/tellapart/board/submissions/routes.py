@@ -34,6 +34,7 @@ from tellapart.board.rendering import ServerLinks, render
 from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
 from tellapart.board.submissions.service import Receipt, Submissions, Upload
 from tellapart.catalog import REFERENCES
+from tellapart.errors import plain
 
 #: A full disk, or a database that another process has locked.
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
@@ -42,7 +43,7 @@ _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed,
 async def _refuse(request: Request, error: Exception) -> Response:
     """Answer a refusal with `{"detail": why}`, or with a page; a busy or full disk anywhere on the board, too."""
     if not isinstance(error, RefusedError):
-        logging.getLogger(__name__).warning("%s: %s", request.url.path, error)
+        logging.getLogger(__name__).warning("%s", plain(f"{request.url.path}: {error}"))
     refused = error if isinstance(error, RefusedError) else _UNABLE
     headers = {"Cache-Control": "no-store", **({"WWW-Authenticate": "Bearer"} if refused.status == 401 else {})}
     if wants_page(request):
