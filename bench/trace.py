@@ -38,13 +38,6 @@ optimiser = {{ learning_rate = 1e-3, steps = 8, warm_up = 1 }}
 batch.size = 16
 report.benchmarks = []
 """
-DRAW_PAIRS = f"""
-import sys
-from pathlib import Path
-sys.path.insert(0, {str(EXAMPLES.parent)!r})
-from examples.tutorial.draw_pairs import draw_pairs
-draw_pairs(Path("my_pairs"))
-"""
 #: The function with which a step of a training ends.
 STEP_END = "_finish_step"
 
@@ -97,7 +90,8 @@ if __name__ == "__main__":
         print(json.dumps(trace(sys.argv[1:])))
     else:
         os.chdir(tempfile.mkdtemp())
-        subprocess.run([sys.executable, "-c", DRAW_PAIRS], check=True)
+        draw = [sys.executable, "-m", "examples.tutorial.draw_pairs"]
+        subprocess.run(draw, check=True, env=os.environ | {"PYTHONPATH": str(EXAMPLES.parent)})
         Path("train.toml").write_text(TRAINING, encoding="utf-8")
         for arguments in PREPARED:
             _run_apart(arguments)

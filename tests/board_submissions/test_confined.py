@@ -224,6 +224,9 @@ def test_a_reading_process_ends_with_its_server(job):
     )
     status = Path(f"/proc/{int(started.stdout.readline())}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
+    limits = [line.split() for line in status.with_name("limits").read_text().splitlines()]
+    none = [line[-3:-1] for line in limits if " ".join(line[1:-3]) in {"processes", "file size", "core file size"}]
+    assert none == [["0", "0"]] * 3  # it starts no process, and writes no file
     started.send_signal(signal.SIGKILL)
     started.wait()
     started.stdout.close()

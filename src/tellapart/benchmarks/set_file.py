@@ -560,12 +560,11 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
         for start in range(0, len(rows), declared.rows):
             block = rows[start : start + declared.rows]
-            if declared.rows == 1:
-                yield block[0].where, block[0].fields
-            else:
-                numbered = {str(k): row.fields for k, row in enumerate(block)}
-                shared = {key: block[0].fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
-                yield block[0].where, numbered | shared | declared.texts
+            fields: dict[str, Any] = dict(block[0].fields)
+            if declared.rows > 1:
+                shared = {key: fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
+                fields = {str(k): row.fields for k, row in enumerate(block)} | shared
+            yield block[0].where, fields | declared.texts
 
 
 def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -> list[Row]:
@@ -599,8 +598,8 @@ def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
 
 
 def _unpack_lists(row: Row, declared: SetFile) -> Row:
-    """Return a row with the set's texts, whose fields with a list's text, or with several lines, are lists."""
-    fields: dict[str, Any] = {**row.fields, **declared.texts}
+    """Return a row whose fields with a list's text, or with several lines, are lists."""
+    fields = dict(row.fields)
     for name in (*declared.lists, *declared.lines):
         if isinstance(text := fields.get(name), str):
             fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, row.where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
-from tellapart.evaluation.systems import gather, leave_references
+from tellapart.evaluation.systems import gather, label_runs, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
@@ -240,21 +240,18 @@ def _print_path(report: WrittenReport) -> None:
 
 
 def on_the_same_items(results: Mapping[Path, Result]) -> list[Section]:
-    """Group results, by their run folders, by benchmark and content; two runs of one model are told apart by folder."""
-    groups: dict[tuple[str, str], list[ModelEntry]] = {}
+    """Group results by benchmark and content; the labels of two runs of one model name their folders."""
+    groups: dict[tuple[str, str], list[tuple[str, Result]]] = {}
     for folder, result in results.items():
-        for name, record in result.benchmarks.items():
-            entries = groups.setdefault((name, record.fingerprint), [])
-            entries.append(ModelEntry(len(entries), folder.name, record, (), ReportRun(result, {})))
+        for benchmark, record in result.benchmarks.items():
+            groups.setdefault((benchmark, record.fingerprint), []).append((folder.name, result))
 
-    def label_entry(entry: ModelEntry, names: Sequence[str]) -> ModelEntry:
-        label = f"{entry.name} ({entry.label})" if names.count(entry.name) > 1 else entry.name
-        return replace(entry, label=label)
+    def list_entries(benchmark: str, runs: Sequence[tuple[str, Result]]) -> Iterator[ModelEntry]:
+        labels = label_runs([result.model.name for _, result in runs], [folder for folder, _ in runs])
+        for number, (label, (_, result)) in enumerate(zip(labels, runs, strict=True)):
+            yield ModelEntry(number, label, result.benchmarks[benchmark], (), ReportRun(result, {}))
 
-    return [
-        Section(benchmark, "", tuple(label_entry(entry, [other.name for other in entries]) for entry in entries))
-        for (benchmark, _), entries in groups.items()
-    ]
+    return [Section(benchmark, "", tuple(list_entries(benchmark, runs))) for (benchmark, _), runs in groups.items()]
 
 
 def _paper_tables(same: Section) -> list[Table]:

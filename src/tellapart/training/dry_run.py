@@ -417,7 +417,7 @@ class _Rehearsal:
 
     def _try_steps(self, training: Training, steps: int) -> _Facts:
         """Take two steps, then the second one again from the checkpoint of the first, and go on as time allows."""
-        files, until = training.files, _STEPPING * max(0.0, self.until - time.monotonic())
+        files, budget = training.files, _STEPPING * max(0.0, self.until - time.monotonic())
         forget_device_peak()
         taken, writing = loop.time_steps(training, 2, every=1, progress=self.progress)
         checkpoint = files.checkpoints / "step-00000002"
@@ -425,7 +425,7 @@ class _Rehearsal:
         shutil.rmtree(checkpoint)
         loop.time_steps(training, 2, every=1, progress=self.progress)
         same = sums == read_whole(checkpoint / "SHA256SUMS")
-        more = min(steps, IDLE_STEPS, 2 + int(until / taken[0]))
+        more = min(steps, IDLE_STEPS, 2 + int(budget / taken[0]))
         if more > 2:
             taken += loop.time_steps(training, more, every=more, progress=self.progress)[0]
         memory = device_peak(training.config.device)

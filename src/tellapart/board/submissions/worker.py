@@ -237,7 +237,7 @@ def round_to(value: float, step: float) -> float:
 _LONGEST = 1 << 16  # bytes of a message
 _MOST_SHOWN = 500  # characters of a refusal or of a field's name
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
-# Already while modules are imported the board's readers come first, and no file, process or thread is made.
+# Before any module is imported: the board's readers come first, and no file, process or thread is made.
 _FIRST = (
     "import os, resource as r; os.nice(10); "
     "[r.setrlimit(none, (0, 0)) for none in (r.RLIMIT_FSIZE, r.RLIMIT_CORE, r.RLIMIT_NPROC)]"
@@ -452,14 +452,12 @@ _FILES = 64  # open at once; modules are files, too
 
 
 def limit(seconds: int, memory_bytes: int) -> None:
-    """Limit this process for good: CPU time, memory and open files; it writes no file, and starts no process."""
+    """Limit the CPU time, memory and open files of this process for good."""
     import resource  # which Windows lacks
 
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
-    for none in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC):
-        resource.setrlimit(none, (0, 0))
 
 
 def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], bytes]:

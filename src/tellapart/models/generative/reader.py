@@ -25,7 +25,7 @@ T = TypeVar("T")
 class PromptedAnswer(NamedTuple):
     """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it.
 
-    The mark `{text}` in either stands for the text that is asked about.
+    A text takes the place of `{text}` in either.
     """
 
     prompt: str

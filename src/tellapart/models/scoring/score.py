@@ -339,7 +339,7 @@ def _compute_by_image(
     scheduled: set[Any] = set()  # keys that are pending or were
 
     def keys_of(reference: str, name: str) -> dict[Any, str]:
-        """Return an image's keys, each with the caption that it stands for."""
+        """Return an image's keys with their captions."""
         return {name: ""} if texts is None else {(name, key): text for key, text in texts[reference].items()}
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:

@@ -291,7 +291,7 @@ def many_benchmarks_table(
     with_tiers: bool = True,
     seed: int = 0,
 ) -> Table:
-    """Lay out several benchmarks side by side, in percent, each by the one number that stands for it; and averages.
+    """Lay out several benchmarks side by side, in percent, each by one number; and averages.
 
     `average_as` are named averages of a benchmark's parts, and their definitions.
     """
