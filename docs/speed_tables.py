@@ -37,6 +37,7 @@ RECORD_TABLES = {
     "growth": ("growth", "growth.py"),
     "screened": ("screened", "screened.py"),
     "large": ("large", "large.py"),
+    "gpu": ("gpu", "gpu.py"),
     "intervals": ("coverage", "coverage.py"),
     "alarms": ("coverage", "coverage.py"),
     "loss-costs": ("losses", "losses.py"),

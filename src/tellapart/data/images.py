@@ -10,6 +10,7 @@ import posixpath
 import stat
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Literal
@@ -129,20 +130,24 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
         DataError: as `check_reference`; or the reference leaves the folder through a link, or names no file.
     """
     check_reference(reference, outside=outside)
-    try:
-        home = root.resolve()
-        path = (home / reference).resolve()
-        is_inside, is_folder, is_file = path.is_relative_to(home), path.is_dir(), path.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # no permission, too long a name, links in a circle...
+    mode = 0
+    try:  # by strings: paths as objects take longer than the file's bytes do
+        home = os.path.realpath(root)
+        path = os.path.realpath(os.path.join(home, reference))
+        is_inside = os.path.commonpath((home, path)) == home
+        with suppress(FileNotFoundError, NotADirectoryError):
+            mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:  # no permission, too long a name, links in a circle...
         fault = f"cannot be read ({type(error).__name__}: {error})"
         raise DataError(f"{quote(reference, 200)} in {root} {fault}") from error
     if not outside and not is_inside:
         raise DataError(f"{reference!r} leaves the pair set's folder through a link; copy the file into it")
-    if not is_file:
+    if not stat.S_ISREG(mode):
+        is_folder = stat.S_ISDIR(mode)
         raise DataError(
             f"{reference!r} in {root} is a folder, not an image" if is_folder else f"no image {reference!r} in {root}"
         )
-    return path
+    return Path(path)
 
 
 def find_inside(root: Path) -> Callable[[str], Path]:
@@ -280,7 +285,7 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
         return np.array(Image.alpha_composite(ground, picture.convert("RGBA")).convert("RGB"))
-    return np.array(picture.convert("RGB"))
+    return np.array(picture if picture.mode == "RGB" else picture.convert("RGB"))  # convert copies an RGB picture
 
 
 def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
