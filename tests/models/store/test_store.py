@@ -540,7 +540,7 @@ def prepared(tmp_path):
 
 
 def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
-    PreparedPictures(prepared, "crop").put(A, picture(3))
+    PreparedPictures(prepared, "crop").put({A: picture(3)})
     kept = PreparedPictures(prepared, "crop").get(A)
     assert (kept == picture(3)).all() and kept.flags.writeable
     assert PreparedPictures(prepared, "another crop").get(A) is None
@@ -548,13 +548,13 @@ def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
 
 def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepared):
     for name in ("old", "new"):
-        PreparedPictures(prepared, name, limit=TWO).put(A, picture(1))
+        PreparedPictures(prepared, name, limit=TWO).put({A: picture(1)})
     assert names(prepared) == ["new", "old"]
     own = PreparedPictures(prepared, "own", limit=TWO)
-    own.put(A, picture(1))
+    own.put({A: picture(1)})
     assert names(prepared) == ["own", "new"]
     for content in (B, C):
-        own.put(content, picture(2))
+        own.put({content: picture(2)})
     assert names(prepared) == ["own"]
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
@@ -572,32 +572,32 @@ def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatc
     monkeypatch.setattr(RowFile, "spaces", count_spaces)
     full = PreparedPictures(prepared, "crop", limit=TWO)
     for number in range(100):
-        full.put(f"{number:064x}", picture(number))
+        full.put({f"{number:064x}": picture(number)})
     assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
     assert counted == [prepared]  # of the first picture without room
 
 
 def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
     crop = PreparedPictures(prepared, "crop", limit=TWO)
-    crop.put(A, picture(1))
-    PreparedPictures(prepared, "other", limit=ONE).put(A, picture(2))
+    crop.put({A: picture(1)})
+    PreparedPictures(prepared, "other", limit=ONE).put({A: picture(2)})
     assert names(prepared) == ["other"]
-    crop.put(B, picture(3))
+    crop.put({B: picture(3)})
     assert sorted(names(prepared)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted
     assert crop.get(A) is None and crop.get(B) is not None
 
 
 def test_a_damaged_picture_is_deleted_and_said_once(prepared, caplog):
     kept = PreparedPictures(prepared, "crop")
-    kept.put(A, picture(1))
-    kept.put(B, picture(1))
+    kept.put({A: picture(1)})
+    kept.put({B: picture(1)})
     with contextlib.closing(sqlite3.connect(prepared)) as file:
         file.execute("UPDATE entry SET value = zeroblob(68)")
         file.commit()
     assert kept.get(A) is None and kept.get(B) is None
     assert len(caplog.records) == 1
     check_facts(caplog.text, "damaged", "aaaaaaaaaaaa")
-    kept.put(A, picture(1))
+    kept.put({A: picture(1)})
     assert kept.get(A) is not None
 
 
@@ -606,7 +606,7 @@ def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(prepared
     prepared.write_bytes(before)
     kept = PreparedPictures(prepared, "crop")
     for _ in range(2):
-        kept.put(A, picture(1))
+        kept.put({A: picture(1)})
         assert kept.get(A) is not None
     assert len(caplog.records) == 1
     check_facts(caplog.text, str(prepared), f"{prepared}.damaged-1")
@@ -617,7 +617,7 @@ def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(prepared
 def test_a_folder_that_cannot_be_written_costs_the_pictures_alone(tmp_path, caplog):
     (tmp_path / "file").touch()
     kept = PreparedPictures(tmp_path / "file" / "prepared.sqlite", "crop")
-    kept.put(A, picture(1))
+    kept.put({A: picture(1)})
     assert kept.get(A) is None
     assert len(caplog.records) == 1
     check_facts(caplog.text, "tellapart cache prune --prepared")

@@ -116,6 +116,7 @@ class ImageReader:
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
         needed = self._decide([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         new: dict[str, str] = {}
+        packed: dict[str, Pixels] = {}
         images = []
         for reference in references:
             name, pixels, prepared = names.get(reference, ""), None, None
@@ -130,17 +131,21 @@ class ImageReader:
                         f"{self._pairset.where(reference)}: {reference} changed during the run; start it again"
                     )
                 if needed.get((reference, name)):
-                    prepared = self._prepare_image(reference, name, pixels, files[reference])
+                    prepared = self._prepare_image(reference, name, pixels, files[reference], packed)
             images.append(HashedImage(reference, name, prepared))
         self._store.put_pixel_hashes(new)
+        if self._kept and packed:
+            self._kept.put(packed)
         return images
 
     def _decide(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
         """Return whose pixels are needed."""
         return dict(zip(images, self._needs_pixels(images), strict=True)) if images else {}
 
-    def _prepare_image(self, reference: str, name: str, pixels: Pixels | None, data: bytes) -> object:
-        """Return an image as the model takes it: kept from before, or prepared."""
+    def _prepare_image(
+        self, reference: str, name: str, pixels: Pixels | None, data: bytes, packed: dict[str, Pixels]
+    ) -> object:
+        """Return an image as the model takes it: kept from before, or prepared and then added to `packed`."""
         kept = self._kept.get(name) if self._kept and pixels is None else None
         if kept is not None and self._keeper is not None:
             return self._keeper.unpack_image(kept)
@@ -148,7 +153,7 @@ class ImageReader:
         decoded = self._decode_image(reference, data) if pixels is None else pixels
         prepared = compute_named(lambda _: self._prepare(decoded), [f"{self._pairset.where(reference)}: {reference}"])
         if self._keeper and self._kept and decoded.ndim == 3:  # frames of a video are not kept
-            self._kept.put(name, self._keeper.pack_image(prepared))
+            packed[name] = self._keeper.pack_image(prepared)
         return prepared
 
     def _decode_image(self, reference: str, data: bytes) -> Pixels:

@@ -271,12 +271,14 @@ class PreparedPictures:
             return None
         return np.frombuffer(bytearray(data), np.uint8, offset=_HEAD.size).reshape(*_HEAD.unpack_from(data), 3)
 
-    def put(self, content: str, picture: NDArray[np.uint8]) -> None:
-        """Keep a picture, unless the store is full."""
-        rows = {bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()}
-        self._try_work(
-            lambda file: file.write(self._preparation, rows) if self._make_room(file, picture.nbytes) else None
-        )
+    def put(self, pictures: Mapping[str, NDArray[np.uint8]]) -> None:
+        """Keep pictures by the hash of their pixels, in one transaction, unless the store is full."""
+        rows = {
+            bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()
+            for content, picture in pictures.items()
+        }
+        size = sum(picture.nbytes for picture in pictures.values())
+        self._try_work(lambda file: file.write(self._preparation, rows) if self._make_room(file, size) else None)
 
     def _make_room(self, file: RowFile, size: int) -> bool:
         while not self._full and file.bytes_used() + size > self._limit:
