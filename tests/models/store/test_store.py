@@ -421,6 +421,27 @@ def test_random_bytes_in_the_file_never_give_other_numbers(new_model, vectors_al
     assert 0 < replaced < 25
 
 
+@pytest.mark.parametrize(
+    ("content", "damage"),
+    [
+        (b"id INTEGER PRIMARY KEY, name", b"id INTEGER PRIMARY_KEY, name"),  # then numbers are not stored
+        (b"\x04\x00\x0f\x07s", b"\x04\x00\x01\x07s"),  # a row's types: the name is a number
+        (b"\x00\x00\x00\x04" + bytes(8) + b"\x00\x00\x00\x01", b"\x00\x00\x00\x44" + bytes(8) + b"\x00\x00\x00\x01"),
+    ],
+    ids=["schema", "row", "format"],
+)
+def test_damage_that_sqlite_does_not_see_makes_way_for_a_new_file(path, content, damage, caplog):
+    with RowFile(path) as file:
+        file.write("s", {b"key": b"value"})
+    whole = path.read_bytes()
+    assert whole.count(content) == 1
+    path.write_bytes(whole.replace(content, damage))
+    with RowFile(path) as file:
+        assert file.read("s", [b"key"]) == {} or file.spaces() == []
+        assert file.spaces() == []
+    check_facts(caplog.text, path, "damaged-1")
+
+
 @given(st.text(), st.text())
 def test_texts_share_a_hash_only_if_they_are_equal(one, other):
     assert (text_hash(one) == text_hash(other)) == (one == other)

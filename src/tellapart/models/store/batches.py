@@ -168,7 +168,8 @@ def prefetch(
             held += bytes_of_result
         return result, bytes_of_result
 
-    pool = ThreadPoolExecutor(max(1, min(workers or min(available_cores(), _THREADS), end)), thread_name_prefix="prefetch")
+    threads = max(1, min(workers or min(available_cores(), _THREADS), end))
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="prefetch")
     pending = deque(pool.submit(compute_input, position) for position in range(end))
     try:
         while pending:

@@ -59,7 +59,7 @@ _DAMAGE = {
     sqlite3.SQLITE_TOOBIG,
 }
 #: The beginnings of SQLite's messages about a file that has other tables than it should.
-_OTHER_TABLES = ("no such table", "no such column", "table ")
+_OTHER_TABLES = ("no such table", "no such column", "table ", "unsupported file format")
 
 #: What to do, by SQLite's result.
 _REMEDIES = {
@@ -199,6 +199,8 @@ class RowFile:
             "SELECT name, used, count(key), coalesce(sum(length(value)), 0) FROM space "
             "LEFT JOIN entry ON space = id GROUP BY id ORDER BY id"
         ).fetchall()
+        if not all(isinstance(name, bytes) for name, *_ in rows):
+            raise _foreign_file("a space has no name")
         return [Space(name.decode(errors="replace"), *numbers) for name, *numbers in rows]
 
     @_in_turn()
@@ -254,7 +256,9 @@ class RowFile:
     def _space_number(self, name: str) -> int:
         """Return a space's number; 0, which no space has, if it is not stored."""
         row = self._connection.execute("SELECT id FROM space WHERE name = ?", (name,)).fetchone()
-        return int(row[0]) if row else 0
+        if row and not isinstance(row[0], int):  # of a damaged index
+            raise _foreign_file("a space has no number")
+        return row[0] if row else 0
 
     @contextmanager
     def _open_transaction(self, begin: str) -> Iterator[None]:
