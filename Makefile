@@ -149,6 +149,7 @@ levels: $(VENV)/.test
 	$(BIN)/tellapart build docs/recipes/levels.toml --out runs/levels --workers 2
 	$(BIN)/tellapart run -m demo-encoder -m bag-of-words -m random -b folder:runs/levels --out runs/levels-run
 	$(BIN)/python docs/levels.py --run runs/levels-run
+	$(BIN)/python docs/generate.py docs/levels.md
 
 # The bundled encoder anew, in runs/encoder: scenes, training, ONNX files, scores, record (hours on two cores; stopped, it
 # goes on where it was). Nothing replaces the encoder that ships.

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/speed.md, from whichever of their records are kept.
+"""The tables of the benches' records, from whichever are kept, and the picture of docs/speed.md.
 
 python docs/speed_tables.py      # draws docs/speed.svg
 """
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tellapart.report.numbers import points
 from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +41,7 @@ RECORD_TABLES = {
     "intervals": ("coverage", "coverage.py"),
     "alarms": ("coverage", "coverage.py"),
     "loss-costs": ("losses", "losses.py"),
+    "matching-rounds": ("matching_rounds", "matching_rounds.py"),
 }
 
 
@@ -49,7 +51,7 @@ def record_table(name: str) -> str:
     found = read_record(record)
     if found is None:
         return f"Not measured yet: no record of `bench/{bench}` is kept.\n"
-    values = {"record": found, "names": NAMES, "picture": PICTURE.is_file()}
+    values = {"record": found, "names": NAMES, "picture": PICTURE.is_file(), "write_change": points}
     return fill_table(name.replace("-", "_"), **values)
 
 

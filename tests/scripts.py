@@ -1,5 +1,6 @@
 """Scripts beside the package, imported for tests of what they hold, and Python in another process."""
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -19,6 +20,13 @@ def import_script(path: Path) -> ModuleType:
         patch.setitem(sys.modules, path.stem, module)
         spec.loader.exec_module(module)
     return module
+
+
+def import_document(name: str) -> ModuleType:
+    """Import a script of `docs/`, which stands on the path while it looks for those beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+        return importlib.import_module(name)
 
 
 def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -1,17 +1,16 @@
 """The documentation's site: a page for each benchmark, every page in the navigation, and nothing from another host."""
 
-import importlib
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
 
+from scripts import import_document
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.cli.main import app
@@ -21,15 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    generated: dict[str, str] = documents_module("benchmark_pages").benchmark_pages()
-    return generated
-
-
-def documents_module(name: str) -> ModuleType:
-    """Import a module of `docs/`, which stands on the path while mkdocs runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return importlib.import_module(name)
+    return dict(import_document("benchmark_pages").benchmark_pages())
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -76,7 +67,7 @@ def test_every_page_of_the_documents_is_in_the_navigation():
 
 def test_examples_in_docstrings_are_fenced_once():
     pytest.importorskip("griffe", reason="the API reference needs the docs extra")
-    fence = documents_module("docstring_examples").fence_examples
+    fence = import_document("docstring_examples").fence_examples
     assert fence("Add.\n\n>>> 1 + 1\n2\n\nMore.") == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore."
     assert fence("Add.\n\n    >>> x\n    >>> y") == "Add.\n\n    ```pycon\n    >>> x\n    >>> y\n```"
     assert fence("No example.") == "No example."
@@ -85,7 +76,7 @@ def test_examples_in_docstrings_are_fenced_once():
 def test_formulas_are_drawn_without_a_script():
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
-    drawn = documents_module("site_pages").on_page_content(
+    drawn = import_document("site_pages").on_page_content(
         'a <span class="arithmatex">\\(s_{1} &gt; s_{2}\\)</span> b <div class="arithmatex">\\[x^2\\]</div>'
     )
     assert "arithmatex" not in drawn

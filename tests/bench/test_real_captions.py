@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import growth
 import pytest
+import shapes
+
+from scripts import import_document
 
 
 def write_annotations(folder: Path) -> None:
@@ -30,8 +34,7 @@ def write_annotations(folder: Path) -> None:
     (folder / "coco_counterfactuals" / "coco_counterfactuals_captions.jsonl").write_text(lines)
 
 
-def test_real_sets_keep_the_captions_of_an_image_together(module, tmp_path):
-    shapes = module("bench/shapes.py")
+def test_real_sets_keep_the_captions_of_an_image_together(tmp_path):
     write_annotations(tmp_path / "data")
     sets = shapes.make_sets(tmp_path / "sets", 6, annotations=tmp_path / "data")
     counts = {name: [len(side) for side in shapes.distinct(sets, (name,))] for name in sets}
@@ -46,9 +49,9 @@ def test_real_sets_keep_the_captions_of_an_image_together(module, tmp_path):
 
 
 @pytest.fixture
-def records(module, tmp_path, monkeypatch) -> tuple[Any, Path]:
+def records(tmp_path, monkeypatch) -> tuple[Any, Path]:
     """Return docs/speed_tables.py, which reads an empty folder of records."""
-    tables = module("docs/speed_tables.py")
+    tables = import_document("speed_tables")
     monkeypatch.setattr(tables, "RECORDS", tmp_path)
     monkeypatch.setattr(tables, "PICTURE", tmp_path / "speed.svg")
     return tables, tmp_path
@@ -103,8 +106,7 @@ def test_screening_pays_below_half_the_price_and_without_a_flip(records, price, 
     assert ("does not pay" not in shown) == pays and f"| {missed} | {price:.2f} |" in shown
 
 
-def test_the_exponent_is_of_the_cost_beyond_the_start(module):
-    growth = module("bench/growth.py")
+def test_the_exponent_is_of_the_cost_beyond_the_start():
     assert growth.fit_exponent({size: 2 + size / 100 for size in (100, 1000, 10_000)}) == pytest.approx(1, abs=0.01)
     assert growth.fit_exponent({size: 2 + (size / 100) ** 2 for size in (100, 10_000, 100_000)}) == pytest.approx(
         2, abs=0.02

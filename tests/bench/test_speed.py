@@ -3,6 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rivals
+import shapes
+import speed
 from examples.findings.frame import render_page
 
 from tellapart.data.folder import read_pair_set
@@ -10,8 +13,7 @@ from tellapart.data.folder import read_pair_set
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_sets_have_the_published_shapes_and_repetitions(module, tmp_path):
-    shapes = module("shapes")
+def test_the_sets_have_the_published_shapes_and_repetitions(tmp_path):
     sets = shapes.make_sets(tmp_path / "sets", 50)
     counts = {name: [len(side) for side in shapes.distinct(sets, (name,))] for name in sets}
     assert {name: len(pairs) for name, pairs in sets.items()} == {"winoground": 50, "sugarcrepe": 50, "aro": 50}
@@ -27,8 +29,7 @@ def test_the_sets_have_the_published_shapes_and_repetitions(module, tmp_path):
     assert all(sorted(text.split()) == sorted(pair.texts[0].split()) for pair in sets["aro"] for text in pair.texts)
 
 
-def test_the_same_sets_come_again_and_every_picture_is_another(module, tmp_path):
-    shapes = module("shapes")
+def test_the_same_sets_come_again_and_every_picture_is_another(tmp_path):
     first = shapes.make_sets(tmp_path / "one", 5)
     files = {file.relative_to(tmp_path / "one"): file.read_bytes() for file in (tmp_path / "one").rglob("*.jpg")}
     made = [data for file, data in files.items() if "images" in file.parts]
@@ -41,8 +42,8 @@ def test_the_same_sets_come_again_and_every_picture_is_another(module, tmp_path)
     assert (tmp_path / "one" / "stamp.json").stat().st_mtime_ns == before
 
 
-def test_clip_benchmark_is_given_the_same_items_in_its_own_format(module, tmp_path):
-    sets = module("shapes").make_sets(tmp_path / "sets", 6)
+def test_clip_benchmark_is_given_the_same_items_in_its_own_format(tmp_path):
+    sets = shapes.make_sets(tmp_path / "sets", 6)
     home = tmp_path / "sets" / "crepe"
     for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json")):
         rows = json.loads((home / file).read_text()).values()
@@ -96,8 +97,7 @@ def test_without_this_project_there_is_no_ratio(record):
     assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in shown(record)
 
 
-def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number(module):
-    rivals, speed = module("rivals"), module("speed")
+def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number():
     rounds = [
         (rivals.Run(wall, processor, {"aro": 0.5}), rivals.Run(1.0, 0.5, {"aro": 0.5}))
         for wall, processor in ((50.0, 20.0), (23.0, 22.0), (25.0, 21.0))
