@@ -126,13 +126,16 @@ package: $(VENV)/.test
 release-check: $(VENV)/.test
 	$(BIN)/python ci/package.py --address "$(ADDRESS)" --tag "v$$($(BIN)/python -c 'import tellapart; print(tellapart.__version__)')"
 
+# The published annotation files that `ci/published_files.py` fetches.
+ANNOTATIONS ?= ../shared/data
 bench: $(VENV)/.test
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/anytime.py
 	$(BIN)/python bench/adaptive.py
 	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/speed.py --items 200
-	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json
+	$(BIN)/python bench/speed.py --annotations $(ANNOTATIONS) --items 200
+	$(BIN)/python bench/speed.py --annotations $(ANNOTATIONS) --items 2000 --models ViT-S-32 --groups sugarcrepe+aro \
+		--tools tellapart --record bench/records/speed_2000.json
 	$(BIN)/python bench/large.py
 	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/writing.py

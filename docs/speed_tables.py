@@ -31,9 +31,8 @@ NAMES = {
 
 #: Table -> its record, and the bench that writes this; `templates` has the table.
 RECORD_TABLES = {
-    "speed": ("speed_synthetic", "speed.py"),
-    "real-captions": ("speed", "speed.py --annotations"),
-    "all-shapes": ("speed", "speed.py --annotations"),
+    "real-captions": ("speed", "speed.py"),
+    "all-shapes": ("speed", "speed.py"),
     "shared-beginnings": ("shared_beginnings", "shared_beginnings.py"),
     "growth": ("growth", "growth.py"),
     "screened": ("screened", "screened.py"),
@@ -100,7 +99,7 @@ def draw_speed() -> Any:
 def main() -> int:
     """Draw the picture."""
     if read_record("speed") is None:
-        print("no record of bench/speed.py --annotations: nothing to draw", file=sys.stderr)
+        print("no record of bench/speed.py: nothing to draw", file=sys.stderr)
         return 1
     write_picture(PICTURE, draw_speed)
     return 0
