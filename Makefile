@@ -52,8 +52,8 @@ test-all: $(VENV)/.test
 	$(PYTEST)
 
 # Each extra alone, in a fresh environment, with the command that it is named for.
-extras:
-	$(PYTHON) ci/extras.py
+extras: $(VENV)/.test
+	$(BIN)/python -m nox -s extras
 
 # Every small mistake in every metric must fail a test; `make test` tries a sample of them.
 mutants: $(VENV)/.test
