@@ -1,13 +1,11 @@
 """The documents say what is so: outputs are what commands print, links lead somewhere."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from scripts import import_document
+from scripts import import_document, run_python
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
@@ -15,9 +13,7 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/
 
 @pytest.mark.slow
 def test_every_quoted_output_is_what_the_command_prints():
-    done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_python("docs/generate.py", "--check", status=None, cwd=ROOT)
     assert done.returncode == 0, f"run `make docs`:\n{done.stdout}\n{done.stderr}"
 
 

@@ -4,12 +4,12 @@ A sample of all such mistakes here, every one of them with `make mutants`.
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import mutants
 import pytest
+
+from scripts import run_python
 
 CI = Path(__file__).parents[1] / "ci"
 
@@ -17,10 +17,7 @@ CI = Path(__file__).parents[1] / "ci"
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant runs in a fork")
 def test_no_mistake_of_a_sample_goes_unnoticed():
-    done = subprocess.run(
-        [sys.executable, CI / "mutate.py", "--sample", "12"], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python(CI / "mutate.py", "--sample", 12)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,13 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from scripts import import_document
+from scripts import import_document, run_python
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.cli.main import app
@@ -93,31 +91,25 @@ def test_a_warning_stops_the_build_of_the_site(tmp_path, file):
     (tmp_path / "mkdocs.yml").write_text("site_name: small\n")
     for text, code in (("# Home", 0), ("# Home\n\n[gone](gone.md)", 1)):
         (tmp_path / "docs" / "index.md").write_text(text)
-        line = [sys.executable, "-m", *words.split()]
-        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
+        done = run_python("-m", *words.split(), status=code, cwd=tmp_path)
         assert ("gone.md" in done.stderr) == bool(code)
 
 
-def check_site(folder: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "ci/offline_site.py", str(folder)]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+def check_site(folder: Path, status: int) -> str:
+    return run_python("ci/offline_site.py", folder, status=status, cwd=ROOT).stderr
 
 
 def test_a_site_that_loads_from_another_host_is_refused(tmp_path):
     (tmp_path / "index.html").write_text('<a href="https://a.example/">a</a><script src="site.js"></script>')
-    assert check_site(tmp_path).returncode == 0
+    check_site(tmp_path, 0)
     (tmp_path / "index.html").write_text(
         '<link rel="preconnect" href="https://fonts.example"><img src="//b.example/x">'
     )
     (tmp_path / "site.css").write_text("@font-face { src: url('https://c.example/f.woff2') }")
-    refused = check_site(tmp_path)
-    assert refused.returncode == 1
+    refused = check_site(tmp_path, 1)
     for host in ("fonts.example", "b.example", "c.example"):
-        assert host in refused.stderr
+        assert host in refused
 
 
 def test_a_folder_without_a_site_is_refused(tmp_path):
-    refused = check_site(tmp_path)
-    assert refused.returncode == 1
-    assert "make site" in refused.stderr
+    assert "make site" in check_site(tmp_path, 1)
