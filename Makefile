@@ -52,8 +52,8 @@ test-all: $(VENV)/.test
 	$(PYTEST)
 
 # Each extra alone, in a fresh environment, with the command that it is named for.
-extras:
-	$(PYTHON) ci/extras.py
+extras: $(VENV)/.test
+	$(BIN)/python -m nox -s extras
 
 # Every small mistake in every metric must fail a test; `make test` tries a sample of them.
 mutants: $(VENV)/.test
@@ -126,13 +126,16 @@ package: $(VENV)/.test
 release-check: $(VENV)/.test
 	$(BIN)/python ci/package.py --address "$(ADDRESS)" --tag "v$$($(BIN)/python -c 'import tellapart; print(tellapart.__version__)')"
 
+# The published annotation files that `ci/published_files.py` fetches.
+ANNOTATIONS ?= ../shared/data
 bench: $(VENV)/.test
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/anytime.py
 	$(BIN)/python bench/adaptive.py
 	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/speed.py --items 200
-	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json
+	$(BIN)/python bench/speed.py --annotations $(ANNOTATIONS) --items 200
+	$(BIN)/python bench/speed.py --annotations $(ANNOTATIONS) --items 2000 --models ViT-S-32 --groups sugarcrepe+aro \
+		--tools tellapart --record bench/records/speed_2000.json
 	$(BIN)/python bench/large.py
 	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/writing.py
@@ -149,6 +152,7 @@ levels: $(VENV)/.test
 	$(BIN)/tellapart build docs/recipes/levels.toml --out runs/levels --workers 2
 	$(BIN)/tellapart run -m demo-encoder -m bag-of-words -m random -b folder:runs/levels --out runs/levels-run
 	$(BIN)/python docs/levels.py --run runs/levels-run
+	$(BIN)/python docs/generate.py docs/levels.md
 
 # The bundled encoder anew, in runs/encoder: scenes, training, ONNX files, scores, record (hours on two cores; stopped, it
 # goes on where it was). Nothing replaces the encoder that ships.

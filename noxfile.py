@@ -5,12 +5,16 @@ Python that this machine lacks is passed over, and is an error with `--error-on-
 
 `nox -s lowest` takes the lowest versions that pyproject.toml allows; with `-- --record` it writes them, and whether the
 tests passed, to bench/records/lowest_versions.json. It needs uv, which can choose so.
+
+`nox -s extras` installs each extra alone, and runs the commands that it is named for (15 minutes); `nox -s
+"extras(hub)"` tries one.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,8 +33,12 @@ ROOMS = [f"tests/{room}" for room in ("data", "metrics", "stats", "records", "ev
 NEEDS = ("pytest", "pytest-xdist", "hypothesis", "scikit-learn")
 RECORD = Path("bench/records/lowest_versions.json")
 
+#: Extra, or `core` -> files that are made first, and the commands that are run.
+EXTRAS = nox.project.load_toml("ci/extras.toml")
+
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["tests", "lowest"]
 
 
 @nox.session(python=PYTHONS)
@@ -57,6 +65,28 @@ def lowest(session: nox.Session) -> None:
         record_of = {"command": "nox -s lowest -- --record", "python": PYTHONS[0], "tests": ROOMS}
         record_of |= {"versions": {name: versions[name] for name in named}, "result": printed.strip().splitlines()[-1]}
         RECORD.write_text(json.dumps(record_of, indent=1) + "\n", encoding="utf-8")
+
+
+@nox.session(venv_backend="virtualenv")
+@nox.parametrize("extra", [nox.param(name, id=name) for name in EXTRAS])
+def extras(session: nox.Session, extra: str) -> None:
+    """Install one extra alone, and run its commands in an empty folder."""
+    root, home = str(Path.cwd()), Path(session.create_tmp())
+    session.install("--quiet", "--constraint", "ci/lock.txt", root if extra == "core" else f"{root}[{extra}]")
+    made = EXTRAS[extra].get("files", {})
+    for file, content in made.items():
+        (home / file).write_text(content.replace("ROOT", root), encoding="utf-8")
+    variables = {
+        "TELLAPART_CACHE": str(home / "cache"),
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "offline",
+        "NO_COLOR": "1",
+    }
+    with session.chdir(home):
+        for line in (*(f"python {file}" for file in made if file.endswith(".py")), *EXTRAS[extra]["commands"]):
+            command = f"unset PYTHONPATH; {line.replace('ROOT', root)}"
+            session.run("bash", "-c", command, external=True, silent=True, env=variables)
+    shutil.rmtree(session.virtualenv.location)  # all of them are tens of gigabytes
 
 
 def run_tests(session: nox.Session, names: list[str], silent: bool = False) -> str | None:

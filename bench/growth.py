@@ -1,39 +1,34 @@
 """How time and memory grow with the number of items, from stored scores and from stored vectors.
 
     python bench/growth.py --seconds 240
-    python bench/growth.py --sizes 100 200 400 --record trial.json    # to see that it works
+    python bench/growth.py --sizes 100 --sizes 200 --sizes 400 --record trial.json    # to see that it works
 
 The exponent is fitted to what a size takes beyond the smallest one; 1 is linear. A size that would not end within the
 time is left out, and named.
 """
 
-import argparse
 import math
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from large import make_set, measured
-from record import RECORDS, command_line, write_record
+from record import command_line, run_bench
+from typer import Option
 
 MODEL = Path(__file__).resolve().parent / "drivers" / "hashing_model.py"
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
 
-def main() -> None:
-    """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--seconds", type=float, default=3600.0, help="no size starts that would not end by then")
-    parser.add_argument("--record", type=Path, default=RECORDS / "growth.json")
-    options = parser.parse_args()
+def measure(sizes: Annotated[list[int], Option()] = SIZES, seconds: float = 3600.0) -> dict[str, Any]:
+    """Measure both; no size starts that would not end within half of the seconds."""
     record: dict[str, Any] = {"command": command_line()}
-    for place, (name, measure) in enumerate({"scores": measure_scores, "vectors": measure_vectors}.items()):
-        record[name] = grow(measure, options.sizes, options.seconds / 2 * (1 + place) - time.perf_counter() + BEGAN)
-    write_record(options.record, record)
+    for place, (name, measure_size) in enumerate({"scores": measure_scores, "vectors": measure_vectors}.items()):
+        record[name] = grow(measure_size, sizes, seconds / 2 * (1 + place) - time.perf_counter() + BEGAN)
+    return record
 
 
 def grow(measure: Callable[[Path, int], dict[str, float]], sizes: list[int], seconds: float) -> dict[str, Any]:
@@ -90,4 +85,4 @@ KEYS = ("processor_seconds", "mb")
 BEGAN = time.perf_counter()
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure, "growth", "--record")

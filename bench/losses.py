@@ -1,10 +1,9 @@
-"""The cost of each loss over plain contrast or matching: `python bench/losses.py [--batches 16 64] [--rounds 20]`.
+"""The cost of each loss over plain contrast or matching: `python bench/losses.py [--batches 16] [--rounds 20]`.
 
 The steps to compare take turns on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 %
 interval of that median.
 """
 
-import argparse
 import os
 import platform
 import time
@@ -12,15 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from record import command_line, write_record
+from record import command_line, run_bench
 from scipy.stats import binom
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from typer import Option
 
 from tellapart.training.losses.batch import Batch, Matches
 from tellapart.training.losses.loss import find_loss
@@ -35,6 +34,7 @@ DUAL = dict.fromkeys(
     "itc",
 )
 FUSION = {"itm": "itm", "eqsim-itm": "itm", "ranking": "ranking", "eqsim-ranking": "ranking"}
+BATCHES = (16, 64)
 
 
 @dataclass(frozen=True)
@@ -201,75 +201,66 @@ def median(ratios: Sequence[float]) -> tuple[float, float, float]:
     return float(np.median(ordered)), ordered[low], ordered[-1 - low]
 
 
-def rows(
-    title: str,
+def compare_steps(
     steps: dict[str, Callable[[], Tensor]],
     against: dict[str, str],
+    turns: tuple[int, int],
     model: Encoders,
-    args: argparse.Namespace,
+    device: str,
 ) -> list[dict[str, Any]]:
-    """Measure steps in turns; print a table's rows, and return them for the record."""
+    """Measure steps in so many turns after the warm-up ones; return rows of the record."""
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
-    for turn in range(args.warm_up + args.rounds):
+    for turn in range(sum(turns)):
         # The order turns too, so that no step always follows the same other one.
         names = list(steps)[turn % len(steps) :] + list(steps)[: turn % len(steps)]
         for name in names:
-            measured = seconds(model, steps[name], args.device)
-            if turn >= args.warm_up:
+            measured = seconds(model, steps[name], device)
+            if turn >= turns[0]:
                 took[name].append(measured)
     found = []
     for name, measured in took.items():
-        cells, ratios = [], []
+        base, ratios = took[against[name]], []
         for part in (0, 1):
-            base = took[against[name]]
-            middle, low, high = median([mine[part] / other[part] for mine, other in zip(measured, base, strict=True)])
-            ratios.append([round(value, 4) for value in (middle, low, high)])
-            cells.append("1" if name == against[name] else f"{middle:.3f} [{low:.3f}, {high:.3f}]")
+            interval = median([mine[part] / other[part] for mine, other in zip(measured, base, strict=True)])
+            ratios.append([round(value, 4) for value in interval])
         both = np.median([whole for _, whole in measured])
-        print(f"| {title} | {name} | {against[name]} | {1000 * both:.1f} | {cells[0]} | {cells[1]} |", flush=True)
-        row = {"batch": int(title), "loss": name, "against": against[name], "milliseconds": round(1000 * both, 1)}
+        row = {"loss": name, "against": against[name], "milliseconds": round(1000 * both, 1)}
         found.append(row | {"forward": ratios[0], "forward_and_backward": ratios[1]})
     return found
 
 
-def main() -> None:
-    """Measure, and print a table in markdown."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--batches", type=int, nargs="+", default=[16, 64])
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--warm-up", type=int, default=2)
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--depth", type=int, default=6)
-    parser.add_argument("--pixels", type=int, default=112)
-    parser.add_argument("--negatives", type=int, default=3, help="of ranking; the paper's METER has 15")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, help="a record, as docs/losses.md reads it")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+def measure(
+    *,
+    batches: Annotated[list[int], Option()] = BATCHES,  # type: ignore[assignment]
+    rounds: int = 20,
+    warm_up: int = 2,
+    width: int = 192,
+    depth: int = 6,
+    pixels: int = 112,
+    negatives: Annotated[int, Option(help="of ranking; the paper's METER has 15")] = 3,
+    threads: int = 1,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Measure each loss on batches of each size."""
+    torch.set_num_threads(threads)
     torch.manual_seed(0)
-    size = Size(args.width, args.depth, args.pixels, negatives=args.negatives)
-    model = Encoders(size).to(args.device)
-    print("| batch | loss | against | step, ms | forward, x | forward and backward, x |")
-    print("|---|---|---|---|---|---|")
-    found = []
-    for count in args.batches:
-        inputs = draw_inputs(count, size, args.device)
+    size = Size(width, depth, pixels, negatives=negatives)
+    model = Encoders(size).to(device)
+    rows: list[dict[str, Any]] = []
+    for count in batches:
+        inputs = draw_inputs(count, size, device)
         dual = {name: partial(dual_step, model, inputs, name) for name in DUAL}
-        fusion = {name: partial(fusion_step, model, inputs, name, size.negatives) for name in FUSION}
+        fusion = {name: partial(fusion_step, model, inputs, name, negatives) for name in FUSION}
         for steps, against in ((dual, DUAL), (fusion, FUSION)):
-            found += rows(str(count), steps, against, model, args)
-    where = torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
-    said = (
-        f"{args.rounds} rounds in turns, {where}, {args.threads} threads, torch {torch.__version__}; ViT of width "
-        f"{size.width} and depth {size.depth} at {size.pixels} pixels; ranking with {size.negatives} negatives"
+            rows += [{"batch": count} | row for row in compare_steps(steps, against, (warm_up, rounds), model, device)]
+    where = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
+    how = (
+        f"{rounds} rounds in turns, {where}, {threads} threads, torch {torch.__version__}; ViT of width {width} and "
+        f"depth {depth} at {pixels} pixels; ranking with {negatives} negatives"
     )
-    print(f"\n{said}.")
-    if args.out is not None:
-        record = {"command": command_line(), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "how": said, "rows": found}
-        record["load"] = [round(load, 1) for load in os.getloadavg()]
-        write_record(args.out, record)
+    record = {"command": command_line(), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "how": how, "rows": rows}
+    return record | {"load": [round(load, 1) for load in os.getloadavg()]}
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure)

@@ -20,7 +20,7 @@ import onnx
 from numpy.typing import NDArray
 from record import run_bench, time_call
 from rivals import make_model
-from shapes import read_real_sets
+from shapes import read_sets
 from typer import Option
 
 import tellapart as ta
@@ -54,7 +54,7 @@ def measure(data: Annotated[Path, Option()], encoder: Annotated[Path, Option()],
 def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
     """Return sets of real captions, each with one of the photographs."""
     names = sorted(file.name for file in photos.iterdir())
-    sets = read_real_sets(data, items, np.random.default_rng(0))
+    sets = read_sets(data, items, np.random.default_rng(0))
     return [
         PairSet(
             name,
@@ -152,7 +152,7 @@ def round_graph(file: Path) -> None:
 def measure_towers(data: Path, architecture: str = "ViT-B-32") -> dict[str, dict[str, float]]:
     """Return what a tower costs in bfloat16 as a share of float32, and a text over an image, on one thread."""
     import_torch().set_num_threads(1)
-    rows = read_real_sets(data, 300, np.random.default_rng(1))["sugarcrepe"]
+    rows = read_sets(data, 300, np.random.default_rng(1))["sugarcrepe"]
     texts = sorted({text for _, pair in rows for text in pair}, key=lambda text: (len(text) // 24, text))
     pixels = list(np.random.default_rng(0).integers(0, 256, (32, 224, 224, 3), dtype=np.uint8))
     cost: dict[str, tuple[float, float]] = {}

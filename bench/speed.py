@@ -1,9 +1,8 @@
 """Wall time and processor seconds of whole commands: tellapart, mteb, CLIP_benchmark, UniBench and open_clip's loop.
 
-    python bench/speed.py                                            # all, in three rounds
-    python bench/speed.py --items 40 --rounds 1 --record trial.json  # to see that it works
-    python bench/speed.py --tools tellapart --record trial.json      # this project alone
-    python bench/speed.py --annotations DIR --items 100 --rounds 1   # published captions
+    python bench/speed.py --annotations DIR                                            # all, in three rounds
+    python bench/speed.py --annotations DIR --items 40 --rounds 1 --record trial.json  # to see that it works
+    python bench/speed.py --annotations DIR --tools tellapart --record trial.json      # this project alone
 
 Every tool evaluates the same sets (`shapes.py`) with the same random model, from local files, in its own environment
 (`rivals.py`, `drivers/`). Cold: the tool has seen neither model nor sets. Warm: the same command again; tellapart
@@ -20,13 +19,12 @@ from typing import Any
 
 import rivals
 from record import RECORDS, circumstances, write_record
-from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
+from shapes import GROUPS, distinct, make_sets
 
 from tellapart.evaluation.run import compare_precisions
 from tellapart.records.machine import versions
 from tellapart.records.samples import read_samples
 
-REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
 MODELS = ("ViT-B-32", "ViT-S-32")
 
 
@@ -39,22 +37,19 @@ def main() -> None:
     packages = ("tellapart", "torch", "open_clip_torch", "numpy", "pillow")
     record |= {"items": options.items, "versions": versions(packages), "left_out": {}, "runs": []}
     tools = _usable(options.tools, record)
-    label = f"{options.items}-real" if options.annotations else str(options.items)
-    folder, work = rivals.cache() / f"sets-{label}", rivals.cache() / f"work-{label}"
-    sets = make_sets(folder, options.items, annotations=options.annotations)
+    folder, work = (rivals.cache() / f"{kind}-{options.items}" for kind in ("sets", "work"))
+    sets = make_sets(folder, options.items, options.annotations)
     began, cores = time.perf_counter(), record["machine"]["cores"]
     for architecture in options.models:
         model = rivals.make_model(architecture)
-        for group, names in options.groups.items():
+        for group in options.groups:
             if time.perf_counter() - began > options.seconds:
                 record["left_out"][f"{architecture} on {group}"] = f"{options.seconds:g} seconds were over"
                 continue
-            images, texts = distinct(sets, names)
+            images, texts = distinct(sets, GROUPS[group])
             extra = {"images": images, "texts": texts}
-            job = rivals.Job(folder, names, model, work, cores, options.device, extra)
-            slots = sum(len(pair.images) for name in names for pair in sets[name])
-            captions = sum(len(pair.texts) for name in names for pair in sets[name])
-            counts = {"images": len(images), "texts": len(texts), "image_slots": slots, "text_slots": captions}
+            job = rivals.Job(folder, GROUPS[group], model, work, cores, options.device, extra)
+            counts = {"images": len(images), "texts": len(texts)}
             record["runs"].append(_measure(job, group, tools, counts, record["left_out"], options.rounds))
     write_record(options.record, record)
 
@@ -65,18 +60,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="of all tools in turn; medians are recorded")
     parser.add_argument("--models", nargs="+", default=MODELS, help="architectures of open_clip")
     parser.add_argument("--tools", nargs="+", default=rivals.TOOLS, choices=rivals.TOOLS)
-    parser.add_argument("--annotations", type=Path, help="folder of published annotations, for real captions")
-    parser.add_argument("--groups", nargs="+", choices=REAL_GROUPS, help="of sets; all if not given")
+    parser.add_argument("--annotations", type=Path, required=True, help="folder of published annotations")
+    parser.add_argument("--groups", nargs="+", default=GROUPS, choices=GROUPS, help="of sets")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=1e9, help="no group of sets starts after them")
-    parser.add_argument(
-        "--record", type=Path, help=f"file to write; {SYNTHETIC.name} or, with annotations, {REAL.name} if not given"
-    )
-    options = parser.parse_args()
-    options.record = options.record or (REAL if options.annotations else SYNTHETIC)
-    known = REAL_GROUPS if options.annotations else GROUPS
-    options.groups = {name: known[name] for name in options.groups or known}
-    return options
+    parser.add_argument("--record", type=Path, default=RECORDS / "speed.json", help="file to write")
+    return parser.parse_args()
 
 
 def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
@@ -99,11 +88,11 @@ def _measure(
     job: rivals.Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
 ) -> dict[str, Any]:
     """Time the bound and every tool in each round, one after the other, so that a busy minute meets all of them."""
-    forwards: list[tuple[float, float, float]] = []
+    forwards: list[float] = []
     runs: dict[str, list[tuple[rivals.Run, rivals.Run]]] = {}
     for turn in range(1, rounds + 1):
         forwards.append(rivals.run_forward(job))
-        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1][2]:.1f} s")
+        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1]:.1f} s")
         for tool in tools:
             if tool in left_out:
                 continue
@@ -126,11 +115,7 @@ def _measure(
         **counts,
         "rounds": rounds,
         "tools": {tool: median_of(each) for tool, each in runs.items() if tool not in left_out},
-        "forward": {
-            name: round(statistics.median(column), 2)
-            for name, column in zip(("images", "texts"), list(zip(*forwards, strict=True))[:2], strict=True)
-        },
-        "forward_processor": round(statistics.median(processor for *_, processor in forwards), 2),
+        "forward_processor": round(statistics.median(forwards), 2),
         "flips": _count_flips(job) if {"tellapart", "tellapart-bfloat16"} <= runs.keys() else {},
     }
 

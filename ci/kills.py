@@ -7,7 +7,6 @@ command then leaves is compared with what it leaves undisturbed, but for times a
 """
 
 import asyncio
-import io
 import json
 import os
 import random
@@ -21,18 +20,16 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
 
 import numpy as np
 from forked import run_all, run_command, run_forked
-from PIL import Image
 
+from sets import write_set
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import write_upload
 from tellapart.board.submissions.service import Submissions
-from tellapart.data.folder import write_pair_set
-from tellapart.data.item import Item
 from tellapart.errors import require
 from tellapart.models.openclip import dual_encoder  # noqa: F401  (once, for all forks)
 from tellapart.models.torch.backend import import_torch
@@ -64,17 +61,7 @@ class Job:
 def write_inputs(folder: Path) -> None:
     """Write three small pair sets, an architecture, and the files of `settings/`."""
     for seed, name in enumerate(("few", "more", "held")):
-        rng = np.random.default_rng(seed)
-        items, pictures = [], {}
-        for k in range(12):
-            names = (f"images/{k}_0.png", f"images/{k}_1.png")
-            for each in names:
-                stream = io.BytesIO()
-                pixels = rng.integers(0, 100, 3) + rng.integers(0, 156, (16, 16, 3))
-                Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
-                pictures[each] = stream.getvalue()
-            items.append(Item(id=f"item-{k}", images=names, texts=(f"a cat, {k} of {name}", f"a dog, {k} of {name}")))
-        write_pair_set(folder / name, items, pictures, {"title": name})
+        write_set(folder / name, seed=seed)
     shutil.copytree(HERE / "valid" / "arch", folder / "arch")
     shutil.copytree(HERE / "settings", folder, dirs_exist_ok=True)
 

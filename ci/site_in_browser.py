@@ -3,21 +3,22 @@
 Without Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and the reason is printed.
 """
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
 from offline_site import check_site
 
-AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+from browsers import ARGUMENTS, AXE, CHROMIUM, RUN
+
 PAGES = (
     "index.html",
     "404.html",
@@ -31,9 +32,6 @@ PAGES = (
     "api/index.html",
 )
 WINDOWS = (("light", 1280), ("dark", 390))
-RUN = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.filter(
-    v => ['serious', 'critical'].includes(v.impact)).map(
-    v => `${v.impact} ${v.id}: ${v.nodes.map(n => n.target.join(' ')).slice(0, 5).join('; ')}`)"""
 
 
 @contextmanager
@@ -57,7 +55,7 @@ def serve_folder(folder: Path) -> Iterator[str]:
 def find_faults(page: Any, script: str) -> Iterator[str]:
     """Yield what axe-core finds on an opened page, and how much wider than its window the page is."""
     page.evaluate(script)
-    yield from page.evaluate(RUN)
+    yield from (fault for fault in page.evaluate(RUN)[1] if fault.startswith(("serious", "critical")))
     beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     if beyond > 0:
         yield f"{beyond} pixels wider than the window"
@@ -65,17 +63,14 @@ def find_faults(page: Any, script: str) -> Iterator[str]:
 
 def look_through(folder: Path) -> Iterator[str]:
     """Yield a line for each fault of a page in a window."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        browser = None
-    if browser is None or not AXE.exists():
+    if CHROMIUM is None or find_spec("playwright") is None or not AXE.exists():
         sys.stderr.write("no page was opened: this needs Chromium, playwright, and python ci/parts.py axe\n")
         return
+    from playwright.sync_api import sync_playwright
+
     script = AXE.read_text(encoding="utf-8")
     with serve_folder(folder) as address, sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=browser, args=ARGUMENTS)
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for scheme, width in WINDOWS:
             page = started.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             for name in PAGES:

@@ -1,7 +1,6 @@
-"""Make the gallery: run each command that the page shows, keep a small picture of its output, write `docs/gallery.md`.
+"""Make the gallery's pictures: run each command that the page shows, and keep a small picture of its output.
 
-`make pictures` calls it with the demo's run. Names of entries after the run make these again alone, and without a run
-it writes the page alone.
+`make pictures` calls it with the demo's run. Names of entries after the run make these again alone.
 """
 
 import io
@@ -20,11 +19,11 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from speed_tables import fill_table
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 PICTURES = DOCS / "gallery"
-PAGE = DOCS / "gallery.md"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 
 #: Pixels of a picture's longer side, and its quality as WebP.
@@ -53,21 +52,9 @@ ENTRIES = tuple(
 )
 
 
-def write_page() -> str:
-    """Return the page's Markdown."""
-    blocks = [
-        "# Gallery",
-        "What tellapart makes, each with the command that made it. `make pictures` makes all of them again.",
-    ]
-    for entry in ENTRIES:
-        lines = "\n".join(f"$ {command}" for command in entry.commands)
-        blocks += [
-            f"## {entry.title}",
-            entry.about,
-            f"```console\n{lines}\n```",
-            f"![{entry.title}](gallery/{entry.name}.webp)",
-        ]
-    return "\n\n".join([*blocks, "**Next:** [Pictures, tables, and results for others](pictures.md)"]) + "\n"
+def gallery_table() -> str:
+    """Return a section for each entry: what it shows, its commands, its picture."""
+    return fill_table("gallery", entries=ENTRIES)
 
 
 def prepare_folder(folder: Path, run: Path) -> None:
@@ -157,23 +144,21 @@ def make_pictures(folder: Path, entries: Sequence[Entry]) -> None:
 
 
 def main() -> None:
-    """Make the pictures of a run of the demo, and the page."""
-    run, names = sys.argv[1:2], sys.argv[2:]
+    """Make the pictures of a run of the demo."""
+    run, *names = sys.argv[1:]
     folder = ROOT / "scratch" / "gallery"
-    entries = [entry for entry in ENTRIES if run and (not names or entry.name in names)]
-    if run and (not names or not folder.exists()):
-        prepare_folder(folder, Path(run[0]))
-    elif run:
-        shutil.copytree(run[0], folder / "runs" / "demo", dirs_exist_ok=True)
-    if run and not names:
+    entries = [entry for entry in ENTRIES if not names or entry.name in names]
+    if not names or not folder.exists():
+        prepare_folder(folder, Path(run))
+    else:
+        shutil.copytree(run, folder / "runs" / "demo", dirs_exist_ok=True)
+    if not names:
         shutil.rmtree(PICTURES, ignore_errors=True)
     for entry in entries if names else ():  # a training and a site refuse a folder that is there
         if (top := Path(entry.output).parts[0]) != "runs":
             shutil.rmtree(folder / top, ignore_errors=True)
     run_commands(folder, entries)
-    if entries:
-        make_pictures(folder, entries)
-    PAGE.write_text(write_page(), encoding="utf-8")
+    make_pictures(folder, entries)
 
 
 if __name__ == "__main__":

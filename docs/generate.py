@@ -297,6 +297,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "losses": losses_table,
     "presets": presets_table,
     "systems": lambda: str(import_module("systems").systems_table()),
+    "gallery": lambda: str(import_module("gallery").gallery_table()),
+    "levels": lambda: str(import_module("levels").levels_table()),
     "commands": lambda: str(import_module("command_pages").commands_reference()),
     "which-command": lambda: str(import_module("command_pages").which_table()),
     **{name: partial(record_table, name) for name in RECORD_TABLES},

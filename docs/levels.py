@@ -1,6 +1,6 @@
-"""The numbers and the picture of docs/levels.md, from the record docs/levels.json.
+"""The table and the picture of docs/levels.md, from the record docs/levels.json.
 
-python docs/levels.py             # writes the page's table and docs/levels.svg again
+python docs/levels.py             # draws docs/levels.svg again; `docs/generate.py` writes the table
 python docs/levels.py --run DIR   # first the record, from a run on the set of docs/recipes/levels.toml
 """
 
@@ -21,8 +21,7 @@ from tellapart.report.plots.style import write_picture
 from tellapart_render.scenes.quadruple import LEVELS
 
 HERE = Path(__file__).resolve().parent
-RECORD, PAGE, PICTURE = HERE / "levels.json", HERE / "levels.md", HERE / "levels.svg"
-BEGIN, END = "<!-- levels: made by docs/levels.py -->\n", "<!-- end of levels -->\n"
+RECORD, PICTURE = HERE / "levels.json", HERE / "levels.svg"
 #: Of the group score of two pictures and two captions.
 CHANCE = 1 / 6
 
@@ -52,8 +51,9 @@ def make_record(run: Path) -> dict[str, Any]:
     return record
 
 
-def fit(record: dict[str, Any]) -> Curves:
-    """Fit each model's curve of each aspect, as `tellapart curve --over level --by aspect` does."""
+def fit() -> Curves:
+    """Fit each model's curve of each aspect of the record, as `tellapart curve --over level --by aspect` does."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
     items, values = [], []
     for aspect, found in record["aspects"].items():
         for number, level in enumerate(found["levels"].split()):
@@ -75,8 +75,9 @@ def write_need(row: Curve, curves: Curves) -> str:
     return "every level suffices" if row.right > (1 + CHANCE) / 2 else "no level suffices"
 
 
-def write_table(curves: Curves) -> str:
+def levels_table() -> str:
     """Return the thresholds: a row an aspect, a column a model."""
+    curves = fit()
     models = list(dict.fromkeys(row.model for row in curves.curves))
     rows: dict[str | None, list[Curve]] = {}
     for row in curves.curves:
@@ -84,23 +85,14 @@ def write_table(curves: Curves) -> str:
     return fill_table("levels", models=models, rows=rows, need=lambda row: write_need(row, curves))
 
 
-def write_page(page: str, curves: Curves) -> str:
-    """Return the page with the table of the curves between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n{write_table(curves)}\n{END}{rest.partition(END)[2]}"
-
-
 def main() -> None:
-    """Write the record of a run if one is named, then the page and its picture."""
+    """Write the record of a run if one is named, then the page's picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, help="a run folder of all models")
     options = parser.parse_args()
     if options.run is not None:
         RECORD.write_text(json.dumps(make_record(options.run), indent=1) + "\n", encoding="utf-8")
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    curves = fit(record)
-    PAGE.write_text(write_page(PAGE.read_text(encoding="utf-8"), curves), encoding="utf-8")
-    write_picture(PICTURE, lambda: draw_thresholds(curves))
+    write_picture(PICTURE, lambda: draw_thresholds(fit()))
 
 
 if __name__ == "__main__":

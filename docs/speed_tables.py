@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/speed.md, from whichever of their records are kept.
+"""The tables of the benches' records, from whichever are kept, and the picture of docs/speed.md.
 
 python docs/speed_tables.py      # draws docs/speed.svg
 """
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tellapart.report.numbers import points
 from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,9 +31,8 @@ NAMES = {
 
 #: Table -> its record, and the bench that writes this; `templates` has the table.
 RECORD_TABLES = {
-    "speed": ("speed_synthetic", "speed.py"),
-    "real-captions": ("speed", "speed.py --annotations"),
-    "all-shapes": ("speed", "speed.py --annotations"),
+    "real-captions": ("speed", "speed.py"),
+    "all-shapes": ("speed", "speed.py"),
     "shared-beginnings": ("shared_beginnings", "shared_beginnings.py"),
     "growth": ("growth", "growth.py"),
     "screened": ("screened", "screened.py"),
@@ -41,6 +41,7 @@ RECORD_TABLES = {
     "intervals": ("coverage", "coverage.py"),
     "alarms": ("coverage", "coverage.py"),
     "loss-costs": ("losses", "losses.py"),
+    "matching-rounds": ("matching_rounds", "matching_rounds.py"),
 }
 
 
@@ -50,7 +51,7 @@ def record_table(name: str) -> str:
     found = read_record(record)
     if found is None:
         return f"Not measured yet: no record of `bench/{bench}` is kept.\n"
-    values = {"record": found, "names": NAMES, "picture": PICTURE.is_file()}
+    values = {"record": found, "names": NAMES, "picture": PICTURE.is_file(), "write_change": points}
     return fill_table(name.replace("-", "_"), **values)
 
 
@@ -99,7 +100,7 @@ def draw_speed() -> Any:
 def main() -> int:
     """Draw the picture."""
     if read_record("speed") is None:
-        print("no record of bench/speed.py --annotations: nothing to draw", file=sys.stderr)
+        print("no record of bench/speed.py: nothing to draw", file=sys.stderr)
         return 1
     write_picture(PICTURE, draw_speed)
     return 0

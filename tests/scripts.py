@@ -1,5 +1,6 @@
 """Scripts beside the package, imported for tests of what they hold, and Python in another process."""
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -21,10 +22,17 @@ def import_script(path: Path) -> ModuleType:
     return module
 
 
-def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments and options of `subprocess.run`; a run that fails says why."""
+def import_document(name: str) -> ModuleType:
+    """Import a script of `docs/`, which stands on the path while it looks for those beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+        return importlib.import_module(name)
+
+
+def run_python(*arguments: object, status: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with options of `subprocess.run`; it must end with `status`, or with any if that is None."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, **options
     )
-    assert done.returncode == 0, done.stderr or done.stdout
+    assert status in (None, done.returncode), f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done

@@ -6,8 +6,6 @@ import importlib.util
 import inspect
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Set
 from fnmatch import fnmatch
@@ -17,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import tellapart
-from scripts import import_script
+from scripts import import_script, run_python
 from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parent
@@ -232,13 +230,7 @@ def fastest(action: str) -> tuple[float, list[str]]:
     """Run an action in fresh interpreters, up to three; return its least CPU time and the heavy modules it loaded."""
     seen: list[tuple[float, list[str]]] = []
     while len(seen) < 3 and not (seen and min(seen)[0] < SECONDS):
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE.format(action=action, heavy=HEAVY)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
+        done = run_python("-c", PROBE.format(action=action, heavy=HEAVY), env={**os.environ, "NO_COLOR": "1"})
         seconds, *loaded = done.stdout.splitlines()[-1].split()
         seen.append((float(seconds), loaded))
     return min(seen)
@@ -261,17 +253,8 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
 
 
 def test_the_root_loads_its_names_on_first_use_only():
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, tellapart; print('tellapart.metrics.pairs' in sys.modules); tellapart.text_score; "
-            "print('tellapart.metrics.pairs' in sys.modules)",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    loaded = "print('tellapart.metrics.pairs' in sys.modules)"
+    done = run_python("-c", f"import sys, tellapart; {loaded}; tellapart.text_score; {loaded}")
     assert done.stdout.split() == ["False", "True"]
 
 

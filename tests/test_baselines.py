@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from scripts import import_script
+from scripts import import_document
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -17,15 +16,11 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"
 LANGUAGE_MODELS = (ROOT / "scratch" / "tinystories" / "llama2.data", DATA / "tinystories" / "llama2.data")
 WRITTEN: dict[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
+baselines = import_document("baselines")
 MEASURED = [name for name, record in WRITTEN["benchmarks"].items() if "models" in record]
 
 
-@pytest.fixture(scope="module")
-def baselines() -> ModuleType:
-    return import_script(ROOT / "docs" / "baselines.py")
-
-
-def at_hand(baselines: ModuleType, name: str) -> Benchmark:
+def at_hand(name: str) -> Benchmark:
     one = next(one for one in baselines.pair_benchmarks(DATA) if one.name == name)
     if one.missing():
         pytest.skip(f"the published files of {name} are not in ../shared/data")
@@ -42,8 +37,8 @@ def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED[::2])
-def test_measured_again_the_baselines_are_those_written_down(baselines, name):
-    again = baselines.baselines_of(at_hand(baselines, name), baselines.models(None))
+def test_measured_again_the_baselines_are_those_written_down(name):
+    again = baselines.baselines_of(at_hand(name), baselines.models(None))
     written = WRITTEN["benchmarks"][name]
     assert {"blind", "bag-of-words"} <= set(written["models"])
     kept = {model: written["models"][model] for model in again["models"]}
@@ -68,8 +63,8 @@ def test_the_language_model_is_the_one_that_was_measured_and_knows_english(langu
 
 
 @pytest.mark.slow
-def test_the_language_model_finds_again_what_is_written_down(baselines, language_model):
-    pairs = at_hand(baselines, "sugarcrepe").records()
+def test_the_language_model_finds_again_what_is_written_down(language_model):
+    pairs = at_hand("sugarcrepe").records()
     tag, part = "subset", "swap_obj"
     swapped = pairs.select([k for k, item in enumerate(pairs.items) if item.tags[tag] == part])
     for model in (baselines.ReadOnce(language_model), baselines.ReadOnce(language_model, per_token=True)):

@@ -1,7 +1,6 @@
 """The catalogue: every name leads somewhere, a wrong one to its neighbour, and other packages add theirs."""
 
 import os
-import subprocess
 import sys
 from importlib.metadata import PathDistribution
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from facts import check_facts, raises
+from scripts import run_python
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import (
     BENCHMARKS,
@@ -90,15 +90,15 @@ def installed(site: Path, package: str, points: str, group: str = "models") -> N
     (site / f"{package}.py").write_text("def make(options):\n    return 'made by ' + __name__\n")
 
 
+def seeing(site: Path) -> dict[str, str]:
+    """Return the environment of a program that sees the packages in `site`."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+
+
 def answer(site: Path, expression: str) -> str:
     """Evaluate an expression in a fresh interpreter that sees the packages in `site`."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"from tellapart.catalog import load, names\nprint({expression})"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
-    )
+    code = f"from tellapart.catalog import load, names\nprint({expression})"
+    done = run_python("-c", code, status=None, env=seeing(site))
     return done.stdout.strip() or done.stderr.strip()
 
 
@@ -122,14 +122,7 @@ def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path):
 def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_works(tmp_path, kind, code):
     installed(tmp_path, "broken_package", "theirs = broken_package:make", f"{kind}s")
     (tmp_path / "broken_package.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "-c", "from tellapart.tasks.registry import METRICS\nprint(*METRICS)"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", "from tellapart.tasks.registry import METRICS\nprint(*METRICS)", env=seeing(tmp_path))
     assert {"group_score", "kendall"} <= {*done.stdout.split()}
     (warning,) = (line for line in done.stderr.splitlines() if "Warning" in line)
     check_facts(warning, "'theirs'", "broken_package", kind)

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from scripts import run_python
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+\.(?:py|toml))\n(.*?)```", PAGE, re.DOTALL))
@@ -38,10 +38,7 @@ def package(tmp_path_factory) -> Path:
 def python(package: Path, *arguments: str) -> str:
     """Run Python in a process of its own that has the package, and return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(package), "TELLAPART_CACHE": str(package / "cache"), "NO_COLOR": "1"}
-    line = [sys.executable, *arguments]
-    done = subprocess.run(line, cwd=package, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(*arguments, cwd=package, env=environment).stdout
 
 
 def tellapart(package: Path, *arguments: str):
@@ -66,14 +63,8 @@ def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package):
 @pytest.mark.slow
 def test_the_prefix_is_listed_and_a_wrong_one_names_it(package):
     assert "brightness:NAME" in python(package, "-m", "tellapart", "ls", "models")
-    done = subprocess.run(
-        [sys.executable, "-m", "tellapart", "run", "-m", "brightnes:mine"],
-        env={**os.environ, "PYTHONPATH": str(package)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
+    command = ("-m", "tellapart", "run", "-m", "brightnes:mine")
+    done = run_python(*command, status=2, env={**os.environ, "PYTHONPATH": str(package)})
     assert "brightness:" in done.stderr
 
 

@@ -2,13 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scripts import run_python
 
 CI = Path(__file__).parents[1] / "ci"
 
@@ -29,11 +30,7 @@ pytestmark = [
 
 def measure(program: str, *arguments: object, out: Path) -> dict[str, Any]:
     """Run a program of `ci/`, which fails where anything bad came of it, and return its record."""
-    command = [sys.executable, str(CI / program), *map(str, arguments), "--out", str(out)]
-    done = subprocess.run(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    run_python(CI / program, *arguments, "--out", out, env={**os.environ, "OMP_NUM_THREADS": "1"})
     record: dict[str, Any] = json.loads(out.read_text())
     return record
 

@@ -1,12 +1,11 @@
 """The documents say what is so: outputs are what commands print, links lead somewhere."""
 
-import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import import_document, run_python
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")]
@@ -14,9 +13,7 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/
 
 @pytest.mark.slow
 def test_every_quoted_output_is_what_the_command_prints():
-    done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_python("docs/generate.py", "--check", status=None, cwd=ROOT)
     assert done.returncode == 0, f"run `make docs`:\n{done.stdout}\n{done.stderr}"
 
 
@@ -25,9 +22,8 @@ def test_the_readme_opens_with_the_two_commands_that_do_everything():
     assert commands[:2] == ["make demo", "make test"]
 
 
-def test_the_badges_are_the_packages_facts(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    badges = importlib.import_module("badges")
+def test_the_badges_are_the_packages_facts():
+    badges = import_document("badges")
     shown = {path.stem: path.read_text(encoding="utf-8") for path in badges.FOLDER.glob("*.svg")}
     assert shown == {name: badges.draw_badge(name, value) for name, value in badges.list_badges().items()}
     assert set(re.findall(r"docs/badges/(\w+)\.svg", (ROOT / "README.md").read_text(encoding="utf-8"))) == set(shown)

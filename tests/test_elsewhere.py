@@ -1,8 +1,6 @@
 """What other tools wrote becomes a board file and a file of predictions that tellapart reads."""
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from examples.elsewhere.codalab import convert_bundle, read_bundle
 from examples.elsewhere.lmms_eval import convert_samples, read_ids
 
+from scripts import run_python
 from tellapart.board.settings import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 
@@ -44,9 +43,8 @@ leaderboards: [{title: Results, key: main}]
 
 def test_a_bundle_of_codalab_becomes_a_board_file_that_serves_reads(tmp_path):
     (tmp_path / "competition.yaml").write_text(CODALAB)
-    command = [sys.executable, "-m", "examples.elsewhere.codalab", str(tmp_path), "--name", "captions"]
-    command += ["--benchmark", "demo", "--out", str(tmp_path / "board.toml")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    command = ["-m", "examples.elsewhere.codalab", tmp_path, "--name", "captions", "--benchmark", "demo"]
+    done = run_python(*command, "--out", tmp_path / "board.toml", cwd=ROOT)
     settings, hidden = read_settings(tmp_path / "board.toml"), read_hidden(tmp_path / "board.toml")
     assert (settings.title, settings.about) == ("Which caption is true?", "A challenge.")
     [one] = hidden.hidden

@@ -1,6 +1,5 @@
 """Each page of the documents is of one of four kinds, short unless it is reference, and has one next step."""
 
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 import yaml
 
 from commands import COMMANDS
+from scripts import import_document
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -49,11 +49,10 @@ def test_a_page_is_of_one_kind_and_has_one_next_step(kinds, page):
     assert text.count("**Next:**") == 1
 
 
-def test_pages_that_the_site_makes_have_one_next_step_too(kinds, monkeypatch):
+def test_pages_that_the_site_makes_have_one_next_step_too(kinds):
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
-    monkeypatch.syspath_prepend(str(DOCS))
-    site = importlib.import_module("site_pages")
+    site = import_document("site_pages")
     written = {page.relative_to(DOCS).as_posix() for page in PAGES}
     folders = site.list_folders()
     assert written.isdisjoint(site.OWN_PAGES.values())
@@ -70,9 +69,8 @@ def test_pages_that_the_site_makes_have_one_next_step_too(kinds, monkeypatch):
     assert not any(map(site.next_step, sorted(written))), "they name theirs in their last line"
 
 
-def test_the_picture_of_the_flow_is_drawn_from_the_code(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    pages = importlib.import_module("command_pages")
+def test_the_picture_of_the_flow_is_drawn_from_the_code():
+    pages = import_document("command_pages")
     assert pages.PICTURE.read_text(encoding="utf-8") == pages.flow_picture(), "run `python docs/command_pages.py`"
     boxes = [box for row in pages.FLOW for box in row]
     assert {room for _, rooms, *_ in boxes for room in rooms} <= {

@@ -3,34 +3,21 @@
 A sample of all such mistakes here, every one of them with `make mutants`.
 """
 
-import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
+import mutants
 import pytest
 
+from scripts import run_python
+
 CI = Path(__file__).parents[1] / "ci"
-
-
-@pytest.fixture(scope="module")
-def mutants() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants", CI / "mutants.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant runs in a fork")
 def test_no_mistake_of_a_sample_goes_unnoticed():
-    done = subprocess.run(
-        [sys.executable, CI / "mutate.py", "--sample", "12"], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python(CI / "mutate.py", "--sample", 12)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +42,7 @@ def test_no_mistake_of_a_sample_goes_unnoticed():
         ("return zip(a, b, strict=True)", set()),
     ],
 )  # fmt: skip
-def test_each_small_mistake_is_made_once(mutants, body, expected):
+def test_each_small_mistake_is_made_once(body, expected):
     source = f'def f(s: int, a: int, b: int) -> int:\n "It is > 1."\n {body}'
     found = list(mutants.mutants_of(Path("scores.py"), source))
     assert {mutant.after for mutant in found} == expected
@@ -63,7 +50,7 @@ def test_each_small_mistake_is_made_once(mutants, body, expected):
     assert {(mutant.where, mutant.at_import) for mutant in found} <= {("scores.f", False)}
 
 
-def test_a_mutant_is_the_module_with_its_mistake(mutants):
+def test_a_mutant_is_the_module_with_its_mistake():
     source = (
         "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
         "    def right(self, score, than=HALF):\n        return score > than\n"
@@ -89,7 +76,7 @@ def test_a_mutant_is_the_module_with_its_mistake(mutants):
     }
 
 
-def test_probes_name_the_functions_that_run(mutants):
+def test_probes_name_the_functions_that_run():
     source = '''class Rule:
     def right(self, score):
         """Say so."""

@@ -1,36 +1,26 @@
 """What `make package` refuses: another version in a file that names it, and strange names in an archive."""
 
-import importlib.util
 import re
 import shutil
 import tempfile
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
+import package
 import pytest
 
 import tellapart
+from scripts import import_script
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="module")
-def package() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("package", ROOT / "ci" / "package.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_citation_and_changelog_name_the_packages_version(package):
+def test_citation_and_changelog_name_the_packages_version():
     citation, changelog = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
     assert package.version_mismatches(tellapart.__version__, f"v{tellapart.__version__}", citation, changelog) == []
 
 
-def test_another_version_anywhere_is_named(package):
+def test_another_version_anywhere_is_named():
     lines = package.version_mismatches("1.2.3", "v1.2.4", "version: 1.2.30\n", "# Changelog\n\n## 1.2.2\n")
     assert [re.sub(r"\W+", " ", line) for line in lines] == [
         "the tag is v1 2 4 and the package is 1 2 3",
@@ -39,7 +29,7 @@ def test_another_version_anywhere_is_named(package):
     ]
 
 
-def test_every_file_names_the_repository_of_pyproject(package, tmp_path):
+def test_every_file_names_the_repository_of_pyproject(tmp_path):
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in package.NAMING}
     assert package.address_mismatches(texts) == []
     odd = texts | {"README.md": "git+https://github.com/other/tellapart", "mkdocs.yml": ""}
@@ -51,7 +41,7 @@ def test_every_file_names_the_repository_of_pyproject(package, tmp_path):
     ]
 
 
-def test_an_address_is_written_into_every_file_that_names_it(package, tmp_path):
+def test_an_address_is_written_into_every_file_that_names_it(tmp_path):
     for name in package.NAMING:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -104,7 +94,7 @@ def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(tmp_path
     ]
 
 
-def test_caches_runs_and_tests_do_not_belong_into_an_archive(package):
+def test_caches_runs_and_tests_do_not_belong_into_an_archive():
     right = ["t-1/src/tellapart/data/item.py", "t-1/.gitignore", "t-1/src/tellapart/builders/__init__.py"]
     wrong = ["t-1/src/tellapart/__pycache__/a.pyc", "t-1/runs/x/results.json", "t-1/.env", "t-1/tests/test_a.py"]
     assert package.strange_names([*right, *wrong]) == [name.partition("/")[2] for name in wrong]
@@ -116,18 +106,13 @@ def test_what_the_sources_hold_has_a_place_in_the_repository():
 
 
 def test_nox_knows_every_python_that_the_metadata_claims():
-    nox = pytest.importorskip("nox", reason="nox is in the dev extra")
-    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
-    assert spec
-    assert spec.loader
-    noxfile = importlib.util.module_from_spec(spec)
+    pytest.importorskip("nox", reason="nox is in the dev extra")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        spec.loader.exec_module(noxfile)
+        noxfile = import_script(ROOT / "noxfile.py")
     claimed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     assert {f"Programming Language :: Python :: {version}" for version in noxfile.PYTHONS} <= set(claimed)
     assert noxfile.PYTHONS[0] == "3.11"
-    assert nox
 
 
 def test_the_release_needs_no_secret_and_follows_the_tag():

@@ -1,17 +1,14 @@
 """The documentation's site: a page for each benchmark, every page in the navigation, and nothing from another host."""
 
-import importlib
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
 
+from scripts import import_document, run_python
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.cli.main import app
@@ -21,15 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    generated: dict[str, str] = documents_module("benchmark_pages").benchmark_pages()
-    return generated
-
-
-def documents_module(name: str) -> ModuleType:
-    """Import a module of `docs/`, which stands on the path while mkdocs runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return importlib.import_module(name)
+    return dict(import_document("benchmark_pages").benchmark_pages())
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -76,7 +65,7 @@ def test_every_page_of_the_documents_is_in_the_navigation():
 
 def test_examples_in_docstrings_are_fenced_once():
     pytest.importorskip("griffe", reason="the API reference needs the docs extra")
-    fence = documents_module("docstring_examples").fence_examples
+    fence = import_document("docstring_examples").fence_examples
     assert fence("Add.\n\n>>> 1 + 1\n2\n\nMore.") == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore."
     assert fence("Add.\n\n    >>> x\n    >>> y") == "Add.\n\n    ```pycon\n    >>> x\n    >>> y\n```"
     assert fence("No example.") == "No example."
@@ -85,7 +74,7 @@ def test_examples_in_docstrings_are_fenced_once():
 def test_formulas_are_drawn_without_a_script():
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
-    drawn = documents_module("site_pages").on_page_content(
+    drawn = import_document("site_pages").on_page_content(
         'a <span class="arithmatex">\\(s_{1} &gt; s_{2}\\)</span> b <div class="arithmatex">\\[x^2\\]</div>'
     )
     assert "arithmatex" not in drawn
@@ -102,31 +91,25 @@ def test_a_warning_stops_the_build_of_the_site(tmp_path, file):
     (tmp_path / "mkdocs.yml").write_text("site_name: small\n")
     for text, code in (("# Home", 0), ("# Home\n\n[gone](gone.md)", 1)):
         (tmp_path / "docs" / "index.md").write_text(text)
-        line = [sys.executable, "-m", *words.split()]
-        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
+        done = run_python("-m", *words.split(), status=code, cwd=tmp_path)
         assert ("gone.md" in done.stderr) == bool(code)
 
 
-def check_site(folder: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "ci/offline_site.py", str(folder)]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+def check_site(folder: Path, status: int) -> str:
+    return run_python("ci/offline_site.py", folder, status=status, cwd=ROOT).stderr
 
 
 def test_a_site_that_loads_from_another_host_is_refused(tmp_path):
     (tmp_path / "index.html").write_text('<a href="https://a.example/">a</a><script src="site.js"></script>')
-    assert check_site(tmp_path).returncode == 0
+    check_site(tmp_path, 0)
     (tmp_path / "index.html").write_text(
         '<link rel="preconnect" href="https://fonts.example"><img src="//b.example/x">'
     )
     (tmp_path / "site.css").write_text("@font-face { src: url('https://c.example/f.woff2') }")
-    refused = check_site(tmp_path)
-    assert refused.returncode == 1
+    refused = check_site(tmp_path, 1)
     for host in ("fonts.example", "b.example", "c.example"):
-        assert host in refused.stderr
+        assert host in refused
 
 
 def test_a_folder_without_a_site_is_refused(tmp_path):
-    refused = check_site(tmp_path)
-    assert refused.returncode == 1
-    assert "make site" in refused.stderr
+    assert "make site" in check_site(tmp_path, 1)

@@ -1,6 +1,5 @@
 """The table of the papers' systems: every command is one of ours, and names what is there."""
 
-import importlib
 import json
 import re
 import shlex
@@ -13,6 +12,7 @@ import pytest
 import typer
 
 from facts import check_facts, raises
+from scripts import import_document
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
 from tellapart.cli.main import app
@@ -29,13 +29,8 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
 
 
-def systems():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return importlib.import_module("systems")
-
-
-SYSTEMS = systems().read_systems()
+systems = import_document("systems")
+SYSTEMS = systems.read_systems()
 
 
 @cache
@@ -96,7 +91,7 @@ def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table
     commands = " ".join(command for system in SYSTEMS for command in system.commands)
     native = [name for name in names("prefix") if isinstance(declared_prefix(name), FusionPrefix)]
     assert len(native) == 11 and [name for name in native if f" {name}" not in commands] == []
-    record = json.loads(systems().GOLDEN.read_text())
+    record = json.loads(systems.GOLDEN.read_text())
     assert {name for system in SYSTEMS for name in system.golden} | {"meter_swin", "lxmert_full"} == set(record)
 
 

@@ -4,7 +4,6 @@ import json
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts import import_script
+from scripts import import_document
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
@@ -25,12 +24,8 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT.parent / "shared" / "data"
 WHOLE: dict[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
 WRITTEN: dict[str, Any] = WHOLE["tasks"]["benchmarks"]
+baselines = import_document("task_baselines")
 MEASURED = [name for name, record in WRITTEN.items() if "systems" in record]
-
-
-@pytest.fixture(scope="module")
-def baselines() -> ModuleType:
-    return import_script(ROOT / "docs" / "task_baselines.py")
 
 
 def published(*parts: str):
@@ -44,7 +39,7 @@ def value(benchmark: str, system: str, metric: str) -> float:
     return float(WRITTEN[benchmark]["systems"][system]["metrics"][metric]["value"])
 
 
-def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines):
+def test_every_benchmark_of_a_task_has_its_systems_or_a_reason():
     tasks = {one.name: one.task for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"}
     assert set(WRITTEN) == set(tasks)
     for name, record in WRITTEN.items():
@@ -53,7 +48,7 @@ def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines):
             assert list(record["systems"]) == [system.name for system in baselines.SYSTEMS[tasks[name]]]
 
 
-def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines):
+def test_texts_in_an_order_are_blindly_in_it_if_they_grow():
     texts = ("one", "one two", "one two three")
     items = tuple(Item(id=str(k), images=("a.png",), texts=each) for k, each in enumerate((texts, texts[::-1])))
     found, _words = baselines.found_by(
@@ -64,7 +59,7 @@ def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED[::2])
-def test_measured_again_the_systems_get_what_is_written_down(baselines, name):
+def test_measured_again_the_systems_get_what_is_written_down(name):
     if not DATA.is_dir():
         pytest.skip("the published files are not beside this checkout")
     one = next(one for one in baselines.task_benchmarks(DATA) if one.name == name)
@@ -73,7 +68,7 @@ def test_measured_again_the_systems_get_what_is_written_down(baselines, name):
     assert json.loads(json.dumps(baselines.baselines_of(one))) == WRITTEN[name]
 
 
-def test_without_files_the_reason_names_them(baselines, tmp_path):
+def test_without_files_the_reason_names_them(tmp_path):
     (tmp_path / "vlue").mkdir()
     one = next(one for one in baselines.task_benchmarks(tmp_path) if one.name == "vlue-nlvr2")
     assert baselines.baselines_of(one) == {
@@ -140,7 +135,7 @@ WORDS = st.lists(st.sampled_from(["a", "A", "cat", "dog,", "runs"]), min_size=1,
 
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=5))
-def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines, captions):
+def test_counted_ranks_are_those_of_the_matrix_of_scores(captions):
     gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
     flat, n = gallery.captions, len(gallery.captions)
     item = Item(id="all", images=tuple(f"{k}.png" for k in range(n)), texts=flat)
@@ -152,7 +147,7 @@ def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines, captions):
         assert counts(counted.text_to_image) == counts(ranked.text_to_image)
 
 
-def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(baselines):
+def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say():
     gold = (0.0, 0.0, 100.0, 50.0), (25.0, 25.0, 50.0, 50.0), (0.0, 0.0, 10.0, 10.0)
     records = BoxSet(
         "b",
@@ -166,7 +161,7 @@ def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(ba
     assert centre["mean_iou"]["value"] == pytest.approx((1250 / 6250 + 1) / 3)
 
 
-def test_answers_of_several_people_are_all_counted(baselines):
+def test_answers_of_several_people_are_all_counted():
     asked = [("Is it red?", ["no"] * 10), ("Is it big?", ["yes"] * 4 + ["no"] * 6), ("What now?", ["tea"] * 10)]
     rows = tuple(Record(str(k), ("a.png",), (question,), tuple(said)) for k, (question, said) in enumerate(asked))
     one, two = baselines.SYSTEMS["vqa2"]
@@ -177,11 +172,11 @@ def test_answers_of_several_people_are_all_counted(baselines):
     assert found["metrics"]["soft_accuracy"]["value"] == 1
 
 
-def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken(baselines):
+def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken():
     assert baselines.most_frequent(["b", "a", "c", "b", "a"]) == "a"
 
 
-def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted(baselines):
+def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted():
     references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
     records = CaptionSet(
         "c", tuple(Record(i, (image,), (), texts) for i, image, texts in zip("1234", "abcd", references, strict=True))
@@ -192,7 +187,7 @@ def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is
 
 @pytest.mark.slow
 def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(tmp_path, monkeypatch):
-    module = import_script(ROOT / "docs" / "baselines.py")
+    module = import_document("baselines")
     copy = tmp_path / "baselines.json"
     copy.write_text(json.dumps(WHOLE), encoding="utf-8")
     monkeypatch.setattr(module, "BASELINES", copy)

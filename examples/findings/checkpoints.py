@@ -1,6 +1,5 @@
 """202 published checkpoints: do benchmarks of minimal pairs rank them as retrieval and ImageNet do?"""
 
-import csv
 import itertools
 import tempfile
 from dataclasses import dataclass
@@ -96,14 +95,8 @@ def checkpoints(data: Path) -> Page:
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 
-def read_results(data: Path) -> list[dict[str, str]]:
-    """Return vl_compo's row of each checkpoint."""
-    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def _read_zoo(data: Path) -> _Zoo:
-    rows = read_results(data)
+    rows = RESULTS.rows(data)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "records.toml"
         path.write_text(build(rows), encoding="utf-8")
@@ -232,7 +225,7 @@ def _predict_ranks(known: NDArray[np.float64], other: NDArray[np.float64], colum
 
 def _denominators(data: Path) -> str:
     """Describe whether the percentages are whole hits of the catalogue's numbers of items."""
-    rows = read_results(data)
+    rows = RESULTS.rows(data)
     broken: dict[str, list[int]] = {}
     counted = [column for column in COLUMNS if column.n and column.name in rows[0]]
     for column in counted:

@@ -1,7 +1,6 @@
 """Published outcomes by the words in which two captions differ: how many, and from which word on."""
 
 import itertools
-import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, percent, points
-from examples.findings.gains import BIVLC, read_clips, read_rows
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, percent, points, read_fields
+from examples.findings.gains import BIVLC, read_clips
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
 from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
@@ -147,12 +146,12 @@ def read_outcomes_by_words(data: Path) -> dict[str, ItemOutcomes]:
     rows = [_read_clip_rows(data / "bivlc" / f"{start}_ViT-B-32.csv") for start in ("SUGARCREPE_CORRECT", "BiVLC")]
     gpt = [float(answers[item.tags["part"], item.cluster, (item.texts[0], item.texts[1])]) for item in rows[0]]
     # All rows, also those that VALSE leaves out.
-    read = [(path.stem, row) for path in _VALSE.files(data) for row in json.loads(path.read_text("utf-8")).values()]
-    voted = [_tag_item(row["image_file"], (row["caption"], row["foil"]), name) for name, row in read]
-    for (name, row), item in zip(read, voted, strict=True):
-        if name.startswith("counting") and row["classes"] != row["classes_foil"]:
+    read = _VALSE.rows(data)
+    voted = [_tag_item(row["image_file"], (row["caption"], row["foil"]), row["file"]) for row in read]
+    for row, item in zip(read, voted, strict=True):
+        if row["file"].startswith("counting") and row["classes"] != row["classes_foil"]:
             item.tags[GAP] = f"{abs(row['classes'] - row['classes_foil'])}"
-    votes = np.array([row["mturk"]["caption"] >= 2 for _, row in read], float)
+    votes = np.array([row["mturk"]["caption"] >= 2 for row in read], float)
     gathered = (
         ("SugarCrepe", sugarcrepe.systems | {"GPT-4V": np.array(gpt)}, rows[0]),
         ("BiVLC", bivlc.systems, rows[1]),
@@ -165,7 +164,7 @@ def read_outcomes_by_words(data: Path) -> dict[str, ItemOutcomes]:
 def _read_clip_rows(path: Path) -> list[Sample]:
     """Return the items of a file of BiVLC's authors; BiVLC's have no name of a picture, but a caption each."""
     return [_tag_item(row.get("filename", row["caption"]), (row["caption"], row["negative_caption"]),
-                      f"{row['type']}_{row['subtype']}") for row in read_rows(path)]  # fmt: skip
+                      f"{row['type']}_{row['subtype']}") for row in read_fields(path)]  # fmt: skip
 
 
 def _tag_item(cluster: str, texts: tuple[str, str], part: str) -> Sample:

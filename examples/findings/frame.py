@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tellapart.benchmarks.set_file import read_rows
 from tellapart.stats.paired import write_p
 
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
@@ -18,6 +19,11 @@ PHONE = 3.7
 #: The folder of the pages.
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "findings"
 TEMPLATES = Path(__file__).with_name("templates")
+
+
+def read_fields(path: Path) -> list[dict[str, Any]]:
+    """Return the fields of each row of a file, with those of `read_rows`: `file` is its name without the suffix."""
+    return [row.fields for row in read_rows(path)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,10 @@ class Source:
     def files(self, data: Path) -> list[Path]:
         """Return the files, sorted."""
         return sorted(path for path in data.glob(self.pattern) if path.is_file())
+
+    def rows(self, data: Path) -> list[dict[str, Any]]:
+        """Return the fields of each row of the files."""
+        return [row for path in self.files(data) for row in read_fields(path)]
 
     def digest(self, data: Path) -> str:
         """Return the SHA-256 of the one file, or of the lines `SHA-256, two blanks, name` of several."""

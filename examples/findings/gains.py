@@ -1,6 +1,5 @@
 """The smallest difference that a set can show, and published gains."""
 
-import csv
 import itertools
 import tomllib
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples.findings.counts import read_counts
-from examples.findings.frame import PHONE, SOURCES, Page, make_table, name_rows, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, make_table, name_rows, percent, points, read_fields
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.pareto import plain_logarithm
@@ -109,8 +108,8 @@ def _read_measured(data: Path) -> list[_Outcomes]:
 
 def read_clips(data: Path) -> tuple[_Outcomes, _Outcomes]:
     """Return the outcomes of BiVLC's four CLIPs on BiVLC, and on SugarCrepe."""
-    bivlc = {name: read_rows(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
-    sugarcrepe = {name: read_rows(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
+    bivlc = {name: read_fields(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
+    sugarcrepe = {name: read_fields(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
     return (
         _Outcomes(
             "BiVLC, group",
@@ -123,12 +122,6 @@ def read_clips(data: Path) -> tuple[_Outcomes, _Outcomes]:
             np.array([row["filename"] for row in sugarcrepe[_CLIPS[0]]]),
         ),
     )
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file."""
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def overlap_ratios() -> list[float]:

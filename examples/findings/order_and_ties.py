@@ -1,7 +1,6 @@
 """The order of two captions in a question, and ties: how far published numbers depend on them."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,7 +127,7 @@ def _count_rules(scores: NDArray[np.float64], metric: str) -> tuple[float, float
 
 def _count_places(source: Source, fields: tuple[str, str], data: Path) -> tuple[int, int, tuple[float, float, float]]:
     """Return the items, those with the true caption first, and a constant model's score by three rules."""
-    rows = list(_read_rows(source, data))
+    rows = source.rows(data)
     first = sum(_is_first(row, *fields) for row in rows)
     captions = 3 if "caption2" in rows[0] else 2
     constant = np.zeros((len(rows), 1, captions), np.float32)
@@ -137,16 +136,6 @@ def _count_places(source: Source, fields: tuple[str, str], data: Path) -> tuple[
         argmax *= float(metric.per_item(break_ties(constant, "right", 2)).mean())
     rules = (float(values.mean()) for values in (metric.per_item(constant), metric.tie_neutral(constant)))
     return len(rows), first, (argmax, *rules)
-
-
-def _read_rows(source: Source, data: Path) -> Iterator[Mapping[str, object]]:
-    for path in source.files(data):
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json" and not text.startswith('{"src'):
-            found = json.loads(text)
-            yield from found.values() if isinstance(found, dict) else found
-        else:
-            yield from (json.loads(line) for line in text.splitlines() if line.strip())
 
 
 def _is_first(row: Mapping[str, object], true: str, false: str) -> bool:

@@ -1,6 +1,5 @@
 """Winoground's 55 published systems and BiVLC's four CLIPs: no match, or a prior that outweighs it?"""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from examples.findings.frame import PHONE, Page, percent
+from examples.findings.frame import PHONE, Page, percent, read_fields
 from examples.findings.gains import BIVLC
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import name_family
@@ -129,8 +128,7 @@ def read_sides(data: Path) -> dict[str, Sides]:
     """Return the outcomes of BiVLC's CLIPs: name -> its comparisons."""
     sides = {}
     for name in BIVLC_FILES:
-        with (data / "bivlc" / f"BiVLC_{name}.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_fields(data / "bivlc" / f"BiVLC_{name}.csv")
         keys = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
         right = np.array([[row[key] == "True" for key in keys] for row in rows])
         sides[name] = Sides(right, [row["caption"] for row in rows])

@@ -13,8 +13,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
-from examples.findings.checkpoints import read_results
-from examples.findings.frame import PHONE, SOURCES, Page, Source, join_words, make_table, name_rows
+from examples.findings.checkpoints import RESULTS
+from examples.findings.frame import PHONE, SOURCES, Page, Source, join_words, make_table, name_rows, read_fields
 from tellapart.auditing.captions import (
     bag_of_words,
     find_context,
@@ -28,7 +28,6 @@ from tellapart.auditing.origin import word_counts
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.set_file import read_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.report.plots.style import GREY, axes_of, look
@@ -76,7 +75,7 @@ def without_looking(data: Path) -> Page:
     """Make the page."""
     sets = {name: _read_set(name, folder, data) for name, (folder, _) in _CATALOGUE.items()}
     sets |= {"vitatecs": _read_vitatecs(data), "vilma (five files)": _read_vilma(data)}
-    zoo = read_results(data)
+    zoo = RESULTS.rows(data)
     baselines = json.loads(_BASELINES.read_text(encoding="utf-8"))["benchmarks"]
     parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
     wholes = [found[0] for found in parts.values()]
@@ -108,23 +107,15 @@ def _read_set(name: str, folder: str, data: Path) -> PairSet:
 
 
 def _read_vitatecs(data: Path) -> PairSet:
-    rows = [
-        json.loads(line)
-        for path in sorted((data / "vitatecs" / "data").glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
+    rows = SOURCES["vitatecs-rows"].rows(data)
     return _make_pairs(
         "vitatecs", ((row["video_name"], row["caption"], row["counterfactual"], row["aspect"]) for row in rows)
     )
 
 
 def _read_vilma(data: Path) -> PairSet:
-    found = []
-    for path in sorted((data / "vilma" / "data").glob("*.json")):
-        for row in json.loads(path.read_text(encoding="utf-8")).values():
-            video = f"{row.get('youtube_id')}/{row.get('video_file')}"
-            found.append((video, row["caption"], row["foils"][0], path.stem))
-    return _make_pairs("vilma", found)
+    films = ((f"{row.get('youtube_id')}/{row.get('video_file')}", row) for row in SOURCES["vilma"].rows(data))
+    return _make_pairs("vilma", ((film, row["caption"], row["foils"][0], row["file"]) for film, row in films))
 
 
 def _make_pairs(name: str, rows: Any) -> PairSet:
@@ -299,7 +290,7 @@ def _describe_scripts(data: Path) -> Iterator[str]:
     for name, pattern, fields in (("XVNLI", _XVNLI, ("sentence1", "sentence2")), ("MaRVL", _MARVL, ("caption",))):
         counts = []
         for path in Source(pattern.format("??"), "", "").files(data):
-            rows = [row.fields for row in read_rows(path)]
+            rows = read_fields(path)
             found = mixed_scripts(_pair_texts((tuple(row[field] for field in fields), 0) for row in rows))
             language = path.parent.name if name == "XVNLI" else path.stem.rpartition("-")[2]
             counts.append((round(found.value * len(rows)), len(rows), language))
@@ -310,7 +301,7 @@ def _describe_scripts(data: Path) -> Iterator[str]:
 
 def _describe_places(data: Path) -> str:
     """Return the places of the truth in files that name one."""
-    camera = [row.fields for path in SOURCES["camerabench-sides"].files(data) for row in read_rows(path)]
+    camera = SOURCES["camerabench-sides"].rows(data)
     first = truth_first(_pair_texts((row["texts"], row["texts"].index(row["pos_text"])) for row in camera))
     natural: list[list[Any]] = json.loads(SOURCES["naturalbench"].files(data)[0].read_text("utf-8"))
     options = [(("A", "B"), "AB".index(answer.strip()[0])) for _, _, answer, _ in natural if answer.strip()[0] in "AB"]

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import anytime as bench
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -34,8 +35,7 @@ def test_draws_agree_with_the_probabilities_that_were_counted_out():
     assert np.median(stopped) == pytest.approx(RECORD["median stop, of those that stop"], abs=10)
 
 
-def test_the_record_is_what_the_code_gives(module):
-    bench = module("anytime")
+def test_the_record_is_what_the_code_gives():
     alarms = bench.stop_probabilities(bench.anytime_rejects, LOOKS, RECORD["discordant"], 0.5).sum()
     assert round(float(alarms), 4) == RECORD["false alarms"] <= 0.05 < RECORD["false alarms, fixed p at every look"]
     assert np.median(bench.width_ratios(10)) == pytest.approx(RECORD["median width over the fixed interval"], abs=0.1)

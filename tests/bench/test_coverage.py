@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
+import coverage_intervals as bench
 import numpy as np
 import pytest
+from coverage_kinds import BASE_SEED, KINDS
 
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import RatingSet, Record
@@ -20,12 +21,6 @@ FILE = BENCH / "records" / "coverage.json"
 RECORD = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {"cells": {}}
 recorded = pytest.mark.skipif(not FILE.is_file(), reason="no record of bench/coverage.py is kept yet")
 CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cells]
-
-
-@pytest.fixture(scope="module")
-def bench(module):
-    """The bench's simulations and its catalogue."""
-    return SimpleNamespace(**vars(module("coverage_intervals")) | vars(module("coverage_kinds")))
 
 
 @recorded
@@ -59,17 +54,17 @@ def test_the_record_lists_intervals_that_are_too_wide():
 
 
 @recorded
-def test_the_record_is_of_every_kind_and_setting(bench):
-    assert RECORD["base_seed"] == bench.BASE_SEED
-    assert RECORD["cells"].keys() == bench.KINDS.keys()
-    for name, kind in bench.KINDS.items():
+def test_the_record_is_of_every_kind_and_setting():
+    assert RECORD["base_seed"] == BASE_SEED
+    assert RECORD["cells"].keys() == KINDS.keys()
+    for name, kind in KINDS.items():
         assert RECORD["kinds"][name]["base_seed"] == kind.base_seed
         assert [cell["setting"] for cell in RECORD["cells"][name]] == json.loads(json.dumps(list(kind.settings)))
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.6])
 @pytest.mark.parametrize(("clusters", "share"), [(6, 0.3), (40, 0.02), (40, 0.5)])
-def test_shares_are_simulated_with_the_printed_interval(bench, clusters, share, correlation):
+def test_shares_are_simulated_with_the_printed_interval(clusters, share, correlation):
     rng = np.random.default_rng(4)
     counts = rng.integers(1, 9, (4, clusters)).astype(float)
     sums = bench.right_in_clusters(rng, counts, share, correlation)
@@ -83,7 +78,7 @@ def test_shares_are_simulated_with_the_printed_interval(bench, clusters, share, 
         assert (found.low, found.high) == pytest.approx((low[row], high[row]), abs=1e-9)
 
 
-def test_measured_means_are_simulated_with_the_printed_interval(bench):
+def test_measured_means_are_simulated_with_the_printed_interval():
     rng = np.random.default_rng(5)
     for size, bounds in ((8, (0.0, 1.0)), (60, (0.0, 1.0)), (60, None)):
         values = rng.beta(2.0, 5.0, (3, size))
@@ -98,7 +93,7 @@ def test_measured_means_are_simulated_with_the_printed_interval(bench):
 
 @pytest.mark.parametrize("only", [(0.1, 0.05), (0.97, 0.02)])
 @pytest.mark.parametrize("sizes", ["1", "1 of 2"])
-def test_differences_are_simulated_with_the_printed_interval(bench, only, sizes):
+def test_differences_are_simulated_with_the_printed_interval(only, sizes):
     found = bench.difference_of_shares(
         np.random.default_rng(6), 1, clusters=24, sizes=sizes, only=only, correlation=0.0
     )
@@ -111,7 +106,7 @@ def test_differences_are_simulated_with_the_printed_interval(bench, only, sizes)
 
 
 @pytest.mark.parametrize("metric", ["pairwise_accuracy", "spearman_rho"])
-def test_agreement_with_people_is_simulated_with_the_printed_interval(bench, metric):
+def test_agreement_with_people_is_simulated_with_the_printed_interval(metric):
     found = bench.agreement_with_people(np.random.default_rng(3), 1, metric=metric, prompts=15, noise=1.0)
     scores, ratings = bench.draw_ratings(np.random.default_rng(3), 15, 1.0, labels=False)
     rated = [Record(f"{k}", (f"{k}.png",), (f"{k // 4}",), (rating,)) for k, rating in enumerate(ratings)]
@@ -141,7 +136,7 @@ def test_agreement_with_people_is_simulated_with_the_printed_interval(bench, met
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),
     ],
 )
-def test_a_few_settings_cover_here_and_now(bench, kind, setting):
-    found = bench.KINDS[kind].simulate(np.random.default_rng(7), 400, **setting)
+def test_a_few_settings_cover_here_and_now(kind, setting):
+    found = KINDS[kind].simulate(np.random.default_rng(7), 400, **setting)
     covered = ((found.low <= found.truth) & (found.truth <= found.high))[~np.isnan(found.low)]
     assert covered.mean() >= 0.9  # the record has the sharper number; 400 data sets leave a hundredth or two open

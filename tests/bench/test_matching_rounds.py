@@ -1,4 +1,4 @@
-"""The page of test-time matching has the tables of its record, and what it concludes is in them."""
+"""What the page of test-time matching concludes is in its record, of which its tables are made."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "test_time_matching.md"
 TABLE = json.loads((ROOT / "bench" / "records" / "matching_rounds.json").read_text(encoding="utf-8"))
-
-
-def test_the_section_is_that_of_the_record(module):
-    bench = module("matching_rounds")
-    shown = PAGE.read_text(encoding="utf-8").partition(bench.BEGIN)[2].partition(bench.END)[0]
-    assert shown == f"\n{bench.section(TABLE)}\n"
 
 
 def test_items_are_marked_counted_and_moved_as_the_page_concludes():

@@ -1,13 +1,12 @@
 """Benches at a tiny size: a GPU in its CPU form, a large set and gallery, and the costs of losses."""
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from scripts import run_python
 from tellapart.catalog import LOSSES
 
 if any(find_spec(package) is None for package in ("torch", "transformers", "open_clip")):
@@ -20,8 +19,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.mark.slow
 def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path):
     out = tmp_path / "gpu.json"
-    command = [sys.executable, str(BENCH / "gpu.py"), "--device", "cpu", "--tiny", "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True, timeout=550)
+    run_python(BENCH / "gpu.py", "--device", "cpu", "--tiny", "--out", out, timeout=550)
     record = json.loads(out.read_text())
     assert record["left_out"] == {}
     assert list(record["parts"]) == ["decoding", "tiny", "blip-itm", "writer-tiny", "onnx"]
@@ -40,11 +38,7 @@ def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path):
 @pytest.mark.slow
 def test_a_run_and_a_gallery_are_measured(tmp_path):
     record = tmp_path / "large.json"
-    subprocess.run(
-        [sys.executable, str(BENCH / "large.py"), "--items", "20", "--images", "40", "--record", str(record)],
-        check=True,
-        capture_output=True,
-    )
+    run_python(BENCH / "large.py", "--items", 20, "--images", 40, "--record", record)
     found = json.loads(record.read_text())
     assert (found["run"]["items"], found["gallery"]["captions"]) == (20, 200)
     assert found["gallery"]["mean_recall"] == 1.0  # a caption is nearest to its own picture, whatever else there is
@@ -57,12 +51,7 @@ def test_a_step_with_every_loss_is_measured(tmp_path):
     out = tmp_path / "losses.json"
     batch = ["--batches", "4", "--rounds", "1", "--warm-up", "0"]
     encoders = ["--width", "64", "--depth", "2", "--pixels", "32", "--negatives", "2"]
-    subprocess.run(
-        [sys.executable, str(BENCH / "losses.py"), *batch, *encoders, "--out", str(out)],
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
+    run_python(BENCH / "losses.py", *batch, *encoders, "--out", out, timeout=300)
     rows = {row["loss"]: row for row in json.loads(out.read_text())["rows"]}
     assert set(rows) >= set(LOSSES)
     assert rows["clic"]["against"] == rows["fsc-clip"]["against"] == "itc"

@@ -75,6 +75,8 @@ def test_a_name_that_looks_like_another_or_is_not_seen_is_refused(name):
         check_model_name(name)
     assert (caught.value.status, str(caught.value).startswith("model: ")) == (422, True)
     assert ("scripts" in str(caught.value)) == (name in MIXED)
+    assert ("looks like" in str(caught.value)) == (name in ALIKE)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
-from examples.eqsim_ablation.design_page import DESIGN, design_page
-from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
+from examples.eqsim_ablation.page import DESIGN, PAGE, PICTURE, design_page, page, write_ablation
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.results import Compared, draw_differences, reason_shares
 from examples.eqsim_ablation.stages import facts

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from examples.eqsim_ablation.design_page import design_page
-from examples.eqsim_ablation.page import page
+from examples.eqsim_ablation.page import design_page, page
 from examples.eqsim_ablation.pieces import retrieval, right_items
 from examples.eqsim_ablation.plan import HERE, read_plan
 from examples.eqsim_ablation.power import GOAL, detectable, pilot_spread

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tellapart
+from scripts import import_document
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
@@ -32,13 +33,10 @@ def test_a_notebook_uses_public_names_alone(path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_file_of_jupyter_is_the_python_file_without_outputs(path, monkeypatch):
+def test_the_file_of_jupyter_is_the_python_file_without_outputs(path):
     pytest.importorskip("jupytext", reason="notebooks need the docs extra")
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    from notebook_pages import write_notebook
-
     written = path.with_suffix(".ipynb").read_text(encoding="utf-8")
-    assert written == write_notebook(path), "run `make docs`"
+    assert written == import_document("notebook_pages").write_notebook(path), "run `make docs`"
     cells = json.loads(written)["cells"]
     assert len({cell["id"] for cell in cells}) == len(cells)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
@@ -111,10 +109,8 @@ def test_there_are_four_notebooks_and_the_page_on_python_links_to_each():
     assert set(re.findall(r"examples/notebooks/(\w+)\.py", page)) == {path.stem for path in NOTEBOOKS}
 
 
-def test_what_a_cell_showed_is_put_on_the_sites_page(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    from notebook_pages import _show
-
+def test_what_a_cell_showed_is_put_on_the_sites_page():
+    _show = import_document("notebook_pages")._show
     assert _show({"output_type": "stream", "text": "60 pairs\n"}, "a-1-0") == ("```text\n60 pairs\n```", {})
     shown, files = _show({"data": {"image/png": "UE5H", "text/plain": "<Image>"}}, "a-2-0")
     assert shown == "![What the cell draws](a-2-0.png)"
