@@ -12,7 +12,7 @@ from reshape import FIELDS, ROWS
 from tellapart.data import task_records as sets
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.prediction_field import watch_field
+from tellapart.data.reading import watch_reading
 from tellapart.tasks.registry import TASKS
 
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")
@@ -109,7 +109,7 @@ def open_prediction_doors(folder: Path) -> Iterator[Door]:
 def read_outcomes(task: str, path: Path) -> Any:
     """Read a file of predictions of one of the records above, and return all that is measured of it."""
     declared, records = TASKS[task], _RECORDS[task]
-    with watch_field():
+    with watch_reading():
         predictions = declared.read(path, records)
     found = []
     for measured in declared.measure(records, predictions):

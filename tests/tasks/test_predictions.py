@@ -15,9 +15,9 @@ from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.board.submissions.worker import read_sent
-from tellapart.data.answer_text import count_thoughts
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import (
     BinaryQuestionSet,
     BoxSet,
@@ -340,7 +340,7 @@ def test_a_file_is_read_without_its_thoughts(task, suffix, tmp_path):
             path.write_text("\n".join(("id,prediction", *lines)) + "\n")
         else:
             path.write_text(json.dumps(rows) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows))
-        with count_thoughts() as thoughts:
+        with watch_reading() as thoughts:
             found.append(outcomes(task, records, TASKS[task].read(path, records)))
         assert (thoughts.stripped, thoughts.cut) == (len(answers) * bool(thought), 0)
     assert found[0] == found[1] == found[2]
@@ -372,7 +372,7 @@ def test_a_model_is_read_without_its_thoughts(task):
     for thought in ("", THOUGHT):
         model: Any = Says([f"{thought}{answer}" for answer in answers])
         run = TASKS[task].runner(model)
-        with count_thoughts() as thoughts:
+        with watch_reading() as thoughts:
             found.append(outcomes(task, records, run(model, records, session)))
         assert thoughts.stripped == 2 * bool(thought)
     assert found[0] == found[1]
