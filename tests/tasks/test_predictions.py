@@ -353,15 +353,46 @@ class Says:
 
     def __init__(self, answers: Sequence[str]) -> None:
         self.answers = list(answers)
+        self.asked: list[tuple[list[int], str]] = []  # the red of each picture's first pixel, and the prompt
 
     def task_prompt(self, task: str) -> Prompt:
         return {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION, "grounding": GROUNDING_SENTENCE}[task]
 
     def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        self.asked += [([int(p[0, 0, 0]) for p in own], words) for own, words in zip(images, prompts, strict=True)]
         return [self.answers.pop(0) for _ in prompts]
 
     def read_box(self, answer: str, pixels: np.ndarray):
         return parse_box(answer, "pixels", (9, 9), (9, 9))
+
+
+#: Task -> the words that a model is asked, of those that the record holds.
+WORDS: dict[str, Callable[[Sequence[str]], str]] = {
+    "captions": lambda _: CAPTION.text,
+    "grounding": lambda texts: GROUNDING_SENTENCE.fill(text=texts[0]),
+    "nlvr2": lambda texts: NLVR2.fill(sentence=texts[0]),
+    "yes-no": lambda texts: texts[0],
+    "open": lambda texts: texts[0],
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+@pytest.mark.parametrize("task", SPOKEN)
+def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_task(task, batch_size):
+    records, answers = SPOKEN[task]
+    told: list[tuple[str, int, int]] = []
+    session = Session(
+        pictures=lambda name: plain((int(name[0]), 7, 9), (9, 9)),
+        store=EmbeddingStore(None),
+        batch_size=batch_size,
+        progress=lambda *now: told.append(now),
+    )
+    model: Any = Says(answers)
+    found = TASKS[task].runner(model)(model, records, session)
+    words = WORDS.get(task, lambda texts: f"{texts[0]}\nAnswer the question using a single word or phrase.")
+    assert model.asked == [([int(name[0]) for name in row.images], words(row.texts)) for row in records.rows]
+    assert TASKS[task].output != "text" or tuple(found) == answers
+    assert told[-1] == ("answers", 2, 2)
 
 
 @pytest.mark.parametrize("task", SPOKEN)
