@@ -53,16 +53,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path, monkeypat
     assert (tmp_path / "a.txt").read_text() == "old"
 
 
-def test_an_interruption_leaves_no_draft(tmp_path, monkeypatch):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_text_file(tmp_path / "a.txt", "new")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -431,12 +431,6 @@ def test_the_four_accuracies_are_those_of_a_count_by_hand():
     )
 
 
-def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group():
-    found = values(quadruples(), ["yes"] * 4 * GROUPS)
-    assert np.mean(found["a_acc"][0]) == 0.5
-    assert not any(sum(found[name][0]) for name in ("q_acc", "i_acc", "g_acc"))
-
-
 def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone():
     rows = tuple(Record(str(k), (f"{k}.png",), (f"{k // 2}?",), "ab"[k % 2], group=str(k // 2)) for k in range(4))
     found = values(BinaryQuestionSet("mmvp", tuple(
