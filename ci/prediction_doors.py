@@ -35,7 +35,7 @@ _MOMENTS = [
 ]
 
 #: Task -> records of four, of which the predictions below get some right and some wrong.
-_RECORDS: dict[str, Any] = {
+RECORDS: dict[str, Any] = {
     "yes-no": sets.BinaryQuestionSet(
         "pope", _rows(4, lambda k: ((_IMAGES[k],), ("Is there a cat?",), ("yes", "no")[k % 2]))
     ),
@@ -78,7 +78,7 @@ _FILES = {
 }
 
 #: The same of arrays.
-_ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
+ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "classes.npz": (
         "classification",
         {"image_ids": list("0123"), "classes": ["cat", "dog", "owl"], "scores": np.arange(12).reshape(4, 3) % 5 / 8},
@@ -101,14 +101,14 @@ def open_prediction_doors(folder: Path) -> Iterator[Door]:
         # A cell holds any text, and an empty one is an answer, too.
         knows = (FIELDS | ROWS) - ({"null", "type"} if name.endswith(".csv") else set())
         yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", knows=knows)
-    for name, (task, arrays) in _ARRAYS.items():
+    for name, (task, arrays) in ARRAYS.items():
         np.savez(home / name, **arrays)
         yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", whole=False)
 
 
 def read_outcomes(task: str, path: Path) -> Any:
     """Read a file of predictions of one of the records above, and return all that is measured of it."""
-    declared, records = TASKS[task], _RECORDS[task]
+    declared, records = TASKS[task], RECORDS[task]
     with watch_reading():
         predictions = declared.read(path, records)
     found = []
