@@ -24,7 +24,7 @@ from PIL import Image
 import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
-from tellapart.data.prediction_field import watch_field
+from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import ClassificationSet, Record, StatementSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
@@ -109,7 +109,7 @@ def _predict(rows: list[dict[str, Any]], *facts: str) -> Attack:
 
     def read(folder: Path) -> object:
         path = write_file(folder / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        with watch_field():
+        with watch_reading():
             return TASKS["nlvr2"].read(path, _STATED)
 
     return Attack(read, ("a.jsonl", *facts))

@@ -12,7 +12,7 @@ from reshape import FIELDS, ROWS
 from tellapart.data import task_records as sets
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.prediction_field import watch_field
+from tellapart.data.reading import watch_reading
 from tellapart.tasks.registry import TASKS
 
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")
@@ -35,7 +35,7 @@ _MOMENTS = [
 ]
 
 #: Task -> records of four, of which the predictions below get some right and some wrong.
-_RECORDS: dict[str, Any] = {
+RECORDS: dict[str, Any] = {
     "yes-no": sets.BinaryQuestionSet(
         "pope", _rows(4, lambda k: ((_IMAGES[k],), ("Is there a cat?",), ("yes", "no")[k % 2]))
     ),
@@ -78,7 +78,7 @@ _FILES = {
 }
 
 #: The same of arrays.
-_ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
+ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "classes.npz": (
         "classification",
         {"image_ids": list("0123"), "classes": ["cat", "dog", "owl"], "scores": np.arange(12).reshape(4, 3) % 5 / 8},
@@ -101,15 +101,15 @@ def open_prediction_doors(folder: Path) -> Iterator[Door]:
         # A cell holds any text, and an empty one is an answer, too.
         knows = (FIELDS | ROWS) - ({"null", "type"} if name.endswith(".csv") else set())
         yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", knows=knows)
-    for name, (task, arrays) in _ARRAYS.items():
+    for name, (task, arrays) in ARRAYS.items():
         np.savez(home / name, **arrays)
         yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", whole=False)
 
 
 def read_outcomes(task: str, path: Path) -> Any:
     """Read a file of predictions of one of the records above, and return all that is measured of it."""
-    declared, records = TASKS[task], _RECORDS[task]
-    with watch_field():
+    declared, records = TASKS[task], RECORDS[task]
+    with watch_reading():
         predictions = declared.read(path, records)
     found = []
     for measured in declared.measure(records, predictions):

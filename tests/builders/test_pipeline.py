@@ -423,7 +423,7 @@ def test_the_recipes_in_the_documents_are_right(name):
         (f"{RIGHT}kinds = []\n", DataError, ("[options]", "'kinds'")),
         (f'{RIGHT}kinds = ["swap"]\n', DataError, ("[options]", "'kinds[0]'", "input", "'replace_obj'", "'swap'")),
         (f'{RIGHT}[[filters]]\nname = "word"\n', UnknownNameError, ("filters[0]", "filter", "'word'", "'words'")),
-        (f"{RIGHT}[[filters]]\nmaximum = 3\n", DataError, ("filters[0]", "'name'", "words")),
+        (f"{RIGHT}[[filters]]\nmaximum = 3\n", DataError, ("filters[0]", "field 'name'", "words")),
         (f'{RIGHT}[[filters]]\nname = "words"\nmax = 3\n', DataError, ("filters[0]", "'max'", "'maximum'")),
         (
             f'{RIGHT}[[selections]]\nname = "distinkt"\n',
@@ -435,7 +435,7 @@ def test_the_recipes_in_the_documents_are_right(name):
         (
             'name = "few"\nbuilder = "scenes"\n[options]\nrenderer = "blender"\nblender_python = "./evil"\n',
             DataError,
-            ("[options]", "'blender_python'", "TELLAPART_BLENDER_PYTHON"),
+            ("[options]", "field 'blender_python'", "TELLAPART_BLENDER_PYTHON"),
         ),
         (
             SERVED + 'key_variable = "AWS_SECRET_ACCESS_KEY"\n',

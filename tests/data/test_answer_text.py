@@ -2,7 +2,8 @@
 
 import pytest
 
-from tellapart.data.answer_text import count_thoughts, plain_answer, read_label, strip_thought
+from tellapart.data.answer_text import plain_answer, read_label, strip_thought
+from tellapart.data.reading import watch_reading
 
 IDEA = "Is it there? Yes or no. I think no."
 
@@ -37,7 +38,7 @@ IDEA = "Is it there? Yes or no. I think no."
     ],
 )
 def test_a_thought_is_no_part_of_the_answer(held):
-    with count_thoughts() as thoughts:
+    with watch_reading() as thoughts:
         assert strip_thought(held.format(IDEA, IDEA)) == "Yes" == strip_thought("Yes")
     assert (thoughts.stripped, thoughts.cut) == (1, 0)
 
@@ -55,7 +56,7 @@ def test_a_thought_is_no_part_of_the_answer(held):
     ],
 )
 def test_a_thought_that_does_not_end_leaves_no_answer(held):
-    with count_thoughts() as thoughts:
+    with watch_reading() as thoughts:
         assert strip_thought(held.format(IDEA, IDEA)) == ""
     assert (thoughts.stripped, thoughts.cut) == (1, 1)
     assert len(thoughts.notes()) == 2
@@ -63,7 +64,7 @@ def test_a_thought_that_does_not_end_leaves_no_answer(held):
 
 @pytest.mark.parametrize("held", ["", " no ", "A man thinks. <b>No</b>", "analysis of a cup", "<thinker>", "I reason"])
 def test_an_answer_without_a_thought_stays_as_it_is(held):
-    with count_thoughts() as thoughts:
+    with watch_reading() as thoughts:
         assert strip_thought(held) == held
         assert strip_thought("<think>\n\n</think>\n\nNo") == "No"  # nothing was thought
     assert (thoughts.stripped, thoughts.cut, thoughts.notes()) == (0, 0, ())
@@ -71,8 +72,8 @@ def test_an_answer_without_a_thought_stays_as_it_is(held):
 
 def test_nobody_counts_outside_of_a_count_and_the_inner_one_counts_alone():
     strip_thought(f"<think>{IDEA}</think>Yes")
-    with count_thoughts() as outer:
-        with count_thoughts() as inner:
+    with watch_reading() as outer:
+        with watch_reading() as inner:
             strip_thought(f"<think>{IDEA}</think>Yes")
         strip_thought("Yes")
     assert (outer.stripped, inner.stripped) == (0, 1)

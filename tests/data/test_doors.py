@@ -68,8 +68,9 @@ def _try(doors, seed: int) -> None:
         ("".join(f"[a{k}]\n" for k in range(20_000)), ("TOML", "10,000")),
         ("a = 1\n" * (1 << 20), ("4,194,304", "bytes")),
         ("a = 1\na = 2", ("TOML", "Cannot overwrite a value")),
+        ("[a]\nb = [1, inf]", ("field 'a.b[1]'", "inf", "finite")),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_toml_that_has_no_end_is_one_line(tmp_path, content, said):
     path = tmp_path / "recipe.toml"

@@ -129,21 +129,11 @@ def test_a_line_that_is_no_object_is_named_by_file_and_number(folder, mark):
 
 BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "no id": ({"id": ...}, ("'id'", "missing")),
-    "no images": ({"images": ...}, ("'images'", "missing")),
-    "no texts": ({"texts": ...}, ("'texts'", "missing")),
     "empty id": ({"id": ""}, ("'id'", "empty")),
-    "id a number": ({"id": 7}, ("'id'", "7")),
-    "zero images": ({"images": []}, ("'images'", "[]")),
-    "zero texts": ({"texts": []}, ("'texts'", "[]")),
-    "texts a string": ({"texts": "a cat"}, ("'texts'", "'a cat'")),
     "text a number": ({"texts": ["a", 7]}, ("'texts[1]'", "7")),
-    "text null": ({"texts": ["a", None]}, ("'texts[1]'", "None")),
     "empty text": ({"texts": ["a", ""]}, ("'texts[1]'", "empty")),
     "empty image": ({"images": ["", "images/1.png"]}, ("'images[0]'", "empty")),
-    "image an object": ({"images": [{"bytes": ""}, "images/1.png"]}, ("'images[0]'", "{")),
     "tags a list": ({"tags": ["x"]}, ("'tags'", "object", "['x']")),
-    "tag a number": ({"tags": {"count": 2}}, ("'tags.count'", "2")),
-    "cluster a number": ({"cluster": 2}, ("'cluster'", "2")),
     "provenance a string": ({"provenance": "web"}, ("'provenance'", "object", "'web'")),
     "unknown key": ({"text": ["a", "b"]}, ("'text'", "'texts'", "id")),
     "unknown key, empty": ({"": 1}, ("without a name", "id")),
@@ -199,22 +189,33 @@ def test_a_list_without_pairs_is_refused(folder, text):
         read_pair_set(folder(text))
 
 
+#: A list of pairs -> a good row of it, and fields or columns that it may have.
+FIELDS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "pairs.jsonl": (record(), ["id", "images", "texts", "tags", "cluster", "provenance", "txts"]),
+    "metadata.jsonl": (
+        {"file_name": "images/0.png", "caption": "x", "foil": "y"},
+        ["id", "file_name", "caption", "foil", "tags", "cluster"],
+    ),
+}
+
+
+@pytest.mark.parametrize("listing", FIELDS)
 @settings(max_examples=120)
-@given(
-    field=st.sampled_from(["id", "images", "texts", "tags", "cluster", "provenance", "txts"]),
-    value=json_values | st.lists(strings, max_size=3) | st.floats(),
-)
-def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_line(field, value):
+@given(data=st.data(), value=json_values | st.lists(strings, max_size=3) | st.floats())
+def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_line_and_field(listing, data, value):
+    row, fields = FIELDS[listing]
+    field = data.draw(st.sampled_from(fields))
     with tempfile.TemporaryDirectory() as scratch:
-        home = put(Path(scratch) / "set", [record(**{field: value})])
+        home = put(Path(scratch) / "set", [row | {field: value}], listing)
         try:
             item = read_pair_set(home).items[0]
         except DataError as error:
-            assert "pairs.jsonl:1: " in str(error)
+            assert f"{listing}:1: " in str(error)
+            assert f"field '{field}" in str(error) or "not valid JSON" in str(error)
         else:
-            expected = json.loads(json.dumps(value))
-            got = item.model_dump(mode="json")[field]
-            assert got == expected or (field, value) == ("cluster", "")
+            if listing == "pairs.jsonl":
+                got = item.model_dump(mode="json")[field]
+                assert got == json.loads(json.dumps(value)) or (field, value) == ("cluster", "")
 
 
 def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields) -> Item:
@@ -372,9 +373,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "no images": ({"caption": "x", "n": 1}, ("file_name", "file_names", "image_0", "n")),
     "no texts": ({"file_name": I0}, ("caption_0", "file_name")),
     "image null": ({"image_0": I0, "image_1": None, "caption": "x"}, ("'image_1'", "None")),
-    "image an object": ({"file_name": {"path": I0}, "caption": "x"}, ("'file_name'", "{")),
     "caption a number": ({"file_name": I0, "caption_0": "x", "caption_1": 2}, ("'caption_1'", "2")),
-    "caption a list": ({"file_name": I0, "caption": ["x"]}, ("'caption'", "['x']")),
     "empty foil": ({"file_name": I0, "caption": "x", "foil": ""}, ("'foil'", "empty")),
     "lists no lists": ({"file_names": I0, "texts": ["x"]}, ("'file_names'", "images/0")),
     "empty list": ({"file_names": [I0], "texts": []}, ("'texts'", "[]")),
@@ -382,15 +381,12 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "missing in a list": ({"file_names": [I0, "9.png"], "caption": "x"}, ("'file_names[1]'", "'9.png'")),
     "missing": ({"image_0": I0, "image_1": "images/9.png", "caption": "x"}, ("'image_1'", "'images/9.png'")),
     "missing, no suffix": ({"image_0": "gone", "caption": "x"}, ("'image_0'", "'gone'")),
-    "outside": ({"file_name": "../0.png", "caption": "x"}, ("'file_name'", "'../0.png'")),
     "outside, no suffix": ({"file_name": "../../etc/passwd", "caption": "x"}, ("'file_name'", "'../../etc/passwd'")),
     "address": ({"file_name": "https://x/0.png", "caption": "x"}, ("'file_name'", "'https://x/0.png'")),
     "gap": ({"image_0": I0, "image_2": I1, "caption": "x"}, ("image_0", "image_2")),
     "from two": ({"file_name": I0, "caption_2": "x", "caption_3": "y"}, ("caption_2", "caption_3")),
     "twice": ({"image_0": "17", "image_0_file_name": I0, "caption": "x"}, ("'image_0'", "'image_0_file_name'", "0")),
     "text and caption": ({"file_name": I0, "text_0": "x", "caption_0": "y"}, ("'text_0'", "'caption_0'", "0")),
-    "id a truth": ({"id": True, "file_name": I0, "caption": "x"}, ("'id'", "True")),
-    "tags a string": ({"tags": "x", "file_name": I0, "caption": "x"}, ("'tags'", "object", "'x'")),
     "no columns": ({}, ("column", "images")),
     "other shape": ({"file_name": I0, "caption": "x"}, ("'row-2'", "1", "1", "1", "2")),
     "id again": ({"id": "row-1", "file_name": I0, "caption": "x"}, ("'id'", "'row-1'", "/metadata.jsonl:1")),

@@ -30,7 +30,8 @@ from tellapart.data.rows import (
 )
 from tellapart.data.strict_json import expect_content, load_json, read_whole, unpack_gzip
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, ModelError, TellapartError
+from tellapart.errors import DataError, ModelError, RunError, TellapartError
+from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import read_scores
 from tellapart.tasks.predictions import label, read_predictions
 
@@ -127,6 +128,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "rows": ("a.jsonl.gz", lambda path: list(read_rows(path, (".jsonl",), "rows"))),
     "pairs": ("pairs.jsonl", lambda path: read_pair_set(path.parent)),
     "card": ("card.json", lambda path: read_card(path.parent)),
+    "record": ("results.json", lambda path: read_result(path.parent)),
 }
 
 
@@ -138,7 +140,7 @@ def test_what_is_no_json_is_one_line_that_names_the_file_of_every_reader(tmp_pat
         if not content.strip() and "jsonl" in name:
             continue  # no line, and so no row
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-        with raises(DataError, *facts) as caught:
+        with raises((DataError, RunError), *facts) as caught:
             read(path)
         assert str(path) in str(caught.value) and len(str(caught.value)) < 400
 

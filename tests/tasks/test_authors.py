@@ -15,9 +15,8 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import BinaryQuestionSet, Record, StatementSet
+from tellapart.data.task_records import BinaryQuestionSet, Record
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, tabulate_units
-from tellapart.metrics.ties import break_ties
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
@@ -26,7 +25,7 @@ from tellapart.records.samples import write_samples
 from tellapart.tasks.authors import AUTHORS, add_authors_numbers, rank_accuracy
 from tellapart.tasks.pairs import PAIRS, measure_pairs
 from tellapart.tasks.task import Session
-from tellapart.tasks.words import measure_statements, measure_yes_no
+from tellapart.tasks.words import measure_yes_no
 
 # The numbers of benchmarks' authors: as their own code counts, on scores with ties, and beside ours.
 
@@ -102,19 +101,14 @@ def test_no_tie_no_official_number():
     assert measured("negbench-coco", pairs((1, 4), np.zeros(N)), scores)["choice_score"].official is None
 
 
-@pytest.mark.parametrize("rule", ["right", "first", "last"])
-def test_broken_ties_leave_the_order_of_other_scores(rule):
-    scores = tied_scores((3, 3))
-    broken = break_ties(scores, rule)
-    for axis in (1, 2):
-        less = np.expand_dims(scores, axis) < np.expand_dims(scores, axis + 1)
-        assert (np.expand_dims(broken, axis) < np.expand_dims(broken, axis + 1))[less].all()
-
-
-def test_at_most_three_benchmarks_of_pairs_do_not_state_their_rule():
+def test_every_benchmark_of_pairs_states_its_rule_and_sets_their_authors_metrics():
     declared = [find_benchmark(name) for name in BENCHMARKS]
     assert [one.name for one in declared if one.shape and "not stated" in one.ties] == []
     assert {one.authors for one in declared if one.authors} == {*AUTHORS}
+    official = {one.name: {*one.official} for one in declared}
+    assert official["timeblind"] == {"a_acc", "q_acc", "i_acc", "g_acc"}
+    marvl = [official[f"marvl-{language}"] for language in ("id", "sw", "ta", "tr", "zh")]
+    assert marvl == [{"accuracy", "consistency"}] * 5
 
 
 def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path):
@@ -310,28 +304,6 @@ def answers_of(n: int, seed: int = 2) -> list[str]:
     return [("Yes.", "no", "Yes, it does", "No: it does not")[k] for k in np.random.default_rng(seed).integers(0, 4, n)]
 
 
-def test_timeblinds_four_accuracies_are_by_place():
-    right = ("yes", "no", "no", "yes")
-    rows = tuple(
-        Record(f"{g}/{k}", (f"{g}_{k % 2}.mp4",), (f"question {k // 2} of {g}",), right[k], group=f"{g}")
-        for g in range(N)
-        for k in range(4)
-    )
-    answers = answers_of(4 * N)
-    answers[8] = "it depends"  # unreadable: wrong
-    plain = [answer.lower().strip(".").partition(",")[0].partition(":")[0] for answer in answers]
-    groups = [[plain[4 * g + k] == right[k] for k in range(4)] for g in range(N)]
-    theirs = {
-        "a_acc": np.mean(groups),
-        "q_acc": np.mean([[row[0] and row[1], row[2] and row[3]] for row in groups]),
-        "i_acc": np.mean([[row[0] and row[2], row[1] and row[3]] for row in groups]),
-        "g_acc": np.mean([all(row) for row in groups]),
-    }
-    measured = tabulate_units(measure_yes_no(BinaryQuestionSet("timeblind", rows), answers)).metrics
-    assert {name: measured[name].value for name in theirs} == pytest.approx(theirs)
-    assert {*find_benchmark("timeblind").official} == {*theirs}
-
-
 def test_tempcompass_counts_answers_that_begin_with_yes_or_no():
     golds = [("yes", "no")[k % 3 == 0] for k in range(N)]
     rows = tuple(Record(f"{k}", (f"{k // 5}.mp4",), (f"Does {k} fall?",), golds[k]) for k in range(N))
@@ -345,18 +317,3 @@ def test_tempcompass_counts_answers_that_begin_with_yes_or_no():
     assert measured["a_acc"].value == pytest.approx(np.mean(ours))
     assert measured["a_acc_official"].value == pytest.approx(np.mean(theirs))
     assert find_benchmark("tempcompass").official == ("a_acc",)
-
-
-@pytest.mark.parametrize("name", [f"marvl-{language}" for language in ("id", "sw", "ta", "tr", "zh")])
-def test_marvls_accuracy_is_of_statements_and_its_consistency_of_sentences(name):
-    rng = np.random.default_rng(6)
-    rows = tuple(
-        Record(f"{k}", (f"{k}l.jpg", f"{k}r.jpg"), (f"sentence {k // 4}",), bool(label))
-        for k, label in enumerate(rng.integers(0, 2, N))
-    )
-    labels = [bool(label) if rng.random() < 0.8 else None for label in rng.integers(0, 2, N)]
-    right = [label is not None and label == row.gold for label, row in zip(labels, rows, strict=True)]
-    measured = tabulate_units(measure_statements(StatementSet(name, rows), labels)).metrics
-    assert measured["accuracy"].value == pytest.approx(np.mean(right))
-    assert measured["consistency"].value == np.mean([all(right[k : k + 4]) for k in range(0, N, 4)])
-    assert {*find_benchmark(name).official} == {"accuracy", "consistency"}

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import tellapart as ta
@@ -105,26 +103,6 @@ def test_answers_are_read_by_order(tmp_path):
     chosen = read_choices(path, CUPS)
     assert chosen.true_first == (1, -1, 1, 0)
     assert chosen.true_second == (1, -1, -1, 0)
-
-
-@given(st.lists(st.sampled_from([1, -1, 0]), min_size=8, max_size=8))
-def test_the_bias_is_the_difference_of_the_two_orders(said):
-    found = {one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[:4]), tuple(said[4:])))[0].values}
-    assert (found["order_bias"] == found["true_first"] - found["true_second"]).all()
-    assert (found["both_orders"] <= found["true_first"]).all()
-    mirrored = {
-        one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[4:]), tuple(said[:4])))[0].values
-    }
-    assert (mirrored["order_bias"] == -found["order_bias"]).all()
-    assert (mirrored["both_orders"] == found["both_orders"]).all()
-
-
-def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path):
-    path = tmp_path / "first.jsonl"
-    path.write_text(rows(["1"] * 8))
-    found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].values}
-    expected = {"both_orders": 0, "mean_of_orders": 0.5, "order_bias": 1}
-    assert found == expected | {"true_first": 1, "true_second": 0, "chose_first": 1}
 
 
 def test_a_folder_without_answers_is_refused(tmp_path):

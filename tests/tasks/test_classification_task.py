@@ -217,25 +217,6 @@ def test_recall_over_classes_stands_only_beside_classes_of_unequal_size():
     assert found["mean_class_recall"].chance == 0.5
 
 
-@pytest.mark.parametrize("names", [("A", "a"), ("St.", "St"), ("'cat'", "cat", "Dog"), ("ab", "cd", "AB")])
-def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names, tmp_path):
-    pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(len(names)))
-    records = ClassificationSet("near", pictures, names, ("a {}",))
-    path = tmp_path / "named.json"
-    path.write_text(json.dumps([{"id": k, "prediction": name} for k, name in enumerate(names)]))
-    named = read_classes(path, records)
-    assert named.placed.first.tolist() == [*range(len(names))] and named.unread == ()
-
-
-def test_case_and_marks_do_not_count_of_a_class_that_stays_apart(tmp_path):
-    names = ("St.", "St", "Dog")
-    pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(3))
-    path = tmp_path / "named.json"
-    path.write_text(json.dumps([{"id": k, "prediction": said} for k, said in enumerate(("st.", "'St'", "dog."))]))
-    named = read_classes(path, ClassificationSet("near", pictures, names, ("a {}",)))
-    assert named.placed.first.tolist() == [-1, -1, 2] and len(named.unread) == 2
-
-
 def test_five_are_counted_of_six_classes_and_not_of_five():
     scores = np.arange(6.0)[None].repeat(6, 0)
     found = values(pets(list(range(6)), 6), Classified(rank_labels(scores, range(6))))

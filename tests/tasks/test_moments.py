@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -155,24 +153,6 @@ def test_results_are_broken_down_by_the_kind_of_change():
     assert values == {"Change of Action": 1.0, "Change of Color": 0.0}
 
 
-@settings(max_examples=40)
-@given(st.lists(st.floats(0, 4, width=32), min_size=1, max_size=4), st.data())
-def test_accuracy_grows_with_the_tolerance_and_scaling_changes_nothing(times, data):
-    records = made(*times)
-    numbers = st.lists(st.integers(0, 9), min_size=20, max_size=20)
-    found = [
-        FrameScores(frame_times(4.0), *(np.array(data.draw(numbers), np.float64) for _ in range(2))) for _ in times
-    ]
-    (units,) = measure_moments(records, found)
-    strict = np.stack([one.strict for one in units.values[1:9]])
-    assert (np.diff(strict, axis=0) >= 0).all()
-    neutral = np.stack([one.neutral for one in units.values[1:9] if one.neutral is not None])
-    assert (neutral >= strict).all()
-    scaled = [FrameScores(one.times, one.before * 4 + 1, one.after * 4 + 2) for one in found]
-    for one, other in zip(units.values, measure_moments(records, scaled)[0].values, strict=True):
-        assert one.strict.tolist() == other.strict.tolist()
-
-
 def test_a_limit_changes_neither_lengths_nor_true_times():
     rows = made(1.0, 2.0).rows
     same = make_moment("v0123456789_9B", "v0123456789", 3.0, ("man 0", "stands", "sits"), "Change of Action", 9.0)
@@ -186,13 +166,6 @@ def test_a_limit_changes_neither_lengths_nor_true_times():
 # ---- files
 
 
-def lines(records: MomentSet, found: Sequence[FrameScores]) -> list[dict[str, Any]]:
-    return [
-        {"id": moment.id, "before": one.before.tolist(), "after": one.after.tolist()}
-        for moment, one in zip(records.rows, found, strict=True)
-    ]
-
-
 def write(path: Path, rows: Sequence[Any]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -201,23 +174,13 @@ def write(path: Path, rows: Sequence[Any]) -> Path:
 @pytest.fixture
 def data(tmp_path) -> Path:
     """GEB+'s form: two videos, three moments."""
+    facts = {"prev_timestamp": 0, "next_timestamp": 4.0, "label": "Change of Action", "subject": "a man"}
     videos: dict[str, list[dict[str, Any]]] = {}
-    for video, times in (("v0123456789", (1.1, 2.5)), ("w0123456789", (0.7,))):
-        videos[video] = [
-            {
-                "boundary_id": f"{video}_{k}A",
-                "timestamp": time,
-                "prev_timestamp": 0,
-                "next_timestamp": 4.0,
-                "label": "Change of Action",
-                "subject": "a man",
-                "status_before": f"stands {k}",
-                "status_after": f"sits {k}",
-                "action_of_cause": None,
-                "caption": f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}",
-            }
-            for k, time in enumerate(times)
-        ]
+    for video, k, time in (("v0123456789", 0, 1.1), ("v0123456789", 1, 2.5), ("w0123456789", 0, 0.7)):
+        states = {"status_before": f"stands {k}", "status_after": f"sits {k}", "action_of_cause": None}
+        caption = f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}"
+        row = {"boundary_id": f"{video}_{k}A", "timestamp": time, **facts, **states, "caption": caption}
+        videos.setdefault(video, []).append(row)
     (tmp_path / "val.json").write_text(json.dumps(videos))
     return tmp_path
 
@@ -227,11 +190,6 @@ def test_a_line_with_times_may_be_about_any_frames(tmp_path):
     row = {"boundary_id": records.rows[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
     (found,) = read_frame_scores(write(tmp_path / "s.jsonl", [row]), records)
     assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
-
-
-def with_first(records: MomentSet, **changes) -> list[dict[str, Any]]:
-    rows = lines(records, scores_at(records, [moment.gold for moment in records.rows]))
-    return [rows[0] | changes, *rows[1:]]
 
 
 @pytest.mark.parametrize(
@@ -246,27 +204,15 @@ def with_first(records: MomentSet, **changes) -> list[dict[str, Any]]:
         ({"before": ["x"] * 20}, ("'before'", "finite")),
         ({"after": [True] * 20}, ("'after'", "finite")),
         ({"after": [3e38] * 20}, ("'after'", "finite")),
-        ({"id": "zzz"}, ("1", "12", "v0123456789_0A", "1", "zzz")),
         ({"id": ""}, ("s.jsonl:1", "id", "'id'", "'boundary_id'")),
-        ({"id": 7}, ("1", "12", "v0123456789_0A", "7")),
-        ({"id": 7.5}, ("s.jsonl:1", "id", "7.5")),
     ],
 )
 def test_a_line_that_does_not_fit_is_refused(tmp_path, changes, said):
-    records = made(*np.linspace(0.2, 3.5, 12))
-    path = write(tmp_path / "s.jsonl", with_first(records, **changes))
+    records = made(0.2)
+    row = {"id": records.rows[0].id, "before": [1] * 20, "after": [0] * 20}
+    path = write(tmp_path / "s.jsonl", [row | changes])
     with raises(ScoreError, said):
         read_frame_scores(path, records)
-
-
-def test_the_first_ten_ids_of_what_is_missing_are_named(tmp_path):
-    records = made(*np.linspace(0.2, 3.5, 12))
-    rows = with_first(records)
-    with raises(ScoreError, "s.jsonl:13", "v0123456789_0A", "second"):
-        read_frame_scores(write(tmp_path / "s.jsonl", rows + rows), records)
-    (tmp_path / "s.jsonl").write_text("")
-    with raises(ScoreError, "12", ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"):
-        read_frame_scores(tmp_path / "s.jsonl", records)
 
 
 # ---- models
@@ -379,13 +325,3 @@ def test_a_model_that_does_not_look_ties_everywhere_and_gets_chance_where_ties_a
     found = run["benchmarks"]["gebc-val"]["metrics"]["boundary_accuracy@0.5"]
     assert (found["value"], found["ties"]) == (0.0, 3)
     assert found["tie_neutral"] == pytest.approx(found["chance"], abs=0.05)
-
-
-def test_the_bundled_encoder_runs_on_frames(command, frames):
-    out = frames / "run"
-    ran = command(
-        "run", "-m", "demo-encoder", "-b", "gebc-val", "--data", frames, "--limit", "2", "--out", out, "--json"
-    )
-    (run,) = ran.json["runs"]
-    result = run["benchmarks"]["gebc-val"]
-    assert (result["limited_from"], result["metrics"]["boundary_f1"]["n"]) == (3, 2)

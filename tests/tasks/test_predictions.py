@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prediction_doors import ARRAYS, RECORDS
 
 from facts import check_facts, raises
 from pictures import plain
@@ -15,19 +16,10 @@ from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.board.submissions.worker import read_sent
-from tellapart.data.answer_text import count_thoughts
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
+from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import (
     BinaryQuestionSet,
-    BoxSet,
-    CaptionSet,
-    ChoiceSet,
-    ClassificationSet,
-    LabelSet,
-    QuestionSet,
     Record,
-    RetrievalSet,
     StatementSet,
 )
 from tellapart.errors import RunError, ScoreError
@@ -41,44 +33,24 @@ from tellapart.tasks.task import Session
 # The field that predictions are read from: the only one that may be theirs, never the gold answer, and always said.
 
 
-ASKED = BinaryQuestionSet(
-    "cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "no" if k % 2 else "yes") for k in range(4))
-)
-STATED = StatementSet(
-    "dogs", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(4))
-)
-BOXES = BoxSet(
-    "men",
-    tuple(
-        Record(str(k), (f"{k}.jpg",), ("man",), (5.0 * k, 5.0, 9.0, 9.0), facts={"size": (100, 80)}) for k in range(4)
-    ),
-)
-ONE_ANSWER = QuestionSet("two", tuple(Record(str(k), (f"{k}.png",), (f"How many {k}?",), (str(k),)) for k in range(4)))
-PEOPLE = QuestionSet(
-    "ten", tuple(Record(str(k), (f"{k}.png",), (f"Q {k}?",), (str(k),) * 7 + ("ten",) * 3) for k in range(4))
-)
-CAPTIONED = CaptionSet("seen", tuple(Record(str(k), (f"{k}.png",), (), (f"a cup {k} here", "a mug")) for k in range(4)))
-PETS = ClassificationSet(
-    "pets", tuple(Record(str(k), (f"{k}.png",), (), k % 2) for k in range(4)), ("Cat", "dog"), ("a {}",)
-)
-CHOICES = ChoiceSet("mugs", tuple(Record(str(k), (f"{k}.png",), (f"a cup {k}", f"a mug {k}")) for k in range(2)))
-
-#: Task, its records, the name of a field of gold answers, and these as their file has them.
-GOLD: list[tuple[str, Any, str, list[object]]] = [
-    ("yes-no", ASKED, "label", ["yes", "no", "yes", "no"]),
-    ("yes-no", ASKED, "answer", ["Yes", "No", "Yes", "No"]),
-    ("yes-no", ASKED, "label", [1, 0, 1, 0]),
-    ("nlvr2", STATED, "label", ["True", "False", "True", "False"]),
-    ("grounding", BOXES, "bbox", [list(one.gold) for one in BOXES.rows]),
-    ("vqa", ONE_ANSWER, "answer", ["0", "1", "2", "3"]),
-    ("vqa2", PEOPLE, "answer", ["0", "1", "ten", "3"]),
-    ("captions", CAPTIONED, "caption", [references[0] for references in CAPTIONED.gold]),
-    ("classification", PETS, "label", ["Cat", "dog", "cat", "dog"]),
-    ("choice", CHOICES, "answer", ["1", "2", "1", "2"]),
+#: Task, the name of a field of gold answers, these as a file of the task's records has them, and a wrong last one.
+GOLD: list[tuple[str, str, list[Any], Any]] = [
+    ("yes-no", "label", ["yes", "no", "yes", "no"], "yes"),
+    ("yes-no", "answer", ["Yes", "No", "Yes", "No"], "Yes"),
+    ("yes-no", "label", [1, 0, 1, 0], 1),
+    ("nlvr2", "label", ["True", "True", "False", "False"], "True"),
+    ("grounding", "bbox", [list(row.gold) for row in RECORDS["grounding"].rows], [0, 0, 1, 1]),
+    ("vqa", "answer", ["two"] * 4, "7"),
+    ("vqa2", "answer", ["two", "3", "two", "3"], "7"),
+    ("captions", "caption", ["a cat sits", "it", "a cow sits", "it"], "a mug"),
+    ("classification", "label", ["Cat", "dog", "owl", "cat"], "dog"),
+    ("choice", "answer", ["1", "2", "1", "2"], "1"),
 ]
 
 
-def benchmark(task: str, records) -> Benchmark:
+def benchmark(task: str, records: Any = None) -> Benchmark:
+    """The records of a task, or these, as a benchmark."""
+    records = records or RECORDS[task]
     return Benchmark(name=f"made-{task}", title="made", items=0, source="here", task=task, load=lambda _place: records)
 
 
@@ -93,12 +65,12 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def ids_of(task: str) -> list[str]:
-    return ["0/1", "0/2", "1/1", "1/2"] if task == "choice" else list("0123")
+    return ["0/1", "0/2", "1/1", "1/2"] if task in ("choice", "pairing") else list("0123")
 
 
-@pytest.mark.parametrize(("task", "records", "field", "gold"), GOLD, ids=[f"{one[0]}-{one[2]}" for one in GOLD])
-def test_the_gold_answers_are_never_taken_by_themselves(task, records, field, gold, tmp_path):
-    made = benchmark(task, records)
+@pytest.mark.parametrize(("task", "field", "gold", "wrong"), GOLD, ids=[f"{task}-{field}" for task, field, *_ in GOLD])
+def test_the_gold_answers_are_never_taken_by_themselves(task, field, gold, wrong, tmp_path):
+    made = benchmark(task)
 
     def rows(name: str, values: Sequence[object]) -> Path:
         return write(tmp_path / f"{name}.json", [{"id": i, name: v} for i, v in zip(ids_of(task), values, strict=True)])
@@ -109,8 +81,7 @@ def test_the_gold_answers_are_never_taken_by_themselves(task, records, field, go
         record = score(made, path, columns=columns).result().benchmarks[made.name]
         assert record.field == path.stem
         assert record.metrics[next(iter(record.metrics))].value > 0.5
-    some_wrong = [gold[1], *gold[1:]]  # a model's: it says of the first what is right of the second
-    assert score(made, rows(field, some_wrong)).result().benchmarks[made.name].field == field
+    assert score(made, rows(field, [*gold[:3], wrong])).result().benchmarks[made.name].field == field  # a model's
 
 
 #: A fault of a file of predictions -> the rows made of whole ones, and the facts of its refusal.
@@ -132,54 +103,38 @@ FAULTS: dict[str, tuple[Callable[[list[dict[str, Any]]], Any], tuple[str, ...]]]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("task", "records", "gold"), {one[0]: (one[0], one[1], one[3]) for one in GOLD}.values())
-def test_a_file_that_does_not_fit_is_refused(task, records, gold, fault, tmp_path):
+@pytest.mark.parametrize(("task", "gold"), {task: (task, gold) for task, _, gold, _ in GOLD}.values())
+def test_a_file_that_does_not_fit_is_refused(task, gold, fault, tmp_path):
     change, facts = FAULTS[fault]
     whole = [{"id": id_, "prediction": value} for id_, value in zip(ids_of(task), gold, strict=True)]
     path = tmp_path / "p.json"
     path.write_text(json.dumps(change(whole)))
     with raises(ScoreError, *facts, path):
-        TASKS[task].read(path, records)
+        TASKS[task].read(path, RECORDS[task])
 
 
-GALLERY = RetrievalSet.of("few", [f"{k}.png" for k in range(4)], [[f"{k} a", f"{k} b"] for k in range(4)])
-PLATES = LabelSet(
-    "plates",
-    tuple(Record(str(k), (), (f"plate {k}",), (True, False) * 2, facts={"counted": (0, 1, 2, 3)}) for k in range(2)),
-    tuple("abcd"),
-)
-#: Task -> its records, and the names and values of its two arrays of ids.
-MATRICES: dict[str, tuple[Any, dict[str, list[str]]]] = {
-    "retrieval": (GALLERY, {"image_ids": list("0123"), "caption_ids": list("01234567")}),
-    "classification": (PETS, {"image_ids": list("0123"), "classes": ["Cat", "dog"]}),
-    "labels": (PLATES, {"image_ids": list("0123"), "label_ids": ["0", "1"]}),
-}
-
-
-@pytest.mark.parametrize("task", MATRICES)
-def test_arrays_that_do_not_fit_are_refused(task, tmp_path):
-    records, ids = MATRICES[task]
-    rows, columns = ids
-    scores = np.arange(4.0 * len(ids[columns])).reshape(4, -1)
-    whole: dict[str, Any] = {**ids, "scores": scores}
-    path = tmp_path / "s.npz"
+@pytest.mark.parametrize(("task", "whole"), ARRAYS.values(), ids=ARRAYS)
+def test_arrays_that_do_not_fit_are_refused(task, whole, tmp_path):
+    rows, columns, _ = whole
+    row_ids, column_ids, scores = whole.values()
+    path, size = tmp_path / "s.npz", len(row_ids)
     for changes, facts in (
         ({rows: None}, (rows, "array")),
         ({columns: None}, (columns, "array")),
         ({"scores": None}, ("scores",)),
-        ({"scores": scores[:, 1:]}, ("4", len(ids[columns]), str(scores[:, 1:].shape))),
+        ({"scores": scores[:, 1:]}, (size, len(column_ids), str(scores[:, 1:].shape))),
         ({"scores": np.full_like(scores, np.nan)}, ("finite",)),
         ({"scores": np.full_like(scores, np.inf)}, ("finite",)),
-        ({rows: np.arange(4)}, (rows, "(n,)", "int64", "(4,)")),
-        ({rows: ["0", "1", "1", "1"]}, ("2", rows, "1")),
-        ({rows: ["0", "1", "2", "7"]}, ("1", "4", "3", "7")),
-        ({columns: [*ids[columns][:-1], "zzz"]}, (ids[columns][-1], "zzz")),
+        ({rows: np.arange(size)}, (rows, "(n,)", "int64", f"({size},)")),
+        ({rows: ["0", *["1"] * (size - 1)]}, (size - 2, rows, "1")),
+        ({rows: [*row_ids[:-1], "7"]}, ("1", size, row_ids[-1], "7")),
+        ({columns: [*column_ids[:-1], "zzz"]}, (column_ids[-1], "zzz")),
     ):
         np.savez(path, **{name: array for name, array in (whole | changes).items() if array is not None})
         with raises(ScoreError, *facts, path):
-            TASKS[task].read(path, records)
+            TASKS[task].read(path, RECORDS[task])
     with raises(ScoreError, "'.txt'"):
-        TASKS[task].read(tmp_path / "s.txt", records)
+        TASKS[task].read(tmp_path / "s.txt", RECORDS[task])
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])
@@ -187,10 +142,9 @@ def test_arrays_that_do_not_fit_are_refused(task, tmp_path):
     ("model", "gold"), [("answer", "label"), ("response", "answer"), ("output", "label"), ("prediction", "answer")]
 )
 def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(suffix, model, gold, tmp_path):
-    made = benchmark("yes-no", ASKED)
-    path = write(
-        tmp_path / f"said{suffix}", [{"id": k, model: "Yes there is.", gold: q.gold} for k, q in enumerate(ASKED.rows)]
-    )
+    made = benchmark("yes-no")
+    rows = [{"id": row.id, model: "Yes there is.", gold: row.gold} for row in RECORDS["yes-no"].rows]
+    path = write(tmp_path / f"said{suffix}", rows)
     with raises(ScoreError, path, repr(model), repr(gold), "columns={'prediction': 'NAME'}"):
         score(made, path)
     record = score(made, path, columns={"prediction": model}).result().benchmarks[made.name]
@@ -200,8 +154,8 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(suffix, m
 
 
 def test_a_null_prediction_is_a_missing_one(tmp_path):
-    made = benchmark("nlvr2", STATED)
-    rows = [{"id": k, "prediction": None, "label": row.gold} for k, row in enumerate(STATED.rows)]
+    made = benchmark("nlvr2")
+    rows = [{"id": row.id, "prediction": None, "label": row.gold} for row in RECORDS["nlvr2"].rows]
     with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
         score(made, write(tmp_path / "a.jsonl", rows))
     with raises(ScoreError, "null", path="a.jsonl", line=1, field="prediction"):
@@ -212,9 +166,9 @@ def test_a_null_prediction_is_a_missing_one(tmp_path):
 
 
 def test_a_name_that_nothing_reads_is_refused(tmp_path):
-    made = benchmark("classification", PETS)
+    made = benchmark("classification")
     path = tmp_path / "scores.npz"
-    np.savez(path, image_ids=list("0123"), classes=["Cat", "dog"], scores=np.eye(4, 2))
+    np.savez(path, **ARRAYS["classes.npz"][1])
     assert score(made, path).result().benchmarks[made.name].field == "scores"
     with raises(ScoreError, path, "scores", "columns={'prediction': 'answer'}"):
         score(made, path, columns={"prediction": "answer"})
@@ -274,75 +228,54 @@ def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tm
 THOUGHT = (
     "<think>Yes or no? True or false? 1 or 2, A or B? 1;2. [0, 0, 9, 9]. I think no: false, 2, B, a dog.</think>\n"
 )
-#: Task -> records, and the answers of two records.
-SPOKEN: dict[str, tuple[Any, tuple[str, str]]] = {
-    "yes-no": (
-        BinaryQuestionSet("q", tuple(Record(k, (f"{k}.png",), ("A cup?",), "yes") for k in "01")),
-        ("Yes", "yes."),
-    ),
-    "nlvr2": (
-        StatementSet("s", tuple(Record(k, (f"{k}.png", f"{k}.png"), (f"{k} cups.",), True) for k in "01")),
-        ("True", "true."),
-    ),
-    "vqa": (QuestionSet("v", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup",)) for k in "01")), ("cup", "a cup")),
-    "open": (QuestionSet("o", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup",)) for k in "01")), ("cup", "{cup}")),
-    "vqa2": (
-        QuestionSet("v", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup", "mug", "cup")) for k in "01")),
-        ("cup", "mug"),
-    ),
-    "captions": (
-        CaptionSet("c", (Record("0", ("0.png",), (), ("a cup",)), Record("1", ("1.png",), (), ("a mug",)))),
-        ("a cup", "a mug"),
-    ),
-    "grounding": (
-        BoxSet(
-            "b", tuple(Record(k, (f"{k}.png",), ("cup",), (1.0, 1.0, 4.0, 4.0), facts={"size": (9, 9)}) for k in "01")
-        ),
-        ("[1, 1, 5, 5]", "[2, 2, 5, 5]"),
-    ),
+#: Task -> the answers of a model to its records.
+SPOKEN: dict[str, tuple[str, ...]] = {
+    "yes-no": ("Yes", "yes.", "No", "No, none"),
+    "nlvr2": ("True", "true.", "False", "no"),
+    "vqa": ("two", "2", "a two", "three"),
+    "open": ("two", "{two}", "three", "{2}"),
+    "vqa2": ("two", "3", "2", "four"),
+    "captions": ("a cat sits", "it", "a mug", "an owl"),
+    "grounding": ("[10, 5, 20, 20]", "[20, 5, 21, 20]", "[1, 1, 5, 5]", "[2, 2, 5, 5]"),
 }
-#: Tasks that are answered in files alone, or with two answers an item.
-FILED: dict[str, tuple[Any, dict[str, str]]] = {
-    **{name: (records, dict(zip("01", answers, strict=True))) for name, (records, answers) in SPOKEN.items()},
-    "choice": (ChoiceSet("c", (Record("0", ("0.png",), ("a cup", "a mug")),)), {"0/1": "1", "0/2": "a cup"}),
-    "classification": (
-        ClassificationSet("c", (Record("0", ("0.png",), (), 0),), ("cat", "dog"), ("a {}",)),
-        {"0": "cat"},
-    ),
-    "pairing": (
-        PairSet("p", (Item(id="0", images=("0.png", "1.png"), texts=("a", "b")),), Path()),
-        {"0/1": "1;2", "0/2": "2;1"},
-    ),
+#: Also of tasks that are answered in files alone, or with two answers an item.
+FILED = SPOKEN | {
+    "choice": ("1", "a red cup 0", "(2)", "both"),
+    "classification": ("cat", "Dog.", "dog", "a cow"),
+    "pairing": ("1;2", "2;1", "1;2", "1;2"),
 }
+
+
+def records_of(task: str) -> Any:
+    return RECORDS["vqa" if task == "open" else task]
 
 
 def test_every_task_that_is_answered_in_words_is_here():
     assert {name for name, one in TASKS.items() if one.output in ("text", "label", "box")} <= {*FILED}
 
 
-def outcomes(task: str, records, predictions) -> dict[str, list[float]]:
-    return {
-        one.name: one.strict.tolist() for units in TASKS[task].measure(records, predictions) for one in units.values
-    }
+def outcomes(task: str, predictions) -> dict[str, list[float]]:
+    measured = TASKS[task].measure(records_of(task), predictions)
+    return {one.name: one.strict.tolist() for units in measured for one in units.values}
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])
 @pytest.mark.parametrize("task", FILED)
 def test_a_file_is_read_without_its_thoughts(task, suffix, tmp_path):
-    records, answers = FILED[task]
     found = []
     for thought in ("", THOUGHT, "I begin without a mark: no." + THOUGHT.removeprefix("<think>")):
         path = tmp_path / f"answers{suffix}"
-        rows = [{"id": key, "prediction": f"{thought}{answer}"} for key, answer in answers.items()]
+        said = zip(ids_of(task), FILED[task], strict=True)
+        rows = [{"id": key, "prediction": f"{thought}{answer}"} for key, answer in said]
         if suffix == ".csv":
             cells = (row["prediction"].replace('"', '""') for row in rows)
             lines = (f'{row["id"]},"{cell}"' for row, cell in zip(rows, cells, strict=True))
             path.write_text("\n".join(("id,prediction", *lines)) + "\n")
         else:
             path.write_text(json.dumps(rows) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows))
-        with count_thoughts() as thoughts:
-            found.append(outcomes(task, records, TASKS[task].read(path, records)))
-        assert (thoughts.stripped, thoughts.cut) == (len(answers) * bool(thought), 0)
+        with watch_reading() as thoughts:
+            found.append(outcomes(task, TASKS[task].read(path, records_of(task))))
+        assert (thoughts.stripped, thoughts.cut) == (4 * bool(thought), 0)
     assert found[0] == found[1] == found[2]
 
 
@@ -353,28 +286,58 @@ class Says:
 
     def __init__(self, answers: Sequence[str]) -> None:
         self.answers = list(answers)
+        self.asked: list[tuple[list[int], str]] = []  # the red of each picture's first pixel, and the prompt
 
     def task_prompt(self, task: str) -> Prompt:
         return {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION, "grounding": GROUNDING_SENTENCE}[task]
 
     def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        self.asked += [([int(p[0, 0, 0]) for p in own], words) for own, words in zip(images, prompts, strict=True)]
         return [self.answers.pop(0) for _ in prompts]
 
     def read_box(self, answer: str, pixels: np.ndarray):
-        return parse_box(answer, "pixels", (9, 9), (9, 9))
+        return parse_box(answer, "pixels", (99, 99), (99, 99))
+
+
+#: Task -> the words that a model is asked, of those that the record holds.
+WORDS: dict[str, Callable[[Sequence[str]], str]] = {
+    "captions": lambda _: CAPTION.text,
+    "grounding": lambda texts: GROUNDING_SENTENCE.fill(text=texts[0]),
+    "nlvr2": lambda texts: NLVR2.fill(sentence=texts[0]),
+    "yes-no": lambda texts: texts[0],
+    "open": lambda texts: texts[0],
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+@pytest.mark.parametrize("task", SPOKEN)
+def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_task(task, batch_size):
+    records, answers = records_of(task), SPOKEN[task]
+    told: list[tuple[str, int, int]] = []
+    session = Session(
+        pictures=lambda name: plain((ord(name[0]), 7, 9), (9, 9)),
+        store=EmbeddingStore(None),
+        batch_size=batch_size,
+        progress=lambda *now: told.append(now),
+    )
+    model: Any = Says(answers)
+    found = TASKS[task].runner(model)(model, records, session)
+    words = WORDS.get(task, lambda texts: f"{texts[0]}\nAnswer the question using a single word or phrase.")
+    assert model.asked == [([ord(name[0]) for name in row.images], words(row.texts)) for row in records.rows]
+    assert TASKS[task].output != "text" or tuple(found) == answers
+    assert told[-1] == ("answers", 4, 4)
 
 
 @pytest.mark.parametrize("task", SPOKEN)
 def test_a_model_is_read_without_its_thoughts(task):
-    records, answers = SPOKEN[task]
     session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))
     found = []
     for thought in ("", THOUGHT):
-        model: Any = Says([f"{thought}{answer}" for answer in answers])
+        model: Any = Says([f"{thought}{answer}" for answer in SPOKEN[task]])
         run = TASKS[task].runner(model)
-        with count_thoughts() as thoughts:
-            found.append(outcomes(task, records, run(model, records, session)))
-        assert thoughts.stripped == 2 * bool(thought)
+        with watch_reading() as thoughts:
+            found.append(outcomes(task, run(model, records_of(task), session)))
+        assert thoughts.stripped == 4 * bool(thought)
     assert found[0] == found[1]
 
 
@@ -404,4 +367,4 @@ def test_a_label_that_a_thought_swallowed_is_named(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "0", "prediction": "True."}\n{"id": "1", "prediction": "<think>It is true"}\n')
     with raises(ScoreError, "p.jsonl:2", "'prediction'", "thought"):
-        TASKS["nlvr2"].read(path, SPOKEN["nlvr2"][0])
+        TASKS["nlvr2"].read(path, RECORDS["nlvr2"])

@@ -73,7 +73,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path):
         ({"preset": "eqsim"}, ("'eqsim'", "'eqsim-f30k'", "coco-cf-base")),
         ({"loss": {"margin": 1}}, ("[loss]", "'eqsim'", "'margin'", "k")),
         ({"loss": {"name": "itc"}}, ("[loss]", "'itc'", "'k'")),
-        ({"loss": {"name": 3}}, ("[loss]", "'name'")),
+        ({"loss": {"name": 3}}, ("[loss]", "field 'name'")),
         ({"loss": {"k": "four"}}, ("[loss]", "'eqsim'", "'k'", "'four'")),
         ({"optimiser": {"betas": [1.0, 0.9]}}, ("[optimiser]", "'betas[0]'", "1.0")),
         ({"optimiser": {"betas": [0.9, -0.1]}}, ("[optimiser]", "'betas[1]'", "-0.1")),

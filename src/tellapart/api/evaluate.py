@@ -25,7 +25,7 @@ from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_mod
 from tellapart.benchmarks.probes import with_probes
 from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file
-from tellapart.data.prediction_field import PREDICTION
+from tellapart.data.reading import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores, as_numbers
 from tellapart.errors import RunError, ScoreError, TellapartError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks

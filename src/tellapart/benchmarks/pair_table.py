@@ -16,7 +16,7 @@ from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.prediction_field import PREDICTION
+from tellapart.data.reading import PREDICTION
 from tellapart.data.rows import read_rows
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, TellapartWarning, nearest, quote

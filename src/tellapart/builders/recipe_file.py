@@ -35,15 +35,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Builder, BuilderType, Start
 from tellapart.catalog import load, names
+from tellapart.data.fields import field_fault
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, UnknownNameError, nearest
+from tellapart.errors import UnknownNameError, nearest
 
 #: Options that recipes had, or that one may think they have, and the user's settings in their place.
 _OF_THE_USER: Mapping[str, str] = MappingProxyType(
     {
         "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "
-        "has bpy, and take the key out",
+        "has bpy, and take it out",
         "key_variable": "names an environment variable, and a recipe may name none: set TELLAPART_API_KEY to the "
         "server's key, and take it out",
         "api_key": "is a secret, and a recipe may hold none: set TELLAPART_API_KEY to the server's key, and take it "
@@ -109,7 +110,7 @@ def open_tables(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str
         at = f"{place}: {kind}s[{index}]"
         name = table.get("name")
         if not isinstance(name, str):
-            raise DataError(f"{at}: key 'name' is missing; {listed}")
+            raise field_fault(at, "name", f"is missing; {listed}")
         if name not in known:
             raise UnknownNameError(f"{at}: no {kind} {name!r}{nearest(name, known) or ';'} {listed}")
         options = {key: value for key, value in table.items() if key != "name"}
@@ -121,6 +122,6 @@ def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], place: str, inside:
     """Name the place of a program or a secret, at any depth of the options."""
     for key, value in table.items():
         if key in _OF_THE_USER:
-            raise DataError(f"{place}: key {inside + key!r} {_OF_THE_USER[key]}")
+            raise field_fault(place, inside + key, _OF_THE_USER[key])
         if isinstance(value, Mapping):
             _refuse_keys_of_the_user(value, place, f"{inside}{key}.")

@@ -8,12 +8,10 @@ Gemma 4, and the channels of gpt-oss, with and without their control tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
+from tellapart.data.reading import current_reading
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError
 
@@ -37,36 +35,6 @@ _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", 
 _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
 _TRUE = ("yes", "true", "1")
 _NUMBER, _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*"), 100
-
-
-@dataclass
-class Thoughts:
-    """How many answers held a thought that was stripped, and how many of these end inside it: nothing is left."""
-
-    stripped: int = 0
-    cut: int = 0
-
-    def notes(self) -> tuple[str, ...]:
-        """Return sentences for the user."""
-        counted = (
-            (self.stripped, "with a thought, which is not read"),
-            (self.cut, "without an end of the thought, empty; let the model write more tokens"),
-        )
-        return tuple(f"{count:,} answer{'s' * (count > 1)} {rest}" for count, rest in counted if count)
-
-
-_COUNTED: ContextVar[Thoughts | None] = ContextVar("thoughts", default=None)
-
-
-@contextmanager
-def count_thoughts() -> Iterator[Thoughts]:
-    """Count the thoughts that `strip_thought` strips in this context."""
-    thoughts = Thoughts()
-    token = _COUNTED.set(thoughts)
-    try:
-        yield thoughts
-    finally:
-        _COUNTED.reset(token)
 
 
 def strip_thought(answer: str) -> str:
@@ -99,10 +67,10 @@ def strip_thought(answer: str) -> str:
     if not start:
         return answer
     text = _END.split(text, maxsplit=1)[0].strip()
-    counted = _COUNTED.get()
-    if counted is not None and (inside or any(map(str.strip, thought))):
-        counted.stripped += 1
-        counted.cut += inside and not text
+    if inside or any(map(str.strip, thought)):
+        reading = current_reading()
+        reading.stripped += 1
+        reading.cut += inside and not text
     return text
 
 

@@ -226,9 +226,7 @@ def _check_numbers(path: Path, key: str, content: object) -> None:
     elif isinstance(content, int) and not -(1 << 63) <= content < 1 << 63:
         raise ValueError(f"{quote(content)} is too large an integer: 64 bits hold no larger")
     elif isinstance(content, float) and not math.isfinite(content):
-        raise DataError(
-            f"{path}: key {quote(key)}: {content} is no setting; give a finite number", path=path, field=key
-        )
+        raise field_fault(str(path), key, f"{content} is no setting; give a finite number")
 
 
 # Rows of annotation files.

@@ -255,13 +255,13 @@ def _read_files(
     ready = prepare_listed(find_benchmark(name, place))
     systems = []
     for path in files:
-        predictions, _, stated = read_predictions(ready, path, kind, place)
+        predictions, reading = read_predictions(ready, path, kind, place)
         measured = ready.task.measure(ready.records, predictions)
         # Without scores and outputs, which take memory.
         bare = (tuple(replace(unit, scores=(), output=None) for unit in units.units) for units in measured)
         slim = (replace(units, units=some) for units, some in zip(measured, bare, strict=True))
         samples = key_samples(sample for units in slim for sample in yield_samples(units))
-        systems.append(SystemSamples(path.stem, path, samples, field=stated))
+        systems.append(SystemSamples(path.stem, path, samples, field=reading.stated))
     return systems
 
 

@@ -20,11 +20,10 @@ from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import REFERENCES
-from tellapart.data.answer_text import Thoughts, count_thoughts
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.prediction_field import PREDICTION, watch_field
 from tellapart.data.progress import Progress
+from tellapart.data.reading import PREDICTION, Reading, watch_reading
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names, note_spread
 from tellapart.data.strict_json import decode_text, read_whole
@@ -202,16 +201,16 @@ def prepare_listed(benchmark: Benchmark, *, strict: bool = False) -> Prepared:
 
 def read_predictions(
     ready: Prepared[Records, Predictions], path: Path, kind: ScoreKind | None, place: Locations | None
-) -> tuple[Predictions, Thoughts, str]:
-    """Read a file of scores or predictions that were made elsewhere; return the thoughts cut off, and the field, too.
+) -> tuple[Predictions, Reading]:
+    """Read a file of scores or predictions that were made elsewhere; return the facts of the reading, too.
 
     The column `prediction` of `place` is the field that the user named.
     """
     read = partial(ready.task.read, kind=kind) if ready.task.kinds else ready.task.read
-    with count_thoughts() as thoughts, watch_field(dict((place or Locations()).columns).get(PREDICTION, "")) as watched:
+    with watch_reading(dict((place or Locations()).columns).get(PREDICTION, "")) as reading:
         predictions = read(path, ready.records)
-    watched.expect_used(path)
-    return predictions, thoughts, watched.stated
+    reading.expect_used(path)
+    return predictions, reading
 
 
 def _no_image(reference: str) -> bytes:
@@ -237,12 +236,10 @@ def evaluate(
     session = replace(ready.session, batch_size=batch_size, progress=progress, scores=[])
     if not is_stored(subject):
         session = replace(session, store=EmbeddingStore(None))
-    with count_thoughts() as thoughts:
+    with watch_reading() as reading:
         predictions = run(subject, ready.records, session)
     origin = str(ready.benchmark.picture_root())
-    evaluation = evaluate_predictions(
-        ready, predictions, origin=origin, seed=seed, thoughts=thoughts, progress=progress
-    )
+    evaluation = evaluate_predictions(ready, predictions, origin=origin, seed=seed, reading=reading, progress=progress)
     notes = evaluation.result.notes
     if ready.benchmark.was_mined_by(subject.name):
         notes += (f"{subject.name} chose these items where it failed: its authors leave it out, it does not compare",)
@@ -267,17 +264,17 @@ def evaluate_predictions(
     *,
     origin: str,
     seed: int = 0,
-    thoughts: Thoughts | None = None,
+    reading: Reading | None = None,
     notes: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure predictions.
 
     Predictions are as the task's `read` or its runner returns them; `origin` is their file, or the folder of images;
-    `thoughts` counts those that were stripped from the predictions; `notes` go into the record with the task's.
+    `reading` has their field and the thoughts that were stripped; `notes` go into the record with the task's.
     """
     started = time.monotonic()
-    thoughts = thoughts or Thoughts()
+    reading = reading or Reading()
     task, benchmark = ready.task, ready.benchmark
     measured = task.measure(ready.records, predictions)
     # The authors' units are made of these again: their samples are not written.
@@ -301,9 +298,10 @@ def evaluate_predictions(
         official=benchmark.official,
         published_items=benchmark.items if ready.unlike else None,
         limited_from=ready.available if task.size(ready.records) < ready.available else None,
-        thoughts=thoughts.stripped,
-        thoughts_cut=thoughts.cut,
-        notes=(*unlike, *thoughts.notes(), *task.notes(ready.records, predictions), *notes),
+        field=reading.stated,
+        thoughts=reading.stripped,
+        thoughts_cut=reading.cut,
+        notes=(*unlike, *reading.notes(), *task.notes(ready.records, predictions), *notes),
         **fields,
     )
     return Evaluation(result.model_copy(update={"seconds": time.monotonic() - started}), tuple(measured))

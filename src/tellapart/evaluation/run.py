@@ -595,12 +595,12 @@ def run_scores(
         score_files.append((ready, path, *read_predictions(ready, path, kind, place), locate(path, out, hashed=True)))
     with take_up(out, model, run_record(out, seed=seed, command=command, place=place)) as held:
         result = held
-        for ready, path, predictions, thoughts, stated, located in score_files:
+        for ready, path, predictions, reading, located in score_files:
             benchmark = ready.benchmark.name
             if holds(out, result, ready):
                 record = result.benchmarks[benchmark]
                 before = (record.file.sha256 if record.file else "", record.kind, record.field)
-                if before != (located.sha256, ready.task.kind_of(predictions), stated):
+                if before != (located.sha256, ready.task.kind_of(predictions), reading.stated):
                     raise RunError(
                         f"{out} holds {benchmark} measured from another file or field ({record.origin}, "
                         f"{record.field!r}); name another out=, or delete it"
@@ -611,10 +611,9 @@ def run_scores(
                 predictions,
                 origin=str(path.resolve()),
                 seed=seed,
-                thoughts=thoughts,
+                reading=reading,
                 notes=note_spread([predictions.scores]) if isinstance(predictions, Scored) else (),
                 progress=progress(f"{model.name} on {benchmark}") if progress else None,
             )
-            measured = evaluation.result.model_copy(update={"field": stated})
-            result = keep(out, result, ready.benchmark, replace(evaluation, result=measured), located)
+            result = keep(out, result, ready.benchmark, evaluation, located)
     return out

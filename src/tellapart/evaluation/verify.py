@@ -17,7 +17,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.prediction_field import watch_field
+from tellapart.data.reading import watch_reading
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, TellapartError, quote
 from tellapart.evaluation.evaluate import (
@@ -261,7 +261,7 @@ def _read_file(folder: Path, result: Result, name: str, path: Path, samples: Seq
         if record.shape is None:
             raise
         records = ListedPairs(_outline(record.shape, samples))
-    with watch_field(record.field):
+    with watch_reading(record.field):
         predictions = task.read(path, records, kind=record.kind) if task.kinds else task.read(path, records)
     return [sample for units in TASKS[record.task].measure(records, predictions) for sample in yield_samples(units)]
 

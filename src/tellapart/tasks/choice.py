@@ -15,7 +15,7 @@ import numpy as np
 from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
-from tellapart.data.prediction_field import state_field
+from tellapart.data.reading import current_reading
 from tellapart.data.rows import AnnotationRow, Filled, read_json
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
@@ -238,7 +238,7 @@ def _ask_model(model: Answerer, records: ChoiceSet, session: Session) -> Chosen:
 
 def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     """Read SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
-    state_field("multiple_choice_answer")
+    current_reading().stated = "multiple_choice_answer"
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
         subset = path.stem.removeprefix("gpt4v-")

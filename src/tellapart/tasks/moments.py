@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.prediction_field import state_field
+from tellapart.data.reading import current_reading
 from tellapart.data.task_records import MomentSet, Record
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import (
@@ -60,7 +60,7 @@ class FrameScores:
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
-    state_field("before", "after")
+    current_reading().stated = "before, after"
 
     def read(moment: Record, row: Mapping[str, Any], place: str) -> FrameScores:
         try:

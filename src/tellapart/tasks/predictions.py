@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.answer_text import read_label, strip_thought
 from tellapart.data.npz import read_arrays
-from tellapart.data.prediction_field import PREDICTION, named_field, state_field
+from tellapart.data.reading import PREDICTION, current_reading
 from tellapart.data.rows import read_rows
 from tellapart.data.scores import as_numbers, join_names
 from tellapart.data.strict_json import parse_json
@@ -101,7 +101,7 @@ def read_predictions(
 
     `read` takes a value, a text without its thought, to a prediction, or raises `ValueError`. Rows of a run's samples
     that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
-    whether that is the gold answer. It is asked within `watch_field` alone, and not on a board, whose gold is hidden.
+    whether that is the gold answer. It is asked within `watch_reading` alone, and not on a board, whose gold is hidden.
     """
     by_id: dict[str, T] = {}
     rows: list[tuple[str, Mapping[str, Any]]] = []
@@ -112,20 +112,20 @@ def read_predictions(
             raise ScoreError(f"{place}: expected a list of objects, one a prediction; got {quote(row)}")
         if row.get("unit", noun) == noun:
             rows.append((place, row))
-    field = named_field()
-    key = _find_field(path, rows, field)
+    reading = current_reading()
+    key = _find_field(path, rows, reading.named)
     for place, row in rows:
         id_ = read_id(row, place)
         if id_ in by_id:
             raise ScoreError(f"{place}: a second prediction for id {id_}; give one for each")
         by_id[id_] = _read_prediction(row, key, read, place)
     predictions = align_file(path, ids, by_id)
-    if field == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
+    if reading.named == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
         raise ScoreError(
             f"{path}: field {key!r} is the gold answer in every row, so it may not be the model's; if it is, say so: "
             f"columns={{'{PREDICTION}': '{key}'}}, or rename it to {PREDICTION!r}"
         )
-    state_field(key)
+    reading.stated = key
     return predictions
 
 
@@ -173,7 +173,7 @@ def read_matrix(
         raise ScoreError(f"{path}: scores of this task are read from .npz files; got {path.suffix!r}")
     needed = (*ids, *needed)
     arrays = read_arrays(path, (*needed, *optional))
-    state_field(*(name for name in arrays if name not in ids))
+    current_reading().stated = ", ".join(name for name in arrays if name not in ids)
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
     return arrays, [_find_positions(path, name, arrays[name], row_id) for name, row_id in ids.items()]
@@ -231,7 +231,7 @@ def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named
 def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], place: str) -> T:
     if row.get(key) is None:
         expected = f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
-        named = "" if named_field() is None else f"; another field is named by {_NAMED}"
+        named = "" if current_reading().named is None else f"; another field is named by {_NAMED}"
         raise ScoreError(f"{place}: no prediction; {f'field {key!r} is null' if key in row else expected}{named}")
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.prediction_field import state_field
+from tellapart.data.reading import current_reading
 from tellapart.data.task_records import PreferenceSet, RankingSet, RatingSet, Record
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.answers import group_accuracy
@@ -51,7 +51,7 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    state_field("scores", *(["edited"] if any(ranking.texts[1] for ranking in records.rows) else []))
+    current_reading().stated = "scores, edited" if any(ranking.texts[1] for ranking in records.rows) else "scores"
 
     def read(ranking: Record, row: Mapping[str, Any], place: str) -> CandidateScores:
         size = len(ranking.images)

@@ -17,8 +17,8 @@ from json_handler import JsonHandler
 from PIL import Image
 
 from facts import raises
-from tellapart.data.answer_text import count_thoughts
 from tellapart.data.pairset import PairSet
+from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
@@ -284,7 +284,7 @@ class ThinkingServer(OtherServer):
 
 
 def test_a_thought_before_a_choice_is_not_read(pairs):
-    with serve(ThinkingServer) as address, count_thoughts() as thoughts:
+    with serve(ThinkingServer) as address, watch_reading() as thoughts:
         found = ask_both_orders(find_model(f"api:{address}/v1", ModelOptions(reading="choice")), pairs)
     assert {*found.in_order, *found.swapped} == {"1;2"} and thoughts.stripped == 12
     assert found.measure()["group_score_in_order"].tolist() == [1] * 6

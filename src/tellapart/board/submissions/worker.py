@@ -46,7 +46,7 @@ from pydantic import (
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.prediction_field import watch_field
+from tellapart.data.reading import watch_reading
 from tellapart.data.rows import read_object, read_toml
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.data.validation import first_problem
@@ -467,7 +467,7 @@ def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], by
     except TellapartError:  # its message names the server's files
         return {"failed": True}, b""
     try:
-        with watch_field(None) as watched:
+        with watch_reading(None) as reading:
             form = pack(read_sent(Path(job["file"]), records, job["task"]), job["task"])
         if len(form) > job["form_bytes"]:
             raise ScoreError(f"{job['name']} holds control characters without end; send predictions without them")
@@ -475,7 +475,7 @@ def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], by
         return {"refused": str(error)[:_MOST_SENT].replace(job["file"], job["name"], 1)}, b""
     except MemoryError:
         return {"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"}, b""
-    return {"read": len(form), "field": watched.stated[:_MOST_SENT]}, form
+    return {"read": len(form), "field": reading.stated[:_MOST_SENT]}, form
 
 
 def main(work: Callable[[Mapping[str, Any], bytes], tuple[dict[str, Any], bytes]]) -> None:

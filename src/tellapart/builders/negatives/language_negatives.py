@@ -30,12 +30,12 @@ def open_chat(options: ChatOptions, *, insecure: bool = False) -> Chat:
     """Open a chat model."""
     if options.served:
         if not options.name:
-            raise ModelError(f"{options.source} is a server; name one of its models with the key 'name'")
+            raise ModelError(f"{options.source} is a server; name one of its models with the field 'name'")
         return ServedChat(options, insecure=insecure)
 
     if options.name:
         raise ModelError(
-            f"{options.source} is a local model; the key 'name' is a server's, whose source begins with http:// or "
+            f"{options.source} is a local model; the field 'name' is a server's, whose source begins with http:// or "
             "https://"
         )
     return LocalChat.load(options)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tellapart.data.atomic import atomic_file
 from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.npz import read_array, read_arrays
-from tellapart.data.prediction_field import state_field
+from tellapart.data.reading import current_reading
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import plain_suffix
@@ -111,7 +111,7 @@ def _read_values(
         raise ScoreError(
             f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}{hint}"
         )
-    state_field("scores" if suffix == ".npz" else "score")
+    current_reading().stated = "scores" if suffix == ".npz" else "score"
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
     try:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, create_model
 
 from tellapart.catalog import load
+from tellapart.data.fields import field_fault
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, UnknownNameError, nearest
 from tellapart.training.losses.batch import Batch, LossParts, Matches
@@ -169,7 +170,7 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
         return LossTerm(name, loss, loss.read_options(options, f"{place}: {name!r}"), factor, reading)
 
     if not isinstance(name := table.get("name"), str):
-        raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
+        raise field_fault(where, "name", "is missing; `tellapart ls losses` lists the losses")
     also = table.get("also", {})
     terms = [read_term(name, {key: value for key, value in table.items() if key not in {"name", "also"}}, where)]
     if not isinstance(also, Mapping) or not all(isinstance(values, Mapping) for values in also.values()):
