@@ -19,8 +19,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import tabulate_units

@@ -10,7 +10,7 @@ import pytest
 from examples.elsewhere.codalab import convert_bundle, read_bundle
 from examples.elsewhere.lmms_eval import convert_samples, read_ids
 
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 
 ROOT = Path(__file__).parents[1]

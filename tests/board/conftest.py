@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from boards import write_run
 from browsers import chromium  # noqa: F401
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.cli.main import app
 
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""

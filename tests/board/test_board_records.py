@@ -9,8 +9,18 @@ import pytest
 
 from boards import open_board, write_run
 from facts import check_facts, raises
-from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
-from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.records import (
+    Benchmark,
+    Board,
+    BoardSettings,
+    Entry,
+    Item,
+    ItemList,
+    Model,
+    Tables,
+    rank,
+    read_settings,
+)
 from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result

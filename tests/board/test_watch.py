@@ -14,8 +14,7 @@ from fastapi.testclient import TestClient
 from boards import open_board, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, Watch, _for_readers, signature
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings, Watch, _for_readers, signature
 
 
 def labels(board: Board) -> list[str]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from boards import open_board
 from tellapart.benchmarks.demo import DEMO
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 from tellapart.cli.main import app

@@ -15,8 +15,7 @@ from tiny_tasks import CASES, Row, lines, made, picture
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import HiddenRecords, read_truth
 from tellapart.board.submissions.service import Submissions
