@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -40,12 +41,24 @@ def open_board(
     return TestClient(create_app(board, submissions)), board
 
 
+def labels(board: Board) -> list[str]:
+    return sorted(model.label for model in board.tables.models.values())
+
+
 def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.01) -> None:
     """Wait until something holds."""
     end = monotonic() + seconds
     while not holds():
         assert monotonic() < end, "waited in vain"
         sleep(every)
+
+
+def files_of(page: Path) -> list[Path]:
+    """Return the files to which a page of a site leads; none of its addresses leads elsewhere."""
+    addresses = [address for address in addresses_of(page) if not address.startswith("#")]
+    targets = [(page.parent / unquote(address)).resolve() for address in addresses]
+    assert not [at for at, file in zip(addresses, targets, strict=True) if not file.is_file()], page
+    return targets
 
 
 def addresses_of(page: Path) -> list[str]:

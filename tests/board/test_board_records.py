@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boards import open_board, write_run
+from boards import labels, open_board, write_run
 from facts import check_facts, raises
 from tellapart.board.records import (
     Benchmark,
-    Board,
     BoardSettings,
     Entry,
     Item,
@@ -31,10 +30,6 @@ from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, tiers
-
-
-def labels(board: Board) -> list[str]:
-    return sorted(model.label for model in board.tables.models.values())
 
 
 def names(tables: Tables) -> list[str]:
