@@ -33,8 +33,7 @@ from psutil import Process
 from record import circumstances, run_bench
 
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, rank
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings, rank
 from tellapart.board.submissions.accounts import Database
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair

@@ -16,7 +16,7 @@ from doors import write_onnx_config
 
 from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_json, read_jsonl

@@ -14,7 +14,7 @@ from PIL import Image
 from reshape import FIELDS, ROWS
 from study_doors import open_study_doors
 
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import HiddenPairs, hide, hide_records, measure_sent, read_truth
 from tellapart.board.submissions.worker import read_published, read_sent

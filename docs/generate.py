@@ -33,7 +33,7 @@ from speed_tables import RECORD_TABLES, fill_table, record_table
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import BoardSettings
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
 from tellapart.catalog import BENCHMARKS, LOSSES
 from tellapart.metrics.metric import Metric

@@ -13,14 +13,14 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import tabulate_units
@@ -41,12 +41,24 @@ def open_board(
     return TestClient(create_app(board, submissions)), board
 
 
+def labels(board: Board) -> list[str]:
+    return sorted(model.label for model in board.tables.models.values())
+
+
 def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.01) -> None:
     """Wait until something holds."""
     end = monotonic() + seconds
     while not holds():
         assert monotonic() < end, "waited in vain"
         sleep(every)
+
+
+def files_of(page: Path) -> list[Path]:
+    """Return the files to which a page of a site leads; none of its addresses leads elsewhere."""
+    addresses = [address for address in addresses_of(page) if not address.startswith("#")]
+    targets = [(page.parent / unquote(address)).resolve() for address in addresses]
+    assert not [at for at, file in zip(addresses, targets, strict=True) if not file.is_file()], page
+    return targets
 
 
 def addresses_of(page: Path) -> list[str]:

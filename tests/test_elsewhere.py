@@ -9,7 +9,7 @@ from examples.elsewhere.codalab import convert_bundle, read_bundle
 from examples.elsewhere.lmms_eval import convert_samples, read_ids
 
 from scripts import run_python
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 
 ROOT = Path(__file__).parents[1]

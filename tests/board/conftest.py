@@ -11,11 +11,10 @@ pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[b
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from boards import write_run
+from boards import open_board, write_run
 from browsers import chromium  # noqa: F401
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
 from tellapart.cli.main import app
 
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
@@ -34,20 +33,8 @@ def runs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def settings(runs) -> BoardSettings:
-    return BoardSettings(runs=(runs,))
-
-
-def read_board(settings: BoardSettings) -> Board:
-    board, problems = Board(settings), list[str]()
-    board.read_in(problems.append)
-    assert problems == []
-    return board
-
-
-@pytest.fixture(scope="session")
-def shown(settings) -> Board:
-    return read_board(settings)
+def shown(runs) -> Board:
+    return open_board(runs)[1]
 
 
 @pytest.fixture(scope="session")
@@ -88,4 +75,4 @@ def gallery(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def gallery_board(gallery) -> Board:
-    return read_board(BoardSettings(runs=(gallery / "runs",)))
+    return open_board(gallery / "runs")[1]

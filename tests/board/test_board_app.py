@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from boards import open_board, write_run
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
+from tellapart.board.records import BoardSettings
 from tellapart.board.rendering import _environment, as_latex, signs_of
-from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result

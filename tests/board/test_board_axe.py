@@ -7,8 +7,7 @@ import pytest
 from boards import serve
 from browsers import find_violations, look_through
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 
 PAGES = (
     "/",

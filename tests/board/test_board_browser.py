@@ -7,7 +7,7 @@ import pytest
 
 from boards import open_board, serve
 from tellapart.board.app import create_app
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import BoardSettings
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boards import open_board, write_run
+from boards import labels, open_board, write_run
 from facts import check_facts, raises
-from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
-from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.records import (
+    Benchmark,
+    BoardSettings,
+    Entry,
+    Item,
+    ItemList,
+    Model,
+    Tables,
+    rank,
+    read_settings,
+)
 from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result
@@ -21,10 +30,6 @@ from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, tiers
-
-
-def labels(board: Board) -> list[str]:
-    return sorted(model.label for model in board.tables.models.values())
 
 
 def names(tables: Tables) -> list[str]:

@@ -11,9 +11,8 @@ from fastapi.testclient import TestClient
 from boards import open_board, serve
 from browsers import look_through
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
+from tellapart.board.records import Board, BoardSettings
 from tellapart.board.rendering import StaticSite
-from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import PAGE
 from tellapart.board.views.ranks import MOST_LINES
 

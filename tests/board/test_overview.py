@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from boards import open_board, serve, write_run
 from browsers import look_through
-from tellapart.board.records import Benchmark, Entry, Model, Tables
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Benchmark, BoardSettings, Entry, Model, Tables
 from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.board.views.ranks import ranks_page
 from tellapart.records.result import BenchmarkResult, Value

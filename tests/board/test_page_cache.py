@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.board.app import CachedPage, PageCache, create_app
-from tellapart.board.records import Board, Tables
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings, Tables
 from tellapart.errors import UnknownNameError
 
 READERS = 24

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from boards import open_board, write_run
+from tellapart.board.records import BoardSettings
 from tellapart.board.rendering import StaticSite
-from tellapart.board.settings import BoardSettings
 from tellapart.board.views.ranks import PairTest, choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result

@@ -10,8 +10,7 @@ from scipy import stats
 from boards import open_board
 from facts import raises
 from published import published
-from tellapart.board.records import Tables
-from tellapart.board.settings import read_settings
+from tellapart.board.records import Tables, read_settings
 from tellapart.board.views.leaderboard import BY_DOMAIN, Content, by_tag
 from tellapart.board.views.ranks import pareto_page
 from tellapart.records.imported import Imported, read_imported

@@ -11,24 +11,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from boards import open_board, write_run
+from boards import labels, open_board, until, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, Watch, _for_readers, signature
-from tellapart.board.settings import BoardSettings
-
-
-def labels(board: Board) -> list[str]:
-    return sorted(model.label for model in board.tables.models.values())
-
-
-def waited_for(board: Board, expected: list[str], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if labels(board) == expected:
-            return True
-        time.sleep(0.05)
-    return False
+from tellapart.board.records import Board, BoardSettings, Watch, _for_readers, signature
 
 
 def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +36,7 @@ def test_whatever_a_look_raises_the_next_tries_again(tmp_path, monkeypatch, erro
     failing_twice(board, error, monkeypatch)
     with Watch(board, said.append, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(board, ["a"]), said
+        until(lambda: labels(board) == ["a"])
     assert len(said) == 2 and all("the board could not be brought up to date" in line for line in said)
 
 
@@ -70,7 +56,7 @@ def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
         with Watch(board, said.append, seconds=0.02):
             for name in "abc":
                 write_run(tmp_path / name, name, skill=1.0, seed=ord(name))
-            assert waited_for(board, ["a", "b", "c"]), said
+            until(lambda: labels(board) == ["a", "b", "c"])
     finally:
         over.set()
         for reader in readers:
@@ -139,7 +125,7 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
                 ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
             )
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(board, ["a"], 60), said
+        until(lambda: labels(board) == ["a"])
         assert thread.is_alive()
 
 
@@ -151,7 +137,7 @@ def test_a_watch_whose_reports_nobody_takes_goes_on(tmp_path, monkeypatch):
     failing_twice(board, OSError(), monkeypatch)
     with Watch(board, refuse, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(board, ["a"])
+        until(lambda: labels(board) == ["a"])
 
 
 def test_a_thread_that_ends_all_the_same_ends_its_process():

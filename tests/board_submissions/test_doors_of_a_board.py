@@ -12,8 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.records import Board, BoardSettings, read_settings
 from tellapart.board.submissions import prepared
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import board_retry
@@ -248,5 +247,5 @@ def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(made_set,
     file = tmp_path / "board.toml"
     file.write_text(re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)[0].replace("/srv/clocks", str(made_set(n=300))))
     with open_submissions(file, measuring=True) as service:
-        assert [each["name"] for each in service.listing()["benchmarks"]] == ["clocks"]
+        assert [each["name"] for each in service.content()["benchmarks"]] == ["clocks"]
     assert read_settings(file).runs == ()

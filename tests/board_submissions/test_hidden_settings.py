@@ -55,10 +55,6 @@ def board_file(folder: Path, text: str) -> Path:
     return file
 
 
-def test_a_board_without_hidden_benchmarks_has_none(tmp_path):
-    assert read_hidden(board_file(tmp_path, '[board]\ntitle = "ours"\n')) is None
-
-
 def test_folders_are_relative_to_the_board_file(tmp_path):
     found = read_hidden(board_file(tmp_path, GOOD))
     assert (found.hidden[0].pairs, found.submissions.state) == (tmp_path / "clocks", tmp_path / "state")
@@ -164,7 +160,7 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(tmp_path, mad
 
 def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(tmp_path, made_set):
     made_set("clocks", n=60)
-    with open_submissions(board_file(tmp_path, "")) as none:
+    with open_submissions(board_file(tmp_path, '[board]\ntitle = "ours"\n')) as none:
         assert none is None
     with open_submissions(board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')) as submissions:
         assert submissions is not None

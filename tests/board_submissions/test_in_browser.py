@@ -9,8 +9,7 @@ import pytest
 from boards import open_board, serve
 from browsers import look_through
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.service import as_result
 from tellapart.board.submissions.worker import round_to
 from tellapart.data.folder import read_pair_set
@@ -73,8 +74,6 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(board, tmp_path, 
     made.service.close("clocks", by="root")
     submission = made.client.get(f"/submissions/{seen['id']}", headers=made.of("ann")).json()["submission"]
     texts = {frozenset(item.texts): item.id for item in read_pair_set(made.pairs).items}
-    from tellapart.board.submissions.prepared import read_truth
-
     truth = read_truth(made.service.prepared["clocks"].truth)
     for split, mine in (("public", True), ("private", False)):
         ids = [texts[frozenset(i.texts)] for i, public in zip(truth.items, truth.public, strict=True) if public is mine]
@@ -154,8 +153,6 @@ def test_the_shuffle_is_the_servers_alone_and_outlives_it(board, tmp_path):
 @pytest.mark.slow
 def test_private_numbers_and_their_rank_change_are_shown_only_after_closing(board):
     made = board()
-    from tellapart.board.submissions.prepared import read_truth
-
     public = np.array(read_truth(made.service.prepared["clocks"].truth).public)
     overfit, honest = made.right(), made.right()
     overfit[~public] *= -1  # right on public items alone

@@ -13,21 +13,11 @@ from typer.testing import CliRunner
 
 from boards import open_board
 from tellapart.benchmarks.demo import DEMO
-from tellapart.board.settings import read_settings
+from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
-
-
-def board_file(made) -> Path:
-    path = made.folder / "board.toml"
-    path.write_text(
-        '[board]\nruns = ["runs"]\n[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\n'
-        f'pairs = "{made.pairs}"\nmetrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
-    )
-    (made.folder / "runs").mkdir()
-    return path
 
 
 def marks(made) -> list[str]:
@@ -48,7 +38,8 @@ def numbers(made, sent: dict[str, Any]) -> list[str]:
 def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, tmp_path):
     made = board()
     sent = made.measured(made.npz(made.right(0.8)))
-    given = ["--board", str(board_file(made)), "--out", str(tmp_path / "site")]
+    (made.folder / "runs").mkdir()
+    given = ["--runs", str(made.folder / "runs"), "--board", str(made.file()), "--out", str(tmp_path / "site")]
     for _ in range(2):
         done = CliRunner().invoke(app, ["board", "export", *given], catch_exceptions=False)
         assert done.exit_code == 0, done.output

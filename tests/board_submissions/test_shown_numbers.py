@@ -16,7 +16,7 @@ from scipy.stats import beta, binomtest
 
 from boards import open_board
 from facts import raises
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import BoardSettings
 from tellapart.board.submissions.hidden import (
     allowed_submissions,
     first_step,

@@ -210,7 +210,7 @@ def test_labels_that_are_gone_are_restored_or_made_again_byte_for_byte(ended, tm
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 80), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*STATE_FILES, *PREPARED])
 def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended, name, seeds):
-    path, expected, started = ended.state / name, ended.start().leaderboard("clocks")["models"], 0
+    path, expected, started = ended.state / name, ended.start().content("clocks")["models"], 0
     for seed in seeds:
         ended.restore()
         path.write_bytes(broken(path.read_bytes(), random.Random(seed)))
@@ -222,7 +222,7 @@ def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended, na
             continue
         started += 1
         if name != "submissions.sqlite":  # whose cells have no checksums
-            assert service.leaderboard("clocks")["models"] == expected
+            assert service.content("clocks")["models"] == expected
             assert service.accounts.of_token(ended.tokens["ann"]).user == "ann"
     assert started == len(seeds) if name.endswith("published.json") else started < len(seeds)
 

@@ -474,8 +474,7 @@ def test_the_numbers_of_a_task_come_from_its_outcomes(tmp_path):
 
 def test_a_board_leaves_out_what_it_cannot_measure_again(tmp_path):
     from tellapart.board.app import create_app
-    from tellapart.board.records import Board
-    from tellapart.board.settings import BoardSettings
+    from tellapart.board.records import Board, BoardSettings
 
     ta.evaluate("random", "demo", limit=40, out=tmp_path / "random")
     forge(tmp_path / "random", raise_number)

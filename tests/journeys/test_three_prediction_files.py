@@ -9,8 +9,7 @@ import pytest
 from facts import check_facts
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.evaluation.verified import read_result
 
 

@@ -11,8 +11,7 @@ from training_sets import architecture, config, far, squares, toml, weights
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
+from tellapart.board.records import Board, BoardSettings
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError

@@ -26,9 +26,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tellapart.board.records import Board
+from tellapart.board.records import Board, BoardSettings
 from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
-from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.accounts import network
 from tellapart.board.submissions.routes import add_routes
 from tellapart.board.submissions.service import Submissions

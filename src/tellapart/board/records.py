@@ -20,11 +20,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.board.settings import BoardSettings
 from tellapart.catalog import REFERENCES
-from tellapart.errors import RunError, TellapartError, UnknownNameError, first_line, plain
+from tellapart.data.arguments import PathGiven, as_path
+from tellapart.data.rows import read_toml
+from tellapart.data.validation import validate
+from tellapart.errors import DataError, RunError, TellapartError, UnknownNameError, first_line, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.models.transductive import MARK
@@ -33,7 +36,75 @@ from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import Timings, read_timings
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, main_metric
+
+_TABLES = {"board", "submissions", "hidden"}
+
+
+class BoardSettings(BaseModel, frozen=True, extra="forbid"):
+    """The settings of a board, from a TOML file or options.
+
+    Attributes:
+        title: at the head of every page.
+        about: a paragraph below the first page's title.
+        runs: folders that hold run folders at any depth; `timing.json` files in them give models' costs.
+        imported: files of imported numbers.
+        performance: benchmarks over which a model's mean is taken; all of them if empty.
+        file: the board file, if one was read: it lists the hidden benchmarks.
+    """
+
+    title: str = "Which model can tell them apart?"
+    about: str = ""
+    runs: tuple[Path, ...] = ()
+    imported: tuple[Path, ...] = ()
+    performance: tuple[str, ...] = ()
+    file: Path | None = Field(default=None, exclude=True)
+
+
+def as_board_file(board: PathGiven | None) -> Path:
+    """Return the path of a board file; a folder is refused."""
+    path = as_path(board, "board")
+    if path.is_dir():
+        raise DataError(f"board={path} is a folder; name the board file, such as {path / 'board.toml'}", path=path)
+    return path
+
+
+def read_settings(path: Path) -> BoardSettings:
+    """Read a board file; its paths are relative to it."""
+    content = read_toml(path)
+    if unknown := sorted(set(content) - _TABLES):
+        raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TABLES))}")
+    settings = validate(BoardSettings, content.get("board", {}), f"{path}: [board]")
+    update: dict[str, Any] = {"file": path}
+    for name in ("runs", "imported"):
+        update[name] = tuple(path.parent / entry.expanduser() for entry in getattr(settings, name))
+    return settings.model_copy(update=update)
+
+
+class ModelHead(BaseModel, frozen=True):
+    """A model's name and address, as pages have them."""
+
+    slug: str
+    label: str
+    kind: str
+
+
+class BenchmarkHead(BaseModel, frozen=True):
+    """A benchmark's name and address, as pages have them."""
+
+    slug: str
+    name: str
+    title: str
+    task: str
+    n: int  # the number of items; 0 if unknown
+    metric: str  # the one that ranks it
+    has_items: bool = False  # its items are in the database, and have pages
+    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
+
+    @property
+    def label(self) -> str:
+        """Its name, and how much of it was measured if that is a part."""
+        return f"{self.name} ({self.part})" if self.part else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +123,11 @@ class Model:
     parameters: int | None = None
     training_images: int | None = None
     cost_source: str = ""
+
+    @property
+    def head(self) -> ModelHead:
+        """Its name and address."""
+        return ModelHead(slug=self.slug, label=self.label, kind=self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +182,21 @@ class Benchmark:
     def is_hidden(self) -> bool:
         """Whether its labels stay on the server, and its numbers are rounded."""
         return self.fingerprint.startswith(HIDDEN)
+
+    @property
+    def main(self) -> str:
+        """The metric that ranks it."""
+        return main_metric(self.headline)
+
+    @property
+    def head(self) -> BenchmarkHead:
+        """Its name and address; the title says how much of it was measured if that is a part."""
+        return BenchmarkHead(
+            title=f"{self.title} ({self.part})" if self.part else self.title,
+            metric=self.main,
+            has_items=bool(self.items.rows),
+            **{name: getattr(self, name) for name in ("slug", "name", "task", "n", "part")},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +463,13 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
     outcomes = {entry.model: entry.values[metric] for entry in tested}
     tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
     return {name: tier.rank for tier in tiers for name in tier.names}
+
+
+def rank_places(values: Sequence[float | None]) -> list[int | None]:
+    """Return the places of values, 1 for the largest; equal ones share one, and None has none."""
+    ordered = sorted((value for value in values if value is not None), reverse=True)
+    first = {value: len(ordered) - k for k, value in enumerate(reversed(ordered))}
+    return [None if value is None else first[value] for value in values]
 
 
 def _add_entries(tables: Tables, entries: Iterable[tuple[Model, Entry | None]]) -> Tables:

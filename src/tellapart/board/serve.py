@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.board.settings import BoardSettings, as_board_file, read_settings
+from tellapart.board.records import BoardSettings, as_board_file, read_settings
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths
 from tellapart.errors import RunError, TellapartWarning, quote, require
 from tellapart.records.zipped import unpacked

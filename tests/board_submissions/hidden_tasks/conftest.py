@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from tiny_tasks import CASES, Row, lines, made, picture
+from tiny_tasks import CASES, Row, hidden_task, lines, made, picture
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
-from tellapart.board.records import Board
-from tellapart.board.settings import BoardSettings
-from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
+from tellapart.board.records import Board, BoardSettings
+from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import HiddenRecords, read_truth
 from tellapart.board.submissions.service import Submissions
 
@@ -71,11 +70,9 @@ class Hosted:
     def __init__(self, task: str, folder: Path, **limits) -> None:
         self.case, self.folder, self.place = CASES[task], folder, made(task, folder / "data")
         self.records = find_benchmark(self.case.benchmark, self.place).records()
-        wanted = {"name": "mine", "benchmark": self.case.benchmark, "largest_share": 1000.0, "total": 9, "daily": 9}
-        places = {"data": self.place.data, "images": self.place.images}
         self.settings = HiddenSettings(
             submissions=SubmissionSettings(state=folder / "state", spare_bytes=0),
-            hidden=(HiddenBenchmark(**{**wanted, **places, **limits}),),
+            hidden=(hidden_task(task, self.place, **{"total": 9, "daily": 9, **limits}),),
         )
         self.service = Submissions(self.settings)
         self.shown = Board(BoardSettings(title="Ours"), self.service.results)

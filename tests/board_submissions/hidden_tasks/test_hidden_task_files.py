@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from tiny_tasks import CASES, EACH, N, made, unique, write_json
+from tiny_tasks import CASES, EACH, N, hidden_task, made, unique, write_json
 
 from facts import raises
 from pictures import plain
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import HiddenRecords, hide_records, new_id, prepare, read_truth, suffix_for
 from tellapart.board.submissions.worker import read_published
 from tellapart.data.task_records import ChoiceSet, Record
@@ -25,17 +24,14 @@ Hosted = Any  # as conftest.py makes it
 
 @EACH
 def test_the_task_file_is_the_same_whatever_the_labels_are(task, tmp_path):
-    case, files = CASES[task], []
+    files = []
     for seed in (1, 2):
         folder = tmp_path / str(seed)
         place = made(task, folder, seed)
         if task == "choice":  # its ids tell the label, which another's would not
             rows = json.loads((folder / "choices.json").read_text())
             write_json(folder / "choices.json", [[str(k), *row[1:]] for k, row in enumerate(rows)])
-        benchmark = HiddenBenchmark(
-            name="mine", benchmark=case.benchmark, data=place.data, images=place.images, largest_share=1000.0
-        )
-        ready = prepare(benchmark, folder / "hidden", b"key")
+        ready = prepare(hidden_task(task, place), folder / "hidden", b"key")
         truth = read_truth(ready.truth)
         assert isinstance(truth, HiddenRecords)
         seen = ready.task_file.read_bytes(), ready.published.read_bytes()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from tiny_tasks import CASES, EACH, lines, made, write_json
+from tiny_tasks import CASES, EACH, hidden_task, lines, made, write_json
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
@@ -126,11 +126,8 @@ def test_every_metric_that_may_be_told_is_its_tasks_and_a_mean_of_fractions():
 def test_images_of_another_size_than_the_boxes_are_refused(tmp_path):
     place = made("grounding", tmp_path)
     Image.new("RGB", (16, 12)).save(tmp_path / "images" / "3.png")
-    benchmark = HiddenBenchmark(
-        name="mine", benchmark="vlue-grounding", data=place.data, images=place.images, largest_share=1000.0
-    )
     with raises(DataError, "'3.png'", "16", "x", "12", "32", "x", "24"):
-        prepare(benchmark, tmp_path / "hidden", b"key")
+        prepare(hidden_task("grounding", place), tmp_path / "hidden", b"key")
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
@@ -138,11 +135,8 @@ def test_questions_of_several_answers_are_refused_where_one_is_expected(tmp_path
     place = made("vqa", tmp_path)
     rows = json.loads((tmp_path / "vqa_vlue_test.json").read_text())
     write_json(tmp_path / "vqa_vlue_test.json", [{**row, "answer": ["yes", "no"]} for row in rows])
-    benchmark = HiddenBenchmark(
-        name="mine", benchmark="vlue-vqa", data=place.data, images=place.images, largest_share=1000.0
-    )
     with raises(DataError, "benchmark", "'mine'", "2"):
-        prepare(benchmark, tmp_path / "hidden", b"key")
+        prepare(hidden_task("vqa", place), tmp_path / "hidden", b"key")
 
 
 def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path):
@@ -163,10 +157,6 @@ def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path, protocol, 
 
 
 def test_a_name_that_stood_for_another_source_is_not_taken_over(tmp_path):
-    place = made("nlvr2", tmp_path)
-    task = HiddenBenchmark(
-        name="mine", benchmark="vlue-nlvr2", data=place.data, images=place.images, largest_share=1000.0
-    )
-    prepare(task, tmp_path / "hidden", b"key")
+    prepare(hidden_task("nlvr2", made("nlvr2", tmp_path)), tmp_path / "hidden", b"key")
     with raises(DataError, "prepared"):
         prepare(HiddenBenchmark(name="mine", benchmark="demo", largest_share=1000.0), tmp_path / "hidden", b"key")

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from tellapart.benchmarks.locations import Locations
+from tellapart.board.submissions.hidden import HiddenBenchmark
 
 N = 48
 
@@ -166,6 +167,12 @@ def made(task: str, folder: Path, seed: int = 0) -> Locations:
         Image.fromarray(pixels.astype(np.uint8)).save(path, exif=exif, quality=90)
     case.write(folder, np.random.default_rng(seed))
     return Locations(folder, folder / "images")
+
+
+def hidden_task(task: str, place: Locations, **limits: Any) -> HiddenBenchmark:
+    """Declare the tiny benchmark of a task as a hidden one."""
+    facts = {"benchmark": CASES[task].benchmark, "data": place.data, "images": place.images, "largest_share": 1000.0}
+    return HiddenBenchmark(**{"name": "mine", **facts, **limits})
 
 
 def lines(predictions: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from tellapart.board.settings import as_board_file
+from tellapart.board.records import as_board_file
 from tellapart.board.submissions.accounts import (
     DATABASE,
     SECRET,

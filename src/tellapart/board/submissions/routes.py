@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
@@ -319,13 +319,14 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
     """Write a stream to a new file."""
     digest, size = hashlib.sha256(), 0
     try:
-        with path.open("xb", buffering=0) as file:
+        with path.open("xb") as file:
             async for piece in stream:
                 size += len(piece)
                 if size > most:
                     raise RefusedError(413, f"the file has more bytes; {_MOST.format(most)}")
                 digest.update(piece)
-                await run_in_threadpool(_write_piece, file, piece)  # a busy disk must not block other requests
+                await run_in_threadpool(file.write, piece)  # a busy disk must not block other requests
+            await run_in_threadpool(file.flush)
             await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
@@ -341,12 +342,6 @@ def _cannot_keep(error: OSError) -> RefusedError:
     return RefusedError(
         507, f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
     )
-
-
-def _write_piece(file: BinaryIO, piece: bytes) -> None:
-    view = memoryview(piece)
-    while view:  # an unbuffered file may take only a part
-        view = view[file.write(view) :]
 
 
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
@@ -374,13 +369,13 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def hidden(request: Request, _format: _Format = None) -> Response:
         """List the hidden benchmarks: limits, and how much of the labels the numbers give away."""
         RequestAuth(request, board).count()
-        return page(request, board, "hidden", board.listing(request.scope["root_path"]))
+        return page(request, board, "hidden", board.content(root=request.scope["root_path"]))
 
     @router.get("/hidden/{name}")
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        return page(request, board, "standings", board.leaderboard(name, request.scope["root_path"]))
+        return page(request, board, "standings", board.content(name, request.scope["root_path"]))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:

@@ -32,7 +32,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.records import TirelessThread
+from tellapart.board.records import TirelessThread, rank_places
 from tellapart.board.submissions.accounts import (
     DATABASE,
     DAY,
@@ -48,13 +48,7 @@ from tellapart.board.submissions.accounts import (
     read_marks,
     write_marker,
 )
-from tellapart.board.submissions.hidden import (
-    HiddenBenchmark,
-    HiddenSettings,
-    SubmissionSettings,
-    in_points,
-    read_hidden,
-)
+from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings, in_points, read_hidden
 from tellapart.board.submissions.prepared import Prepared, digest_of, keyed_hash, prepare
 from tellapart.board.submissions.worker import MeasureResult, Message, Process, ReadResult, Split, form_bytes, unpack
 from tellapart.data.atomic import sync_folder
@@ -132,10 +126,10 @@ class Queue:
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed, by its date or by hand, and the closing is written down."""
-        benchmark = self.benchmark(name).benchmark
+        is_past = self._is_past(name)  # a benchmark that is not on the board is refused first
         if self.database.one(_QUERIES["find_closing"], name) is not None:
             return True
-        if not self._is_past(benchmark):
+        if not is_past:
             return False
         try:
             self.close(name, by="server")
@@ -143,8 +137,9 @@ class Queue:
             return False
         return True
 
-    def _is_past(self, benchmark: HiddenBenchmark) -> bool:
-        return benchmark.closes is not None and self.clock() >= benchmark.closes.timestamp()
+    def _is_past(self, name: str) -> bool:
+        closes = self.benchmark(name).benchmark.closes
+        return closes is not None and self.clock() >= closes.timestamp()
 
     def close(self, name: str, *, by: str) -> bool:
         """Write down that a benchmark is closed from now on; return False if it was already."""
@@ -172,7 +167,7 @@ class Queue:
     def _check_limits(self, rows: sqlite3.Connection, user: str, name: str) -> None:
         """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
         now = self.clock()
-        if rows.execute(_QUERIES["find_closing"], (name,)).fetchone() or self._is_past(self.benchmark(name).benchmark):
+        if rows.execute(_QUERIES["find_closing"], (name,)).fetchone() or self._is_past(name):
             raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
         midnight = now - now % DAY
         next_day = f"the next day (UTC) begins in {(midnight + DAY - now) / 3600:.1f} hours"
@@ -475,16 +470,11 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Measu
         if other is None or sent.public.values[metric] > other.public.values[metric]:
             best[sent.user, sent.model] = sent
     leaders = list(best.values())
-    ranks = _rank_values([sent.public.values[metric] for sent in leaders])
-    private = [sent.private.values[metric] for sent in leaders if sent.private]
-    private_ranks = _rank_values(private) if len(private) == len(leaders) else [None] * len(leaders)
+    ranks = rank_places([sent.public.values[metric] for sent in leaders])
+    private_ranks = rank_places([sent.private and sent.private.values[metric] for sent in leaders])
     placed = zip(leaders, ranks, private_ranks, strict=True)
-    rows = [replace(sent, rank=rank, private_rank=own) for sent, rank, own in placed]
+    rows = [replace(sent, rank=rank, private_rank=private_rank) for sent, rank, private_rank in placed]
     return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.at))
-
-
-def _rank_values(values: Sequence[float]) -> list[int]:
-    return [1 + sum(other > value for other in values) for value in values]
 
 
 def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
@@ -689,12 +679,13 @@ class Submissions:
         measured = [read_measured(row, private=closed) for row in rows]
         return standings([submission for submission in measured if metric in submission.public.values], metric)
 
-    def listing(self, root: str = "") -> dict[str, Any]:
-        """Return the content of the page that lists the hidden benchmarks, with addresses below the path `root`."""
-        return {"benchmarks": [self.about(name, root) for name in self.prepared]}
+    def content(self, name: str = "", root: str = "") -> dict[str, Any]:
+        """Return the content of a benchmark's page, or of the list of benchmarks, with addresses below the path `root`.
 
-    def leaderboard(self, name: str, root: str = "") -> dict[str, Any]:
-        """Return the content of a benchmark's page: rounded numbers, private ones after closing alone."""
+        Numbers are rounded; private ones are published after closing alone.
+        """
+        if not name:
+            return {"benchmarks": [self.about(name, root) for name in self.prepared]}
         shape = self.queue.benchmark(name).shape
         return {
             "benchmark": self.about(name, root),
@@ -709,10 +700,6 @@ class Submissions:
                 for row in self.standings(name)
             ],
         }
-
-    def content(self, name: str = "") -> dict[str, Any]:
-        """Return the content of a benchmark's page, or of the list of benchmarks."""
-        return self.leaderboard(name) if name else self.listing()
 
     def results(self) -> list[Result]:
         """Return every leaderboard's rows as records without samples, without numbers that are still private."""

@@ -12,17 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.board.records import Benchmark, Entry, Tables
-from tellapart.board.views.leaderboard import (
-    Cell,
-    Content,
-    Link,
-    benchmark_head,
-    choice_links,
-    count_pages,
-    make_cell,
-    model_head,
-    with_reasons,
-)
+from tellapart.board.views.leaderboard import Cell, Content, Link, choice_links, count_pages, make_cell, with_reasons
 from tellapart.errors import RunError, TellapartError, UnknownNameError
 from tellapart.records.result import IMPORTED
 from tellapart.report.followed import draw_points, find_training, read_checkpoints, sort_points
@@ -30,7 +20,6 @@ from tellapart.report.image_sources import ImageSources, small_picture
 from tellapart.report.plots.curves import Trace, plot
 from tellapart.report.sections import margins, true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
-from tellapart.tasks.registry import main_metric
 
 #: Queries on one page.
 QUERIES = 20
@@ -98,8 +87,8 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
     return Content(
         title=f"{of.label} on {benchmark.title}: {noun}",
         table_rows=rows,
-        benchmark=benchmark_head(benchmark),
-        model=model_head(of),
+        benchmark=benchmark.head,
+        model=of.head,
         side=side,
         what=noun,
         asked=len(asked),
@@ -174,7 +163,7 @@ def model_page(tables: Tables, slug: str) -> Content:
     return Content(
         title=model.label,
         table_rows=with_reasons([("benchmark", "metric", *numbers), *rows], [cell.reason for _, _, cell in cells]),
-        model=model_head(model),
+        model=model.head,
         about={name: text for name, text in about.items() if text},
         cost={name: text for name, text in costs.items() if text},
         on=on,
@@ -204,8 +193,8 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
         }
     )
     return {
-        "title": benchmark_head(benchmark).title,
-        "benchmark": benchmark_head(benchmark),
+        "title": benchmark.head.title,
+        "benchmark": benchmark.head,
         "metrics": {  # shares of right answers
             name: make_cell(tables, entry, name, value) for name, value in metrics.items() if name not in deviations
         },
@@ -225,7 +214,7 @@ def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str
     if entry.scores is not None and benchmark.shape is not None:
         by = "margin: the lowest true pair less the highest false one"
         values: Any = margins(entry.scores, true_texts(benchmark.headline, benchmark.shape[1]))
-    elif (metric := main_metric(benchmark.headline)) in entry.values:
+    elif (metric := benchmark.main) in entry.values:
         by, values = metric, entry.values[metric]
     else:
         return "", []
@@ -277,7 +266,7 @@ def collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32
 
     An item that a model fails is below 1; NaN, an item without this metric, is not a failure.
     """
-    entries, main = tables.entries_of(benchmark=benchmark.slug), main_metric(benchmark.headline)
+    entries, main = tables.entries_of(benchmark=benchmark.slug), benchmark.main
     rows = [e.values[main] for e in entries if main in e.values and tables.models[e.model].kind == "model"]
     return np.array(rows, np.float32).reshape(len(rows), len(benchmark.items.rows)).T
 
@@ -295,7 +284,7 @@ def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float 
 def items_page(tables: Tables, slug: str, page: int) -> Content:
     """List a benchmark's items, those that most models fail first."""
     benchmark = tables.benchmark(slug)
-    head, items = benchmark_head(benchmark), benchmark.items.rows
+    head, items = benchmark.head, benchmark.items.rows
     pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
     outcomes = collect_outcomes(tables, benchmark)
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
@@ -338,11 +327,11 @@ def item_page(tables: Tables, slug: str, position: int) -> Content:
     if not 0 <= position < len(benchmark.items.rows):
         raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {benchmark.n:,}, counted from 0")
     item, models = benchmark.items.rows[position], _models_on_item(tables, benchmark, position)
-    main = main_metric(benchmark.headline)
+    main = benchmark.main
     judged = [model for model in models if main in model["verdicts"]]
     return Content(
         title=item.name,
-        benchmark=benchmark_head(benchmark),
+        benchmark=benchmark.head,
         position=position,
         **{name: getattr(item, name) for name in ("unit", "cluster", "gold", "tags", "images", "texts")},
         failed=[model["model"] for model in judged if model["verdicts"][main] != "won"],
@@ -355,9 +344,9 @@ def item_page(tables: Tables, slug: str, position: int) -> Content:
 
 def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[str, Any]]:
     """Return models' scores and answers: contestants before others, and those that fail the item first."""
-    models, main = [], main_metric(benchmark.headline)
+    models, main = [], benchmark.main
     for entry in tables.entries_of(benchmark=benchmark.slug):
-        head = model_head(tables.models[entry.model])
+        head = tables.models[entry.model].head
         verdicts: dict[str, str | float] = {}
         for name in benchmark.headline:
             if name in entry.values and not np.isnan(number := float(entry.values[name][k])):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from tellapart.board.records import Benchmark, Entry, Model, Tables
+from tellapart.board.records import Benchmark, BenchmarkHead, Entry, ModelHead, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
@@ -65,32 +65,6 @@ def choice_links(
     )
 
 
-class ModelHead(BaseModel, frozen=True):
-    """A model's name and address."""
-
-    slug: str
-    label: str
-    kind: str
-
-
-class BenchmarkHead(BaseModel, frozen=True):
-    """A benchmark's name and address."""
-
-    slug: str
-    name: str
-    title: str
-    task: str
-    n: int  # the number of items; 0 if unknown
-    metric: str  # the one that ranks it
-    has_items: bool = False  # its items are in the database, and have pages
-    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
-
-    @property
-    def label(self) -> str:
-        """Its name, and how much of it was measured if that is a part."""
-        return f"{self.name} ({self.part})" if self.part else self.name
-
-
 class Cell(BaseModel, frozen=True):
     """One number of a table, with its interval, chance and ties: a fraction, or a deviation in the unit of scores."""
 
@@ -113,25 +87,6 @@ class Cell(BaseModel, frozen=True):
     def percent(self, decimals: int = 2, sign: str = "") -> str:
         """Write the value in percent; of a rounded one no digits that are not known."""
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
-
-
-def model_head(model: Model) -> ModelHead:
-    """Return a model's name and address."""
-    return ModelHead(slug=model.slug, label=model.label, kind=model.kind)
-
-
-def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
-    """Return a benchmark's name and address."""
-    return BenchmarkHead(
-        slug=benchmark.slug,
-        name=benchmark.name,
-        title=f"{benchmark.title} ({benchmark.part})" if benchmark.part else benchmark.title,
-        task=benchmark.task,
-        n=benchmark.n,
-        metric=main_metric(benchmark.headline),
-        has_items=bool(benchmark.items.rows),
-        part=benchmark.part,
-    )
 
 
 def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
@@ -329,7 +284,7 @@ def read_cells(
         benchmark = shown_on if shown_on in wanted else entry.benchmark
         if benchmark not in wanted:
             continue
-        named = [main_metric(tables.benchmarks[benchmark].headline)] if metrics is None else metrics
+        named = [tables.benchmarks[benchmark].main] if metrics is None else metrics
         # Value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all.
         groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
         if not tag:
@@ -355,7 +310,7 @@ def count_pages(items: int, size: int, page: int, *noun: str) -> int:
 
 def _make_rows(tables: Tables, cells: Mapping[str, Sequence[Cell | None]]) -> list[LeaderboardRow]:
     """Return models' rows, before they have places."""
-    heads = {model: model_head(tables.models[model]) for model in cells}
+    heads = {model: tables.models[model].head for model in cells}
     return [LeaderboardRow(title=heads[m].label, model=heads[m], cells=tuple(row)) for m, row in cells.items()]
 
 
@@ -415,7 +370,7 @@ def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
     rival_metrics = metrics_of(tables, rival)
     candidates = (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics)
-    sides = [(benchmark, metric), (rival, next(candidates, main_metric(rival.headline)))]
+    sides = [(benchmark, metric), (rival, next(candidates, rival.main))]
     if benchmark.domain != "in-domain":
         sides.reverse()
     scores = [read_cells(tables, [side], "metric", [name]) for side, name in sides]
@@ -442,7 +397,7 @@ def _of_benchmark(
 ) -> Leaderboard:
     """Return the page of one benchmark's table."""
     tag, metric = names
-    head = benchmark_head(benchmark)
+    head = benchmark.head
     if note := describe_hidden(tables, benchmark):
         head = head.model_copy(update={"part": note})
     block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
@@ -493,16 +448,6 @@ def family_of(name: str, names: Sequence[str]) -> str:
     parts = re.split(r"[-/:]", name)
     heads = [name[: len("-".join(parts[:k]))] for k in range(1, len(parts))]
     return next((head for head in heads if head in names), heads[0] if heads else name)
-
-
-def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (family, benchmark): families by their most measured benchmark, likewise the benchmarks of each."""
-    families = {name: family_of(name, list(measured)) for name in measured}
-    largest: dict[str, int] = {}
-    for name, family in families.items():
-        largest[family] = max(largest.get(family, 0), measured[name])
-    order = sorted(measured, key=lambda name: (-largest[families[name]], families[name], -measured[name], name))
-    return [(families[name], name) for name in order]
 
 
 def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
@@ -575,11 +520,16 @@ def _separate_blocks(
         groups = [group for group in groups if group not in met]
         groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
     full = Counter(slug for row in contestants.values() for slug, cell in row.items() if not cell.limited)
-    largest: dict[str, int] = {}
-    for b in benchmarks:
-        largest[b.name] = max(largest.get(b.name, 0), full[b.slug])
-    places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(largest))}
-    ordered = sorted(benchmarks, key=lambda b: (places[b.name], -full[b.slug]))
+    of_family, of_name = Counter[str](), Counter[str]()
+    for b in benchmarks:  # `|` keeps the larger count
+        of_family |= Counter({families[b.slug]: full[b.slug]})
+        of_name |= Counter({b.name: full[b.slug]})
+
+    def place(b: Benchmark) -> tuple[int, str, int, str, int]:
+        family = families[b.slug]
+        return -of_family[family], family, -of_name[b.name], b.name, -full[b.slug]
+
+    ordered = sorted(benchmarks, key=place)
     blocks = [([b for b in ordered if families[b.slug] in group], models) for group, models in groups]
     blocks.sort(key=lambda pair: (-pair[1], ordered.index(pair[0][0])))
     return [block for block, _ in blocks]
@@ -592,7 +542,7 @@ def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[str, Column]:
     return {
         b.slug: Column(
             title=b.name,
-            about=f"{main_metric(b.headline)}; {b.title}",
+            about=f"{b.main}; {b.title}",
             link=_benchmark_link(b),
             group=family if families.count(family) > 1 else "",
         )
@@ -633,9 +583,9 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     ]
     numbers = ((line["title"], line["n"], *(cell and cell["value"] for cell in line["cells"])) for line in lines)
     return Content(
-        title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
+        title=f"{benchmark.head.title}: {metric_name} by {tag_name}",
         table_rows=[(tag_name, "items", *(model.label for model in models)), *numbers],
-        benchmark=benchmark_head(benchmark),
+        benchmark=benchmark.head,
         tag=tag_name,
         metric=metric_name,
         models=models,

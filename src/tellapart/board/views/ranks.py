@@ -13,18 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.board.records import Benchmark, Entry, Tables
+from tellapart.board.records import Benchmark, Entry, ModelHead, Tables, rank_places
 from tellapart.board.views.leaderboard import (
     Content,
     Leaderboard,
     Link,
-    ModelHead,
     View,
     all_benchmarks,
-    benchmark_head,
     choice_links,
     leaderboard,
-    model_head,
     read_cells,
     with_reasons,
 )
@@ -33,7 +30,6 @@ from tellapart.evaluation.compare import MetricComparison, compare, correct, ran
 from tellapart.report.plots.agreement import Measured, find_agreement
 from tellapart.stats.paired import at_floor, enough_flips, pair_tests, write_p
 from tellapart.stats.pareto import pareto_front
-from tellapart.tasks.registry import main_metric
 
 #: Models that are compared at once: every pair of them is tested on every benchmark.
 MOST_TOGETHER = 8
@@ -65,7 +61,7 @@ def compare_many(tables: Tables, models: str) -> Content:
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:
         raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")
-    heads = [model_head(tables.model(slug)) for slug in slugs]
+    heads = [tables.model(slug).head for slug in slugs]
     entries: dict[str, list[Entry]] = {}
     for entry in (entry for slug in slugs for entry in tables.entries_of(model=slug)):
         entries.setdefault(entry.benchmark, []).append(entry)
@@ -98,8 +94,8 @@ def compare_many(tables: Tables, models: str) -> Content:
 
 def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> dict[str, Any] | None:
     """Compare the models with outcomes of single items by the main metric; None if they are fewer than two."""
-    metric = main_metric(benchmark.headline)
-    heads = {model.label: model_head(model) for model in (tables.models[entry.model] for entry in entries)}
+    metric = benchmark.main
+    heads = {model.label: model.head for model in (tables.models[entry.model] for entry in entries)}
     values = {
         name: entry.values[metric].astype(np.float64)
         for name, entry in zip(heads, entries, strict=True)
@@ -121,8 +117,8 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
     order = [list(values).index(name) for name in names]
     tests = pair_tests(table[has][:, order], np.array(clusters)[has], flips=flips)
     return {
-        "title": benchmark_head(benchmark).title,
-        "benchmark": benchmark_head(benchmark),
+        "title": benchmark.head.title,
+        "benchmark": benchmark.head,
         "n": int(has.sum()),
         "models": ranked,
         "tests": [
@@ -153,7 +149,7 @@ def choose_page(tables: Tables, *, most: int = MOST) -> Content:
     """List the models that have outcomes by item, and link to every pair of them, or of the best if they are many."""
     measured = {entry.model for entry in tables.entries.values() if entry.folder}
     models = sorted((tables.models[slug] for slug in measured), key=lambda model: (model.kind, model.label))
-    heads = tuple(map(model_head, models))
+    heads = tuple(model.head for model in models)
     linked = heads if len(heads) <= most else _best_models(tables, heads, most)
     pairs = [
         choice_links("compare", {"a": a.slug}, "b", {b.slug: f"{a.label} and {b.label}" for b in linked[k + 1 :]})
@@ -202,7 +198,7 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
         except RunError as error:
             refused.append(str(error))
             continue
-        labels = {first_entries[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
+        labels = {first_entries[k].name: each.head.label for k, each in benchmarks.items()}
         tests += [
             row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in compared if row.benchmark in labels
         ]
@@ -216,8 +212,8 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
     return Content(
         title=f"{first.label} and {second.label}",
         table_rows=with_reasons(rows, [test.reason for test in tests]),
-        a=model_head(first),
-        b=model_head(second),
+        a=first.head,
+        b=second.head,
         tests=tests,
         differs=differs,
         refused=refused,
@@ -226,12 +222,12 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
 
 def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> dict[str, Any]:
     """List the items on which two models' values of the main metric differ, each under the model that is better."""
-    metric = main_metric(benchmark.headline)
+    metric = benchmark.main
     first, second = (entry.values.get(metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
     if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
-    items, head = benchmark.items.rows, benchmark_head(benchmark)
+    items, head = benchmark.items.rows, benchmark.head
     return {
         "title": head.title,
         "benchmark": head,
@@ -372,7 +368,7 @@ def _axis_ticks(low: float, high: float) -> list[float]:
 def agreement_page(tables: Tables) -> Content:
     """Compare every two benchmarks by the ranks that they give the models that all of them were measured on."""
     title = "Do benchmarks agree?"
-    mains = {slug: main_metric(benchmark.headline) for slug, benchmark in tables.benchmarks.items()}
+    mains = {slug: benchmark.main for slug, benchmark in tables.benchmarks.items()}
     numbers = {
         model: {slug: Measured(cell.value, cell.n, mains[slug]) for slug, cell in row.items() if not cell.limited}
         for model, row in read_cells(tables, list(tables.benchmarks.values()), "benchmark").items()
@@ -384,7 +380,7 @@ def agreement_page(tables: Tables) -> Content:
     except RunError:  # no two benchmarks share enough models
         empty: dict[str, Any] = dict.fromkeys(("lines", "shares", "left_out"), ())
         return Content(title=title, table_rows=[("benchmark",)], models=0, dimensions=0, **empty)
-    heads = {slug: benchmark_head(benchmark) for slug, benchmark in tables.benchmarks.items()}
+    heads = {slug: benchmark.head for slug, benchmark in tables.benchmarks.items()}
     lines: list[dict[str, Any]] = [
         {
             "title": heads[benchmark.name].label,
@@ -429,7 +425,7 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     linked = [k for k, column in enumerate(board.columns) if column.link]
     columns = linked or list(range(len(board.columns)))
     cells = [[row.cells[k] for row in board.rows] for k in columns]
-    places = [_rank_places([cell.value if cell and not cell.limited else None for cell in column]) for column in cells]
+    places = [rank_places([cell.value if cell and not cell.limited else None for cell in column]) for column in cells]
     ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}
     ranks = {model: line for model, line in ranks.items() if any(line)}
     candidates, _ = _choose_drawn(ranks)
@@ -438,7 +434,7 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     drawn: Mapping[ModelHead, Sequence[int | None]] = ranks
     if len(best) < len(candidates):  # their places among themselves
         lines_of_best = zip(*(ranks[model] for model in best), strict=True)
-        among = [_rank_places([None if rank is None else -rank for rank in column]) for column in lines_of_best]
+        among = [rank_places([None if rank is None else -rank for rank in column]) for column in lines_of_best]
         drawn = dict(zip(best, zip(*among, strict=True), strict=True))
     lines = [
         _model_line(model, line, [drawn[model][k] for k in shown] if model in models else [])
@@ -469,12 +465,6 @@ def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[
         if (ranked, left) == (models, columns):
             return ranked, left
         models, columns = ranked, left
-
-
-def _rank_places(values: Sequence[float | None]) -> list[int | None]:
-    ordered = sorted((value for value in values if value is not None), reverse=True)
-    first = {value: len(ordered) - k for k, value in enumerate(reversed(ordered))}
-    return [None if value is None else first[value] for value in values]
 
 
 def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
