@@ -244,8 +244,8 @@ def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str
     """Return the tag that breaks a benchmark down: its paper's, or the only one; None if neither is clear."""
     tags = dict.fromkeys(tag for record in records.values() for tag in record.by)
     declared = declared_benchmark(benchmark)
-    if declared is not None and declared.paper is not None and declared.paper[0] in tags:
-        return declared.paper[0]
+    if declared is not None and declared.paper is not None and declared.paper.tag in tags:
+        return declared.paper.tag
     return next(iter(tags)) if len(tags) == 1 else None
 
 

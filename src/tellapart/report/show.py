@@ -9,7 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
@@ -29,7 +28,7 @@ from tellapart.report.followed import choose_shown, followed_tables, read_checkp
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
-from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
+from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.sections import (
     ModelEntry,
     ReportRun,
@@ -256,12 +255,8 @@ def on_the_same_items(results: Mapping[Path, Result]) -> list[Section]:
 
 def _paper_tables(same: Section) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
-    declared = declared_benchmark(same.name)
-    if declared is None or declared.paper is None:
-        return []
-    tag, row_of = declared.paper
-    laid_out = {of.label: paper_row(row_of, numbers_of(groups_of(of.record, tag))) for of in same.entries}
-    rows = {model: row for model, row in laid_out.items() if row}
+    layout = paper_layout(same.name, [of.record for of in same.entries])
+    rows = {of.label: row for of in same.entries if layout and (row := layout.fill(of.record))}
     return tables_of("paper", benchmark=same.name, rows=rows) if rows else []
 
 
