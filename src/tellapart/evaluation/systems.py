@@ -132,10 +132,12 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
     return [labels.get(name, name).removesuffix(mark := MARK * name.endswith(MARK)) + mark for name in names]
 
 
-def label_runs(names: Sequence[str], places: Sequence[str] = ()) -> list[str]:
-    """Return models' names, those that come twice with their place or a number: `a (run 1)`, `b`, `a (run 2)`."""
-    places = places or [f"run {names[: number + 1].count(name)}" for number, name in enumerate(names)]
-    return [f"{name} ({place})" if names.count(name) > 1 else name for name, place in zip(names, places, strict=True)]
+def label_runs(names: Sequence[str]) -> list[str]:
+    """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`."""
+    numbers = [names[: number + 1].count(name) for number, name in enumerate(names)]
+    return [
+        f"{name} (run {number})" if names.count(name) > 1 else name for name, number in zip(names, numbers, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
