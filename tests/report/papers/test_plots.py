@@ -54,8 +54,9 @@ def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_wh
 def test_a_tier_chart_ranks_as_the_test_does(save):
     folders = [save(f"m{k}", skill=skill, seed=k, n=80) for k, skill in enumerate((0.1, 3.0, 2.9, 0.9))]
     runs = gather(folders)
-    outcomes = outcomes_of(runs, "shapes", ["group_score"])["group_score"]
-    expected = tiers(outcomes.of, outcomes.clusters)
+    shared = outcomes_of(runs, "shapes", ["group_score"])
+    labels = [run.label for run in runs]
+    expected = tiers(dict(zip(labels, shared.outcomes["group_score"].T, strict=True)), shared.clusters)
     axes = figure("tiers", folders).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [name for tier in expected for name in tier.names]
     assert [text.get_text() for text in axes.texts if "rank" in text.get_text()] == [f"rank {t.rank}" for t in expected]

@@ -151,18 +151,16 @@ def _first_tiers(
     tag: str, sources: Mapping[Column, Source], ranked: Sequence[System], benchmark: str, seed: int
 ) -> Iterator[tuple[Column, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    read = outcomes_of(ranked, benchmark, {metric for _, metric in sources.values()})
+    shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(metric for _, metric in sources.values())])
+    labels = [run.label for run in ranked]
     for column, (value, metric) in sources.items():
-        if metric not in read:
+        if metric not in shared.outcomes:
             continue
-        outcomes = read[metric]
-        mask = np.array([value in {ALL, tags.get(tag)} for tags in outcomes.tags], dtype=np.bool_)
-        if not mask.any():
-            continue
-        clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
-        of_mask = {label: values[mask] for label, values in outcomes.of.items()}
-        if len(top := rank_outcomes(of_mask, clusters, seed=seed)[0].names) > 1:
-            yield column, top
+        part = np.array([value in {ALL, tags.get(tag)} for tags in shared.tags], dtype=np.bool_)
+        outcomes = dict(zip(labels, shared.outcomes[metric][part].T, strict=True))
+        ranking = rank_outcomes(outcomes, shared.clusters[part], seed=seed)
+        if ranking and len(ranking[0].names) > 1:
+            yield column, ranking[0].names
 
 
 #: Meaning of a mark on reference models in a table.
