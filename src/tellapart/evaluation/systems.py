@@ -134,9 +134,9 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
 
 def label_runs(names: Sequence[str]) -> list[str]:
     """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`."""
-    numbers = [names[: number + 1].count(name) for number, name in enumerate(names)]
     return [
-        f"{name} (run {number})" if names.count(name) > 1 else name for name, number in zip(names, numbers, strict=True)
+        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
     ]
 
 
