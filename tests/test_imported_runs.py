@@ -11,9 +11,9 @@ from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.cli.main import app
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
-from tellapart.evaluation.verified import read_result
+from tellapart.evaluation.systems import gather
 from tellapart.report.interchange.foreign import import_results
-from tellapart.report.show import first_table, on_the_same_items, write_run_report
+from tellapart.report.show import first_table, group_systems, write_run_report
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_ar
     import_results(files, tmp_path / "all", command="")
     assert "--by" not in CliRunner().invoke(app, ["show", str(tmp_path / "one")]).output
     assert "--by subset" in CliRunner().invoke(app, ["show", str(tmp_path / "all")]).output
-    (same,) = on_the_same_items({tmp_path: read_result(tmp_path / "all")})
+    (same,) = group_systems(gather([tmp_path / "all"]))
     wide = first_table(same, width=200)
     assert wide.lines()[-1] == ["items", *["–"] * 8]
     printed = CliRunner().invoke(app, ["show", str(tmp_path / "all"), "--by", "subset"]).output

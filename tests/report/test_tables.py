@@ -5,7 +5,6 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +18,8 @@ from tellapart.diagnosis import probes
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
 from tellapart.records.result import Result, Value
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
 from tellapart.report.conclusions import conclude, rivals_of
 from tellapart.report.numbers import deviation, percent, score
 from tellapart.report.paper_tables.table import (
@@ -33,7 +34,6 @@ from tellapart.report.show import (
     equivariance_table,
     first_table,
     first_tables,
-    on_the_same_items,
     result_tables,
     tag_table,
 )
@@ -49,7 +49,7 @@ def printed(table: Table | None, width: int = 100) -> str:
 
 
 def same(results: Sequence[Result]) -> Section:
-    (group,) = on_the_same_items({Path(str(k)): result for k, result in enumerate(results)})
+    (group,) = sections([ReportRun(result) for result in results])
     return group
 
 
@@ -261,7 +261,7 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
     names = [f"set-{k}" for k in range(5)]
     runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
     runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    groups = on_the_same_items({Path(str(k)): run for k, run in enumerate(runs)})
+    groups = sections([ReportRun(run) for run in runs], ["a", "b"] * 5)
     (table,) = first_tables(groups)
     text = printed(table, 120)
     assert len(table.rows) == 10
@@ -359,26 +359,6 @@ def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_j
     assert compared == ["demo-encoder", "random"]
 
 
-def test_two_runs_of_one_model_are_told_apart_by_their_folders(command, made_set, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        ta.evaluate("random", "demo", limit=20, out=tmp_path / "runs" / name)
-    ta.evaluate("constant", "demo", limit=20, out=tmp_path / "runs" / "c")
-    for options in ((), ("--all",)):
-        lines = command("show", str(tmp_path / "runs"), *options).out.splitlines()
-        for label in ("random (a)", "random (b)", "constant "):
-            assert any(line.startswith(label) for line in lines), label
-    assert "random (b)" in command("show", str(tmp_path / "runs"), "--by", "aspect").out
-
-
-def test_a_run_names_the_folder_that_measured_the_set(made_set, tmp_path):
-    pairs = ta.load_pairs(made_set(n=8))
-    for name, benchmark in (("a", "demo"), ("b", pairs), ("c", pairs)):
-        ta.evaluate("demo-encoder", benchmark, limit=8, out=tmp_path / "runs" / name)
-    printed_tables = repr(ta.open_run(tmp_path / "runs"))
-    assert "demo-encoder (b)" in printed_tables and "demo-encoder (c)" in printed_tables
-    assert "demo-encoder (a)" not in printed_tables
-
-
 def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -393,5 +373,20 @@ def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
     assert f">{said}</td>" in run._repr_html_()
     for form in ("markdown", "latex", "csv", "json"):
         assert said in ta.table(run, form), form
-    groups = on_the_same_items({Path(str(k)): run.result() for k in range(4)})
+    groups = sections([ReportRun(run.result()) for _ in range(4)])
     assert "scores" in first_tables(groups * 4)[0].headings
+
+
+def test_two_runs_of_a_model_are_numbered_and_runs_of_other_sets_may_lie_beside_them(make_run, tmp_path, capsys):
+    for name, plan in {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"model": "other", "benchmark": "places"}}.items():
+        made = make_run(**plan)
+        write_result(tmp_path / name, made.result)
+        write_samples(tmp_path / name, *made.samples.popitem())
+    run = ta.open_run(tmp_path)
+    assert run.models == ["plain (run 1)", "plain (run 2)", "other"]
+    for options in ({}, {"every": True}, {"by": "side"}):
+        run.show(**options)
+        shown = capsys.readouterr().out
+        assert all(text in shown and text in repr(run) for text in (*run.models, "places"))
+    with raises(RunError, "places"):
+        run.picture("places", "places-0000/0.png")

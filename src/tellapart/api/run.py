@@ -29,7 +29,7 @@ from tellapart.report.followed import followed_rows
 from tellapart.report.frame import Frame, Tabled, columns_of
 from tellapart.report.image_sources import ImageSources, data_uri
 from tellapart.report.sections import true_pairs, true_texts
-from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, result_tables, write_run_report
+from tellapart.report.show import WrittenReport, group_systems, print_runs, result_tables, write_run_report
 from tellapart.report.tables import Column, Table, text_table
 from tellapart.tasks.registry import headline
 
@@ -253,7 +253,7 @@ class Run(Tabled):
             self.plan.show()
         else:
             write = write or self.write_report
-            print_runs(self.folder, self._results, write, probes=self._probes, every=every, by=by, named=self.archive)
+            print_runs(self.folder, self.systems, write, probes=self._probes, every=every, by=by, named=self.archive)
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
@@ -294,7 +294,9 @@ class Run(Tabled):
         Raises:
             DataError: it is not available.
         """
-        sources = ImageSources.of(self.folder, self.result(), benchmark)
+        name = self._find_benchmark(benchmark)
+        measured = next(system.result for system in self.systems if name in system.result.benchmarks)
+        sources = ImageSources.of(self.folder, measured, name)
         reader = sources.reader()
         if reader is None:
             raise RunError(sources.lost())
@@ -312,17 +314,7 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        results = {
-            folder: system.result.model_copy(
-                update={
-                    "benchmarks": {name: system.record(name) for name, at in system.folders.items() if at == folder}
-                }
-            )
-            for system in self.systems
-            for folder in dict.fromkeys(system.folders.values())
-        }
-        groups = on_the_same_items(results)
-        return [table for same in groups for table in result_tables(same)]
+        return [table for same in group_systems(self.systems) for table in result_tables(same)]
 
     def __fspath__(self) -> str:
         """Return its folder: a run may be given wherever a run folder is."""

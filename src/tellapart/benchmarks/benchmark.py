@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, NamedTuple
 
 from typing_extensions import TypeVar
 
@@ -24,11 +24,22 @@ Media = Literal["images", "videos"]
 #: The type of a benchmark's records: a pair set, a gallery, statements, questions, ...
 Records = TypeVar("Records", default=Any)
 
-#: The value that means every item, in the input of a paper's table.
+#: The value of a paper's tag that means every item.
 ALL = "all items"
 
-#: Takes a tag's values, and ALL, to their metrics' values (value of the tag -> metric -> number from 0 to 1).
-PaperTable = Callable[[Mapping[str, Mapping[str, float]]], "dict[str, float]"]
+
+class PaperTable(NamedTuple):
+    """The columns of a paper's table: scores (heading -> metric) by parts (heading -> values of a tag, or ALL).
+
+    A column is the mean over its part's values; of a part without values that of the score's other columns; and an
+    `average` that of all columns. If `scores_first`, each score is a block, left out if a model has no such metric.
+    """
+
+    tag: str
+    scores: Mapping[str, str]
+    parts: Mapping[str, Sequence[str]]
+    average: bool = False
+    scores_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,7 @@ class Benchmark(Generic[Records]):
         authors: the numbers of its authors that no metric of an item is, by a name of `tellapart.tasks.authors`.
         mined_by: patterns of the names of models whose failures chose its items; its authors leave them out.
         known: of pairs: the outline of the items, known without any file, for scores that were made elsewhere.
-        paper: tag, and function of its values' metrics, that give the row of the paper's table: column -> percent.
+        paper: the columns of its paper's table.
 
     >>> from tellapart.benchmarks.find import find_benchmark
     >>> find_benchmark("winoground").items, find_benchmark("vlue-nlvr2").task
@@ -95,7 +106,7 @@ class Benchmark(Generic[Records]):
     authors: str = ""
     mined_by: tuple[str, ...] = ()
     known: Callable[[], Outline] | None = None
-    paper: tuple[str, PaperTable] | None = None
+    paper: PaperTable | None = None
 
     def was_mined_by(self, model: str) -> bool:
         """Return whether a model chose its items: they are those on which it fails, and its numbers do not compare.

@@ -17,8 +17,7 @@ from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import expect_count, make_item, read_json, row_of, string
-from tellapart.errors import DataError, MetricError, quote
-from tellapart.metrics.per_item import mean
+from tellapart.errors import DataError, quote
 
 #: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.
 SUBSETS: dict[str, tuple[str, int]] = {name: tuple(facts) for name, facts in PUBLISHED["eqben"]["subsets"].items()}
@@ -35,34 +34,6 @@ _CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
 
 #: The rows of a quadruple, by their place in `[image][caption]`: number in the file, image and caption.
 _Corners = dict[int, tuple[int, Any, Any]]
-
-_SCORES = {"text": "text_score", "image": "image_score", "group": "group_score"}
-
-
-def paper_average(numbers: Mapping[str, float]) -> float:
-    """Return the last column of the paper's Table 3: the plain mean of its fifteen numbers.
-
-    The paper prints it wrong for three rows of Table 11: BLIP2 (45.19, the mean is 45.99), METER + EqSim (42.28, is
-    42.01) and FIBER (44.86, is 43.47).
-    """
-    return float(mean(list(numbers.values())))
-
-
-def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return a row of the paper's Table 3, in percent: five datasets by text, image and group score, and their average.
-
-    Eq-Kubric is the mean of its three subsets.
-
-    Source: Wang et al. 2023, Table 3.
-    """
-    if missing := [subset for subset, _ in SUBSETS.values() if subset not in by_subset]:
-        raise MetricError(f"EqBen's table needs all seven subsets; {', '.join(missing)} missing")
-    row = {
-        f"{column} {score}": 100 * float(mean([by_subset[subset][metric] for subset in subsets]))
-        for column, subsets in PUBLISHED["eqben"]["columns"].items()
-        for score, metric in _SCORES.items()
-    }
-    return {**row, "Avg": paper_average(row)}
 
 
 def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:

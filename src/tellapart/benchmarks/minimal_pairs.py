@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.benchmarks.benchmark import ALL, Benchmark
+from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.fields import field_fault
@@ -31,9 +31,8 @@ from tellapart.data.rows import (
 )
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
-from tellapart.metrics.per_item import mean
 
-#: The numbers of published files, and the columns of papers' tables.
+#: The numbers of published files.
 PUBLISHED = read_toml(Path(__file__).with_name("minimal_pairs.toml"))
 
 
@@ -77,11 +76,6 @@ def load_sugarcrepe(place: Locations, _benchmark: Benchmark) -> PairSet:
             tags = {"subset": subset, "bag_of_words": "same" if same_words(*captions) else "differs"}
             items.append(make_item(where, id=id_, images=(image,), texts=captions, tags=tags, cluster=image))
     return _in_folder("sugarcrepe", items, place, "val2017", "images")
-
-
-def sugarcrepe_table(by: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the seven accuracies; the authors' code averages nothing over them."""
-    return {column: 100 * by[subset]["choice_score"] for column, subset in PUBLISHED["columns"].items()}
 
 
 def load_sugarcrepe_choice(place: Locations, benchmark: Benchmark) -> ChoiceSet:
@@ -190,13 +184,6 @@ def outline_bivlc() -> Outline:
     return Outline(ids, (2, 2), ids, tags)
 
 
-def bivlc_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return I2T, T2I and group score over all items, then by type."""
-    groups = {"": ALL, "replace ": "replace", "swap ": "swap", "add ": "add"}
-    columns = {"I2T": "text_score", "T2I": "image_score", "Group": "group_score"}
-    return {group + name: 100 * by_type[kind][key] for group, kind in groups.items() for name, key in columns.items()}
-
-
 # VALSE
 
 #: Instrument -> items in its file, and those that pass the annotators.
@@ -236,17 +223,6 @@ def _read_valse(instrument: str, path: Path, rows: Mapping[str, Any]) -> Iterato
         texts = (string(row, "caption", place), foil)
         cluster = f"{dataset}/{image}"
         yield make_item(place, id=f"{instrument}/{key}", images=(image,), texts=texts, tags=tags, cluster=cluster)
-
-
-def valse_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return each instrument's pairwise accuracy and their plain mean; for probabilities accuracy and min(p_c, p_f)."""
-    row: dict[str, float] = {}
-    for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
-        if metric in by_instrument[ALL]:
-            percents = {instrument: 100 * by_instrument[instrument][metric] for instrument in INSTRUMENTS}
-            row |= {f"{name} {instrument}": value for instrument, value in percents.items()}
-            row[f"{name} Avg"] = float(mean(list(percents.values())))
-    return row
 
 
 # What'sUp, the controlled photographs

@@ -1,7 +1,7 @@
 """The declared sets that ship, by their names: `sets/FILE.toml`, or a variant of one, `FILE/NAME`.
 
 A set whose files follow rules that no template has names the functions that read it, as `module:function` of this room:
-`load` (or `read`, of its one file), `pictures`, `known` and `paper`, with `arguments`. A user's file cannot.
+`load` (or `read`, of its one file), `pictures` and `known`, with `arguments`. A user's file cannot.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, PaperTable
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.set_file import read_set_file, read_set_table, set_benchmark
@@ -45,8 +45,7 @@ def _read_by_code(table: dict[str, Any]) -> Benchmark:
     if code["known"]:
         facts["known"] = _function(code["known"])
     if code["paper"]:
-        tag, target = code["paper"]
-        facts["paper"] = (tag, _function(target))
+        facts["paper"] = PaperTable(**code["paper"])
     arguments = code["arguments"] or {}
 
     def call(target: str, place: Locations) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.benchmarks.probes import PREFIXES
-from tellapart.evaluation.systems import System, is_testable, key_samples, lay_out_outcomes
+from tellapart.evaluation.systems import System, is_testable, lay_out_outcomes, share_items
 from tellapart.records.samples import read_samples
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.paired import paired_difference
@@ -52,11 +52,9 @@ def _rows_of(system: System, seed: int) -> Iterator[ProbeRow]:
         if not prefix or real not in system.result.benchmarks:
             continue
         record = system.record(real)
-        keyed = [key_samples(read_samples(system.folders[part], part, system.record(part))) for part in (real, name)]
-        shared = [key for key in keyed[0] if key in keyed[1]]
-        names = [*filter(is_testable, headline(record.metrics))]
-        outcomes = lay_out_outcomes([[samples[key] for key in shared] for samples in keyed], names) if shared else {}
-        clusters = [keyed[0][key].cluster for key in shared]
+        shared = share_items(read_samples(system.folders[of], of, system.record(of)) for of in (real, name))
+        clusters = [sample.cluster for sample in shared[0]]
+        outcomes = lay_out_outcomes(shared, [*filter(is_testable, headline(record.metrics))])
         for metric, values in outcomes.items():
             before, after = values.T
             difference = paired_difference(after, before, clusters, binary=is_binary(values), seed=seed)
@@ -65,7 +63,7 @@ def _rows_of(system: System, seed: int) -> Iterator[ProbeRow]:
                 benchmark=real,
                 probe=prefix[:-1],
                 metric=metric,
-                n=len(shared),
+                n=len(clusters),
                 real=float(np.mean(before)),
                 left=float(np.mean(after)),
                 difference=difference.value,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from tellapart.evaluation.systems import System, is_testable, key_samples, lay_out_outcomes
+from tellapart.evaluation.systems import System, is_testable, lay_out_outcomes, share_items
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.result import Sample
 from tellapart.records.samples import read_samples
@@ -75,15 +75,13 @@ def _rows_of(
 ) -> Iterator[SamplesRow]:
     for name in drawn[0].result.benchmarks:
         measured = [system for system in drawn if name in system.result.benchmarks]
-        keyed = [key_samples(read_samples(run.folders[name], name, run.record(name))) for run in measured]
-        shared = [key for key in keyed[0] if all(key in samples for samples in keyed)]
         names = [*filter(is_testable, headline(measured[0].record(name).metrics))]
-        runs = [[samples[key] for key in shared] for samples in keyed]
+        runs = share_items(read_samples(run.folders[name], name, run.record(name)) for run in measured)
         clusters = [sample.cluster for sample in runs[0]]
-        outcomes = lay_out_outcomes(runs, names) if shared and len(measured) > 1 else {}
+        outcomes = lay_out_outcomes(runs, names) if len(measured) > 1 else {}
         share = partial(_measure_share, clusters=clusters, seed=seed)
         record = greedy.result.benchmarks.get(name) if greedy is not None else None
-        changed = np.array([len({_answer(run[k]) for run in runs}) > 1 for k in range(len(shared))], np.float64)
+        changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*runs, strict=True)], np.float64)
         for metric, values in outcomes.items():
             if not is_binary(values):  # a bias of the order, which no item has right
                 continue
@@ -93,7 +91,7 @@ def _rows_of(
                 metric=metric,
                 temperature=temperature,
                 draws=len(measured),
-                n=len(shared),
+                n=len(clusters),
                 greedy=record.metrics[metric].value if record and metric in record.metrics else None,
                 expected=share(values.mean(axis=1)),
                 all_right=share((values.min(axis=1) >= 1).astype(np.float64)),

@@ -132,10 +132,12 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
     return [labels.get(name, name).removesuffix(mark := MARK * name.endswith(MARK)) + mark for name in names]
 
 
-def label_runs(names: Sequence[str], places: Sequence[str] = ()) -> list[str]:
-    """Return models' names, those that come twice with their place or a number: `a (run 1)`, `b`, `a (run 2)`."""
-    places = places or [f"run {names[: number + 1].count(name)}" for number, name in enumerate(names)]
-    return [f"{name} ({place})" if names.count(name) > 1 else name for name, place in zip(names, places, strict=True)]
+def label_runs(names: Sequence[str]) -> list[str]:
+    """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`."""
+    return [
+        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,23 +240,24 @@ class SharedBenchmark:
 
 def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]) -> list[SharedBenchmark]:
     """Read every benchmark that at least two of the runs measured, item by item."""
-    shared = []
-    for name, names in matched.items():
-        if len(names) < 2:
-            continue
-        records = {number: runs[number].record(of_run) for number, of_run in names.items()}
-        of_all = set.intersection(*({*record.metrics} for record in records.values()))
-        keyed = read_same_items(name, runs, names)
-        items = next(iter(keyed.values()))
-        outcomes = lay_out_outcomes(
-            [[samples[key] for key in items] for samples in keyed.values()], [*filter(is_testable, headline(of_all))]
-        )
-        clusters, tags = [sample.cluster for sample in items.values()], [sample.tags for sample in items.values()]
-        shared.append(SharedBenchmark(name, records, np.array(clusters), tags, outcomes))
+    shared = [read_benchmark(name, runs, names) for name, names in matched.items() if len(names) > 1]
     if not shared:
         listed = (f"{run.place} has {', '.join(run.result.benchmarks) or 'none'}" for run in runs)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no benchmark: {'; '.join(listed)}")
     return shared
+
+
+def read_benchmark(
+    name: str, runs: Sequence[System], names: Mapping[int, str], metrics: Sequence[str] | None = None
+) -> SharedBenchmark:
+    """Read a benchmark of runs, by their numbers, item by item: metrics, or those of a first look that all have."""
+    records = {number: runs[number].record(of_run) for number, of_run in names.items()}
+    if metrics is None:
+        of_all = set.intersection(*({*record.metrics} for record in records.values()))
+        metrics = [*filter(is_testable, headline(of_all))]
+    items, *others = share_items(samples.values() for samples in read_same_items(name, runs, names).values())
+    clusters, tags = np.array([sample.cluster for sample in items]), [sample.tags for sample in items]
+    return SharedBenchmark(name, records, clusters, tags, lay_out_outcomes([items, *others], metrics))
 
 
 def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str]) -> dict[int, KeyedSamples]:
@@ -280,6 +283,13 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
 def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
     """Return samples by their units and ids."""
     return {(sample.unit, sample.id): sample for sample in samples}
+
+
+def share_items(runs: Iterable[Iterable[Sample]]) -> list[list[Sample]]:
+    """Return the samples of the items that all runs have, in the first run's order."""
+    keyed = [*map(key_samples, runs)]
+    shared = [key for key in keyed[0] if all(key in samples for samples in keyed)]
+    return [[samples[key] for key in shared] for samples in keyed]
 
 
 def expect_tag(by: str, tags: Sequence[str]) -> None:

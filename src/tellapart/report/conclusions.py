@@ -6,7 +6,7 @@ A sentence, of `conclusions.txt.j2`, claims only as much as an interval or a tes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.catalog import is_ranked
-from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_leaders, judge_pair
+from tellapart.evaluation.compare import Comparison, compare_pairs, judge_leaders
 from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
@@ -36,42 +36,35 @@ MOST_TESTED = 8
 _MOST_FLIPPED = 250_000
 
 
-class Duel(NamedTuple):
-    """Two models, a test for each metric; b has the higher main metric, so that differences (b minus a) are gains."""
-
-    a: ModelEntry
-    b: ModelEntry
-    rows: Mapping[str, MetricComparison]
-
-
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Models of one benchmark, references apart, the best first; tests of every two of the first, corrected for all."""
+    """Models of one benchmark, references apart, the best first; tests of every two of the first, corrected for all.
+
+    In a duel b has the higher main metric, so that differences (b minus a) are gains.
+    """
 
     ranking: tuple[ModelEntry, ...]
     metrics: tuple[str, ...] = ()
-    duels: tuple[Duel, ...] = ()
+    duels: tuple[Comparison, ...] = ()
     untested: int = 0
     tests: int = 0
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of test that were made."""
-        return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows.values()))
+        return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows))
 
     @property
     def verdicts(self) -> tuple[str, ...]:
         """The outcome in words, with which `tellapart compare` ends, too."""
-        pairs = [(duel.a.label, duel.b.label, [*duel.rows.values()]) for duel in self.duels]
-        judged = judge_pair(*pairs[0], self.tests) if len(pairs) == 1 else judge_leaders(pairs)
+        pairs = [(duel.a, duel.b, duel.rows) for duel in self.duels]
+        judged = self.duels[0].verdicts if len(pairs) == 1 else judge_leaders(pairs)
         return tuple(verdict.sentence for verdict in judged)
 
-    def distinct(self, metric: str) -> dict[int, bool]:
-        """Return for each tested model but the first, by its number, whether it differs from the first."""
-        if metric not in self.metrics:
-            return {}
-        first = self.ranking[0]
-        return {duel.a.model: duel.rows[metric].p_holm <= ALPHA for duel in self.duels if duel.b is first}
+    def distinct(self, metric: str) -> dict[str, bool]:
+        """Return for each tested model but the first, by its label, whether it differs from the first."""
+        rows = [(duel.a, row) for duel in self.duels for row in duel.rows if duel.b == self.ranking[0].label]
+        return {label: row.p_holm <= ALPHA for label, row in rows if row.metric == metric}
 
 
 def own_models(section: Section) -> tuple[ModelEntry, ...]:
@@ -96,10 +89,7 @@ def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
     shared = SharedBenchmark(section.name, records=records, clusters=clusters, tags=(), outcomes=outcomes)
     pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]
-    duels = tuple(
-        Duel(tested[a], tested[b], {row.metric: row for row in comparison.rows})
-        for (a, b), comparison in zip(pairs, compare_pairs(systems, [shared], pairs, seed=seed), strict=True)
-    )
+    duels = tuple(compare_pairs(systems, [shared], pairs, seed=seed))
     return Rivals(ranking, tuple(outcomes), duels, len(ranking) - len(tested), len(duels) * len(outcomes))
 
 
@@ -205,12 +195,12 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
     models = [(entry, entry.record.metrics[metric]) for entry in rivals.ranking]
     standing = {entry.label: side for entry, value in models if (side := _side_of_chance(metric, value))}
     distinct = rivals.distinct(metric)
-    near = tuple(entry.label for entry in rivals.ranking[1:] if distinct.get(entry.model) is False)
+    near = tuple(label for label in labels[1:] if distinct.get(label) is False)
     level = [entry for entry, value in models[1:] if value.value == models[0][1].value]
     sentences = write_lines(
         "conclusions",
         models=[(entry.label, value) for entry, value in models],
-        rest=[(entry.label, of.value, distinct.get(entry.model)) for entry, of in models[1:] if entry not in level],
+        rest=[(entry.label, of.value, distinct.get(entry.label)) for entry, of in models[1:] if entry not in level],
         level=[labels[0], *(entry.label for entry in level)] if level else [],
         standing=standing,
         groups=[(side, [*names]) for side in (ABOVE, LEVEL, BELOW)

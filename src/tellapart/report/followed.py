@@ -14,7 +14,7 @@ import numpy as np
 
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import RunError
-from tellapart.evaluation.systems import key_samples, lay_out_outcomes
+from tellapart.evaluation.systems import lay_out_outcomes, share_items
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
@@ -122,14 +122,14 @@ def _measure_points(
 
 def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, seed: int) -> Difference | None:
     """Return the best value less the present one over the items that have both, matched by their ids."""
-    of_best, of_now = key_samples(best), key_samples(now)
-    pairs = [(of_best[key], sample) for key, sample in of_now.items() if key in of_best]
-    values = lay_out_outcomes([*zip(*pairs, strict=True)], [metric]).get(metric) if pairs else None
+    items, before = share_items([now, best])
+    values = lay_out_outcomes([items, before], [metric]).get(metric)
     if values is None:
         return None
     complete = ~np.isnan(values).any(axis=1)
-    clusters = np.array([sample.cluster for _, sample in pairs])[complete]
-    return paired(values[complete, 1], values[complete, 0], clusters, seed=seed).difference if complete.any() else None
+    clusters = np.array([sample.cluster for sample in items])[complete]
+    of_now, of_best = values[complete].T
+    return paired(of_now, of_best, clusters, seed=seed).difference if complete.any() else None
 
 
 def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
-from tellapart.evaluation.systems import System, lay_out_outcomes, read_same_items
+from tellapart.evaluation.systems import SharedBenchmark, System, read_benchmark
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
@@ -122,27 +118,8 @@ def samples_of(run: System, benchmark: str) -> list[Sample]:
     return read_samples(run.folders[benchmark], benchmark, run.record(benchmark))
 
 
-class Outcomes(NamedTuple):
-    """One metric's values of the same items in one order, float64 `(item,)` by model, and their clusters and tags."""
-
-    of: dict[str, NDArray[np.float64]]
-    clusters: list[str]
-    tags: list[Mapping[str, str]]
-
-
-def outcomes_of(runs: Sequence[System], benchmark: str, metrics: Collection[str]) -> dict[str, Outcomes]:
-    """Read metrics' values of the items that have one in every run, for models on the same items.
-
-    A metric that is not defined per item has none.
-    """
+def outcomes_of(runs: Sequence[System], benchmark: str, metrics: Sequence[str]) -> SharedBenchmark:
+    """Read metrics' values of the items of a benchmark, for models on the same items."""
     if not runs:
         raise RunError("no run was named; name one or more run folders")
-    keyed = read_same_items(benchmark, runs, dict.fromkeys(range(len(runs)), benchmark))
-    items = list(keyed[0].values())
-    values_of = lay_out_outcomes([[samples[key] for key in keyed[0]] for samples in keyed.values()], sorted(metrics))
-    found = {}
-    for metric, values in values_of.items():
-        rows = np.flatnonzero(~np.isnan(values).any(axis=1))
-        columns = {run.label: values[rows, number] for number, run in enumerate(runs)}
-        found[metric] = Outcomes(columns, [items[row].cluster for row in rows], [items[row].tags for row in rows])
-    return found
+    return read_benchmark(benchmark, runs, dict.fromkeys(range(len(runs)), benchmark), metrics)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tellapart.diagnosis.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
 from tellapart.diagnosis.probes import ProbeRow
-from tellapart.errors import plain
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
@@ -165,6 +165,8 @@ def make_page(
     A benchmark's section has the rows of its probes.
     """
     all_sections = sections(runs)
+    if not all_sections:
+        raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     views: list[dict[str, Any]] = []
     for position, section in enumerate(all_sections):
         # The unused part of one benchmark's share goes to those after it.

@@ -21,10 +21,13 @@ from tellapart.tasks.registry import headline, main_metric
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
-    """One model's run: samples by benchmark; `read_image` takes benchmark and reference to a file's bytes."""
+    """One model's run: samples by benchmark, None if they are not read.
+
+    `read_image` takes benchmark and reference to a file's bytes.
+    """
 
     result: Result
-    samples: Mapping[str, Sequence[Sample]]
+    samples: Mapping[str, Sequence[Sample]] | None = None
     read_image: Callable[[str, str], bytes] | None = None
 
 
@@ -126,16 +129,15 @@ class Section:
         return worst_first([margins(values, self.record.true) for values in scores])
 
 
-def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
+def sections(runs: Sequence[ReportRun], labels: Sequence[str] = ()) -> tuple[Section, ...]:
     """Arrange runs by benchmark; the same name with another fingerprint is another section."""
+    labels = labels or label_runs([run.result.model.name for run in runs])
     entries_of: dict[tuple[str, str], list[ModelEntry]] = {}
-    for model, (run, label) in enumerate(zip(runs, label_runs([run.result.model.name for run in runs]), strict=True)):
+    for model, (run, label) in enumerate(zip(runs, labels, strict=True)):
         for benchmark, record in run.result.benchmarks.items():
             entries = entries_of.setdefault((benchmark, record.fingerprint), [])
             samples = _align_samples(run, label, benchmark, entries[0].samples if entries else None)
             entries.append(ModelEntry(model, label, record, samples, run))
-    if not entries_of:
-        raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     return tuple(
         Section(benchmark, f"benchmark-{number}", tuple(entries))
         for number, ((benchmark, _), entries) in enumerate(entries_of.items(), start=1)
@@ -163,6 +165,8 @@ def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
 
 def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
     """Return a run's samples in the order of the section's first model."""
+    if run.samples is None:
+        return ()
     samples = tuple(run.samples.get(benchmark, ()))
     if not samples:
         raise RunError(f"{label} has a result but no samples of {benchmark}; read them with read_samples")
@@ -244,8 +248,8 @@ def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str
     """Return the tag that breaks a benchmark down: its paper's, or the only one; None if neither is clear."""
     tags = dict.fromkeys(tag for record in records.values() for tag in record.by)
     declared = declared_benchmark(benchmark)
-    if declared is not None and declared.paper is not None and declared.paper[0] in tags:
-        return declared.paper[0]
+    if declared is not None and declared.paper is not None and declared.paper.tag in tags:
+        return declared.paper.tag
     return next(iter(tags)) if len(tags) == 1 else None
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
@@ -17,7 +16,7 @@ from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
-from tellapart.evaluation.systems import gather, label_runs, leave_references
+from tellapart.evaluation.systems import System, gather, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
@@ -29,14 +28,14 @@ from tellapart.report.followed import choose_shown, followed_tables, read_checkp
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
-from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
+from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.sections import (
-    ModelEntry,
     ReportRun,
     Section,
     first_breakdown,
     heat_map,
     note_lines,
+    sections,
     shared_headline,
 )
 from tellapart.report.tables import Table
@@ -142,8 +141,7 @@ def _draw_page(
         if not records:
             continue
         samples = {name: read_samples(run, name, record) for name, record in records.items()}
-        # All the runs of a folder measured the same files.
-        read = runs[0].read_image if runs else _image_reader(folder, result, lost, bundle=bundle, outside=outside)
+        read = _image_reader(folder, result, lost, bundle=bundle, outside=outside)
         runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
     if probes is None and any(name.startswith(PREFIXES) for run in runs for name in run.result.benchmarks):
         probes = probe_rows(leave_references(gather([folder])))
@@ -176,7 +174,7 @@ def _image_reader(
 
 def print_runs(
     folder: Path,
-    results: Mapping[Path, Result],
+    systems: Sequence[System],
     write: Callable[[], WrittenReport],
     *,
     probes: Sequence[ProbeRow] = (),
@@ -185,7 +183,7 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups = on_the_same_items(results)
+    groups = group_systems(systems)
     # A tag with one value has the numbers over all items.
     tagged_by = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
@@ -204,7 +202,7 @@ def print_runs(
         print_tables(*tables_of("probes", rows=probes))
     models = {entry.name for same in groups for entry in same.entries}
     if any(map(read_sampled, models)):
-        drawn = samples_rows(gather([folder]))
+        drawn = samples_rows(systems)
         sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
         print_tables(*tables_of("draws", rows=drawn, sets=sets))
     if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
@@ -239,29 +237,15 @@ def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-def on_the_same_items(results: Mapping[Path, Result]) -> list[Section]:
-    """Group results by benchmark and content; the labels of two runs of one model name their folders."""
-    groups: dict[tuple[str, str], list[tuple[str, Result]]] = {}
-    for folder, result in results.items():
-        for benchmark, record in result.benchmarks.items():
-            groups.setdefault((benchmark, record.fingerprint), []).append((folder.name, result))
-
-    def list_entries(benchmark: str, runs: Sequence[tuple[str, Result]]) -> Iterator[ModelEntry]:
-        labels = label_runs([result.model.name for _, result in runs], [folder for folder, _ in runs])
-        for number, (label, (_, result)) in enumerate(zip(labels, runs, strict=True)):
-            yield ModelEntry(number, label, result.benchmarks[benchmark], (), ReportRun(result, {}))
-
-    return [Section(benchmark, "", tuple(list_entries(benchmark, runs))) for (benchmark, _), runs in groups.items()]
+def group_systems(systems: Sequence[System]) -> tuple[Section, ...]:
+    """Arrange systems by benchmark and content, for tables: without their items."""
+    return sections([ReportRun(system.result) for system in systems], [system.label for system in systems])
 
 
 def _paper_tables(same: Section) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
-    declared = declared_benchmark(same.name)
-    if declared is None or declared.paper is None:
-        return []
-    tag, row_of = declared.paper
-    laid_out = {of.label: paper_row(row_of, numbers_of(groups_of(of.record, tag))) for of in same.entries}
-    rows = {model: row for model, row in laid_out.items() if row}
+    layout = paper_layout(same.name, [of.record for of in same.entries])
+    rows = {of.label: row for of in same.entries if layout and (row := layout.fill(of.record))}
     return tables_of("paper", benchmark=same.name, rows=rows) if rows else []
 
 

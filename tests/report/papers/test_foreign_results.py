@@ -23,7 +23,7 @@ from tellapart.report.measured import gather, mark_imported, outcomes_of, sample
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.plots.prepare import prepare_plot
-from tellapart.report.show import on_the_same_items, result_tables
+from tellapart.report.show import group_systems, result_tables
 
 
 def test_clip_benchmarks_words_become_ours(tmp_path):
@@ -254,7 +254,7 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     both = [own, tmp_path / "theirs"]
-    (theirs,) = on_the_same_items({tmp_path: read_result(tmp_path / "theirs")})
+    (theirs,) = group_systems(gather([tmp_path / "theirs"]))
     assert len(result_tables(theirs)[0].rows) == 2
     table = lay_out(both)
     assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]

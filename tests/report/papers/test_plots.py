@@ -54,8 +54,9 @@ def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_wh
 def test_a_tier_chart_ranks_as_the_test_does(save):
     folders = [save(f"m{k}", skill=skill, seed=k, n=80) for k, skill in enumerate((0.1, 3.0, 2.9, 0.9))]
     runs = gather(folders)
-    outcomes = outcomes_of(runs, "shapes", ["group_score"])["group_score"]
-    expected = tiers(outcomes.of, outcomes.clusters)
+    shared = outcomes_of(runs, "shapes", ["group_score"])
+    labels = [run.label for run in runs]
+    expected = tiers(dict(zip(labels, shared.outcomes["group_score"].T, strict=True)), shared.clusters)
     axes = figure("tiers", folders).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [name for tier in expected for name in tier.names]
     assert [text.get_text() for text in axes.texts if "rank" in text.get_text()] == [f"rank {t.rank}" for t in expected]
@@ -331,7 +332,7 @@ def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters:
 
 
 def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_published):
-    found = points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
+    found, _ = points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
     assert {point.model: point.score for point in found} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
     )
@@ -348,10 +349,10 @@ def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path):
             for name, (accuracy, same, both) in numbers.items()
         ]
     )
-    assert [point.score for point in points(runs, read_costs(path), ["set"])] == [70.0, 60.0]
-    assert [point.front for point in points(runs, read_costs(path), ["set"])] == [True, False]
+    assert [point.score for point in points(runs, read_costs(path), ["set"])[0]] == [70.0, 60.0]
+    assert [point.front for point in points(runs, read_costs(path), ["set"])[0]] == [True, False]
     asked = ("consistency", "group_score")
-    mixed = points(runs, read_costs(path), ["set", "pairs"], asked)
+    mixed, _ = points(runs, read_costs(path), ["set", "pairs"], asked)
     assert [point.score for point in mixed] == pytest.approx([30.0, 40.0])
     folders = [run.folders["set"] for run in runs]
     drawn = prepare_plot("pareto", folders, costs=path, benchmarks=("set", "pairs"), metrics=asked)()
@@ -362,7 +363,7 @@ def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path):
 
 def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path):
     path = timings(tmp_path / "timing.json", 32)
-    (point,) = points(gather(pair[:1]), read_costs(path), ["shapes"])
+    ((point,), _) = points(gather(pair[:1]), read_costs(path), ["shapes"])
     group = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
     assert (point.cost, point.score, point.high) == (20.0, 100 * group.value, 100 * group.high)
     drawn = prepare_plot("pareto", pair[:1], costs=path, cost="parameters")()
@@ -419,5 +420,5 @@ def test_costs_that_are_missing_are_said(pair, tmp_path):
 
 def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path):
     folders = [save("strong", seed=1), save("strong", seed=2)]
-    drawn = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
+    drawn, _ = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
     assert [point.model for point in drawn] == ["strong (run 1)", "strong (run 2)"]

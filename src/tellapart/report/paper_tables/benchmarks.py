@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL
-from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.catalog import BENCHMARKS
@@ -22,7 +21,7 @@ from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
-from tellapart.report.paper_tables.table import groups_of, mark_best, numbers_of, paper_row, stack_groups
+from tellapart.report.paper_tables.table import AVERAGE, Layout, Source, mark_best, paper_layout, stack_groups
 from tellapart.report.plots.pareto import Costs
 from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
 from tellapart.tasks.registry import main_metric
@@ -55,9 +54,6 @@ def _models_table(title: str, measures: Sequence[_Measure], rows: Sequence[Row],
     return Table(title, tuple(MODEL_COLUMNS), tuple(of.column for of in measures), tuple(rows), notes=tuple(notes))
 
 
-#: Source of a cell's number: a tag's value (or ALL), and the metric.
-_Source = tuple[str, str]
-
 #: Suffix of a metric's name that is counted as the benchmark's authors do.
 _AUTHORS_RULE = " (authors)"
 
@@ -69,35 +65,13 @@ _RECALLS = {
 }
 
 
-class _Layout(NamedTuple):
-    """How a row is made of a record's numbers, column -> percent; `sources` are those that a cell is unchanged."""
-
-    tag: str
-    row_of: RowOf
-    columns: tuple[Column, ...]
-    sources: tuple[_Source | None, ...]
-
-    def cells(self, record: BenchmarkResult) -> list[Cell]:
-        """Return a model's row; a cell that is one number of the record has its interval."""
-        groups = groups_of(record, self.tag)
-        return [
-            Cell(number, imported=is_imported(record))
-            if number is None or source is None
-            else Cell.with_interval(number, groups[source[0]][source[1]])
-            for number, source in zip(self._fill_row(numbers_of(groups)), self.sources, strict=True)
-        ]
-
-    def chances(self, record: BenchmarkResult) -> list[float | None]:
-        """Return the row of a model without information."""
-        chances = {
-            value: {name: number.chance for name, number in metrics.items() if number.chance is not None}
-            for value, metrics in groups_of(record, self.tag).items()
-        }
-        return self._fill_row(chances)
-
-    def _fill_row(self, numbers: Mapping[str, Mapping[str, float]]) -> list[float | None]:
-        row = paper_row(self.row_of, numbers)
-        return [None] * len(self.columns) if row is None or len(row) != len(self.columns) else list(row.values())
+def _make_cells(layout: Layout, record: BenchmarkResult) -> dict[Column, Cell]:
+    """Return a model's row; a cell that is one number of the record has its interval."""
+    row = layout.fill(record)
+    cells = {column: Cell(row.get(column), imported=is_imported(record)) for column in layout.columns}
+    for column, source in layout.unchanged.items() if row else ():
+        cells[column] = Cell.with_interval(row[column], layout.read(record, source))
+    return cells
 
 
 def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
@@ -113,23 +87,7 @@ def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResu
     return record.model_copy(update={"metrics": record.metrics | added})
 
 
-def _paper_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _Layout | None:
-    """Return the layout of the benchmark's paper, if it has one and some record fills it."""
-    declared = declared_benchmark(benchmark)
-    if declared is None or declared.paper is None:
-        return None
-    tag, row_of = declared.paper
-    for record in records:
-        groups = groups_of(record, tag)
-        row = paper_row(row_of, numbers_of(groups))
-        if row is not None:
-            # A column shares the words before its last one with its neighbours.
-            columns = tuple(Column(*name.rpartition(" ")[::2]) for name in row)
-            return _Layout(tag, row_of, columns, _find_sources(row_of, groups, tuple(row)))
-    return None
-
-
-def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
+def _plain_layout(records: Sequence[BenchmarkResult]) -> Layout:
     """Return the layout of the metrics of a first look that all the records have; of retrieval with their mean."""
     names = first_metrics(records)
     authors = (name + _AUTHORS_RULE for name in names)
@@ -140,27 +98,7 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _Layout:
     # The mean is of the recalls of a gallery with an entry a row.
     if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[Column("", "Mean")] = "mean_recall"
-
-    def row_of(numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        return {f"{column.group} {column.name}": 100 * numbers[ALL][name] for column, name in headed.items()}
-
-    return _Layout("", row_of, tuple(headed), tuple((ALL, name) for name in headed.values()))
-
-
-def _find_sources(
-    row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
-) -> tuple[_Source | None, ...]:
-    """Find the cells that are one number unchanged: with all others zero, a cell holds that number's weight."""
-    sources: dict[str, _Source] = {}
-    for value, metrics in groups.items():
-        for metric in metrics:
-            probe = {
-                other: {name: float((other, name) == (value, metric)) for name in names}
-                for other, names in groups.items()
-            }
-            weights = paper_row(row_of, probe) or {}
-            sources |= {column: (value, metric) for column, weight in weights.items() if weight == 100.0}
-    return tuple(sources.get(column) for column in row)
+    return Layout("", {column: [(ALL, name)] for column, name in headed.items()})
 
 
 class _Part(NamedTuple):
@@ -185,24 +123,23 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     records = [_with_authors_rule(benchmark, run.record(benchmark)) for run in measured]
-    paper = _paper_layout(benchmark, records)
-    averages = [] if paper is None else [k for k, of in enumerate(paper.columns) if of.name == _AVERAGE]
-    layout = paper if paper is not None and (averages or not single) else _plain_layout(records)
-    shown: Sequence[int] = range(len(layout.columns))
+    paper = paper_layout(benchmark, records)
+    average = next((column for column in (paper.columns if paper else ()) if column.name == AVERAGE), None)
+    layout = paper if paper is not None and (average or not single) else _plain_layout(records)
+    shown = list(layout.columns)
     if single:
-        metrics = [source and source[1] for source in layout.sources]
-        recall = [metrics.index("mean_recall")] if "mean_recall" in metrics else []
-        shown = averages[:1] or recall or [metrics.index(main_metric(first_metrics(records)))]
-    sources = {k: source for k in shown if (source := layout.sources[k]) is not None}
-    rows = {run.label: layout.cells(record) for run, record in zip(measured, records, strict=True)}
+        column_of = {metric: column for column, (_, metric) in layout.unchanged.items()}
+        shown = [average or column_of.get("mean_recall") or column_of[main_metric(first_metrics(records))]]
+    sources = {column: source for column, source in layout.unchanged.items() if column in shown}
+    rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
     ranked = leave_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
-    for number, top in _first_tiers(layout.tag, sources, ranked, benchmark, seed) if is_tested else ():
+    for column, top in _first_tiers(layout.tag, sources, ranked, benchmark, seed) if is_tested else ():
         for label, cells in rows.items():
-            cells[number].near = label in top
-    chances = layout.chances(min(records, key=is_imported))
-    measures = [_Measure(layout.columns[k], {label: row[k] for label, row in rows.items()}, chances[k]) for k in shown]
+            cells[column].near = label in top
+    chances = layout.fill(min(records, key=is_imported), lambda value: value.chance)
+    measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chances.get(of)) for of in shown]
     # Over all items, of the metrics in the columns; of means, the main one.
     names = dict.fromkeys(metric.removesuffix(_AUTHORS_RULE) for _, metric in sources.values())
     names = names or {main_metric(first_metrics(records)): None}
@@ -211,21 +148,19 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
 
 
 def _first_tiers(
-    tag: str, sources: Mapping[int, _Source], ranked: Sequence[System], benchmark: str, seed: int
-) -> Iterator[tuple[int, Sequence[str]]]:
+    tag: str, sources: Mapping[Column, Source], ranked: Sequence[System], benchmark: str, seed: int
+) -> Iterator[tuple[Column, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    read = outcomes_of(ranked, benchmark, {metric for _, metric in sources.values()})
-    for number, (value, metric) in sources.items():
-        if metric not in read:
+    shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(metric for _, metric in sources.values())])
+    labels = [run.label for run in ranked]
+    for column, (value, metric) in sources.items():
+        if metric not in shared.outcomes:
             continue
-        outcomes = read[metric]
-        mask = np.array([value in {ALL, tags.get(tag)} for tags in outcomes.tags], dtype=np.bool_)
-        if not mask.any():
-            continue
-        clusters = [cluster for cluster, selected in zip(outcomes.clusters, mask, strict=True) if selected]
-        of_mask = {label: values[mask] for label, values in outcomes.of.items()}
-        if len(top := rank_outcomes(of_mask, clusters, seed=seed)[0].names) > 1:
-            yield number, top
+        part = np.array([value in {ALL, tags.get(tag)} for tags in shared.tags], dtype=np.bool_)
+        outcomes = dict(zip(labels, shared.outcomes[metric][part].T, strict=True))
+        ranking = rank_outcomes(outcomes, shared.clusters[part], seed=seed)
+        if ranking and len(ranking[0].names) > 1:
+            yield column, ranking[0].names
 
 
 #: Meaning of a mark on reference models in a table.
@@ -277,10 +212,6 @@ def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[
     return notes + counts
 
 
-#: Papers' names for the average of their table.
-_AVERAGE = "Avg"
-
-
 def many_benchmarks_table(
     runs: Sequence[System],
     benchmarks: Sequence[str],
@@ -302,10 +233,10 @@ def many_benchmarks_table(
         for head, part in zip(heads, parts, strict=True)
         for of in part.measures
     ]
-    papers = any(of.column.name.endswith(_AVERAGE) for of in measures)
+    papers = any(of.column.name.endswith(AVERAGE) for of in measures)
     further = {
-        f"{_AVERAGE} below a benchmark: as its paper averages": papers,
-        f"{_AVERAGE}: the plain mean of the columns": average,
+        f"{AVERAGE} below a benchmark: as its paper averages": papers,
+        f"{AVERAGE}: the plain mean of the columns": average,
         ", ".join(f"{head}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
     }
     metrics = {
@@ -313,7 +244,7 @@ def many_benchmarks_table(
         for head, part in zip(heads, parts, strict=True)
         for name, of_models in part.metrics.items()
     }
-    notes, names = _write_notes(parts, further, describe_ties(metrics)), [*benchmarks, *[_AVERAGE] * average]
+    notes, names = _write_notes(parts, further, describe_ties(metrics)), [*benchmarks, *[AVERAGE] * average]
     if sort is not None and sort not in names:
         raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
     labels = {label for of in measures for label in of.cells}
@@ -338,7 +269,7 @@ def _average(measures: Sequence[_Measure]) -> _Measure:
 
     labels = dict.fromkeys(label for of in measures for label in of.cells)
     cells = {label: mean([of.cells.get(label, Cell()) for of in measures]) for label in labels}
-    return _Measure(Column("", _AVERAGE), cells, mean([Cell(of.chance) for of in measures]).value)
+    return _Measure(Column("", AVERAGE), cells, mean([Cell(of.chance) for of in measures]).value)
 
 
 class Part(NamedTuple):

@@ -7,37 +7,86 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tellapart.benchmarks.benchmark import ALL
-from tellapart.benchmarks.benchmark import PaperTable as RowOf
+from tellapart.benchmarks.benchmark import ALL, PaperTable
+from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.rows import read_toml, spreadsheet_cell
-from tellapart.errors import MetricError, plain
+from tellapart.errors import plain
+from tellapart.metrics.per_item import mean
 from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.tables import Cell, Column, Table
 from tellapart.report.templates import render_text, show_marks, write_lines
 
+#: Where a number of a record is: a tag's value (or ALL), and the metric.
+Source = tuple[str, str]
 
-def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
-    """Return a record's metrics over all items and over each value of a tag."""
-    return {ALL: record.metrics} | {value: group.metrics for value, group in record.by.get(tag, {}).items()}
-
-
-def numbers_of(groups: Mapping[str, Mapping[str, Value]]) -> dict[str, dict[str, float]]:
-    """Return the numbers alone."""
-    return {value: {name: number.value for name, number in metrics.items()} for value, metrics in groups.items()}
+#: Papers' names for the average of their table.
+AVERAGE = "Avg"
 
 
-def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict[str, float] | None:
-    """Return a model's row, column -> percent; None if a subset or a metric is missing: then it means nothing."""
-    try:
-        return row_of(numbers)
-    except (MetricError, KeyError):
-        return None
+class Layout(NamedTuple):
+    """The columns of a table: each the mean of some numbers of a record, or of no source the average of its group."""
+
+    tag: str
+    columns: Mapping[Column, Sequence[Source]]
+
+    @property
+    def unchanged(self) -> dict[Column, Source]:
+        """The columns that are one number of a record."""
+        return {column: sources[0] for column, sources in self.columns.items() if len(sources) == 1}
+
+    def read(self, record: BenchmarkResult, source: Source) -> Value:
+        """Return a number of a record.
+
+        Raises:
+            KeyError: it lacks the number.
+        """
+        value, metric = source
+        return (record.metrics if value == ALL else record.by[self.tag][value].metrics)[metric]
+
+    def fill(
+        self, record: BenchmarkResult, number_of: Callable[[Value], float | None] = lambda value: value.value
+    ) -> dict[Column, float]:
+        """Return a model's row, in percent; nothing if a number is missing: then it means nothing."""
+        row: dict[Column, float] = {}
+        with suppress(KeyError):
+            for column, sources in self.columns.items():
+                numbers = [number_of(self.read(record, source)) for source in sources]
+                if None in numbers:
+                    return {}
+                of_group = [number for other, number in row.items() if column.group in {"", other.group}]
+                row[column] = 100 * float(mean(numbers)) if sources else float(mean(of_group))
+            return row
+        return {}
+
+
+def paper_layout(benchmark: str, records: Iterable[BenchmarkResult]) -> Layout | None:
+    """Return the layout of the benchmark's paper, if it has one and some record fills it."""
+    declared = declared_benchmark(benchmark)
+    paper = None if declared is None else declared.paper
+    for record in records if paper else ():
+        layout = Layout(paper.tag, _paper_columns(paper, record.metrics))
+        if layout.fill(record):
+            return layout
+    return None
+
+
+def _paper_columns(paper: PaperTable, measured: Container[str]) -> dict[Column, Sequence[Source]]:
+    """Return the columns of a paper's table; one shares the words before its last one with its neighbours."""
+    scores = [score for score, metric in paper.scores.items() if metric in measured or not paper.scores_first]
+    blocks = (scores, paper.parts) if paper.scores_first else (paper.parts, scores)
+    columns: dict[Column, Sequence[Source]] = {}
+    for headings in product(*blocks):
+        score, part = headings if paper.scores_first else headings[::-1]
+        group, _, name = " ".join(filter(None, headings)).rpartition(" ")
+        columns[Column(group, name)] = [(value, paper.scores[score]) for value in paper.parts[part]]
+    return columns | ({Column("", AVERAGE): ()} if paper.average else {})
 
 
 #: A table with more columns than this does not fit a page; its groups are set under each other.

@@ -249,9 +249,15 @@ class CostPoint:
 
 def points(
     runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str] = ()
-) -> list[CostPoint]:
-    """Put scores and costs together; a model is one point, its score the plain mean (VLUE section 5.3)."""
-    complete, ranked = read_ranked(runs, benchmarks, metrics)
+) -> tuple[list[CostPoint], dict[str, str]]:
+    """Put scores and costs of models that measured all benchmarks together; return each benchmark's metric, too.
+
+    A model is one point, its score the plain mean (VLUE section 5.3).
+    """
+    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
+    if not complete:
+        raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
+    ranked = ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
     names = [plain(run.result.model.name) for run in complete]
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
     if missing := [name for name in names if name not in cost_of]:
@@ -265,26 +271,15 @@ def points(
         bounds = (numbers[0].low, numbers[0].high) if len(numbers) == 1 else (None, None)
         low, high = (None if None in bounds or end is None else 100 * end for end in bounds)
         models.append(CostPoint(run.label, cost_of[name], score, low, high, bool(on)))
-    return models
-
-
-def read_ranked(
-    runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str] = ()
-) -> tuple[list[System], dict[str, str]]:
-    """Return the models that measured all the benchmarks, and of each benchmark the metric for all of them."""
-    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
-    if not complete:
-        raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
-    return complete, ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
+    return models, ranked
 
 
 def prepare_pareto(
     runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str]
 ) -> Callable[[], Figure]:
     """Read the models' points, and return the function that draws them."""
-    benchmarks = benchmarks or (pick_benchmark(runs, None)[0],)
-    models, titles = points(runs, costs, benchmarks, metrics), []
-    for name, metric in read_ranked(runs, benchmarks, metrics)[1].items():
+    (models, ranked), titles = points(runs, costs, benchmarks or (pick_benchmark(runs, None)[0],), metrics), []
+    for name, metric in ranked.items():
         record = pick_benchmark(runs, name)[1][0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
         titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")

@@ -125,15 +125,16 @@ def draw_tiers(
     benchmark, measured = pick_benchmark(runs, benchmark)
     metric = metric or ranking_metrics({benchmark: measured})[benchmark]
     values = {run.label: value_of(run, benchmark, metric) for run in measured}
-    outcomes = outcomes_of(measured, benchmark, [metric]).get(metric)
-    if outcomes is None:
+    shared = outcomes_of(measured, benchmark, [metric])
+    if metric not in shared.outcomes:
         raise RunError(f"{benchmark}: {metric} is not defined per item, so models cannot be tested on it")
     narrow = max(fold(name, _NAME).count("\n") for name in values) < 2
     labels = {name: fold(name, _NAME if narrow else 2 * _NAME) for name in values}
     height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))
     figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(measured))
     names: list[str] = []
-    for band, tier in enumerate(rank_outcomes(outcomes.of, outcomes.clusters, seed=seed)):
+    outcomes = dict(zip(values, shared.outcomes[metric].T, strict=True))
+    for band, tier in enumerate(rank_outcomes(outcomes, shared.clusters, seed=seed)):
         first, style = len(names), look(band)
         if band % 2 == 0:
             axes.axhspan(first - 0.5, first + len(tier.names) - 0.5, color="#ececec", zorder=0, linewidth=0)
