@@ -2,8 +2,8 @@
 
     python bench/training_beginnings.py --data ../shared/data [--out FILE]
 
-The text tower is taken forward and back plainly, and by `SharedTexts.encode`, on NegCLIP's published rows. Figures are
-processor seconds, the median of several steps of ViT-B/32 with random weights on one thread.
+The text tower is taken forward and back plainly, and by `TextTower.encode_shared`, on NegCLIP's published rows. Figures
+are processor seconds, the median of several steps of ViT-B/32 with random weights on one thread.
 """
 
 import csv
@@ -43,7 +43,7 @@ def measure(data: Annotated[Path, Option()]) -> dict[str, Any]:
         pictures = torch.randn(PAIRS, 3, 224, 224)
         found["images"].append(take_step(network, lambda pictures=pictures: network.encode_image(pictures))[0])
         plain, gradients = take_step(network, lambda inputs=inputs: towers.text(inputs))
-        shared, others = take_step(network, lambda inputs=inputs: towers.shared.encode(inputs, 2 * PAIRS))
+        shared, others = take_step(network, lambda inputs=inputs: towers.shared.encode_shared(inputs, 2 * PAIRS))
         largest = max(float(each.abs().max()) for each in gradients.values())
         apart = max(float((gradients[name] - others[name]).abs().max()) for name in gradients)
         found["texts"].append(plain)

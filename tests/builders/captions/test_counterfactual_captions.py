@@ -39,7 +39,7 @@ from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
-from tellapart.models.text.find import CausalLikelihood, TextModel
+from tellapart.models.text.find import TextModel, load_perplexity
 from tellapart.models.torch.backend import Runtime
 
 # Every stage against an independent reference, and no answer of one depends on what it is asked beside it.
@@ -145,7 +145,7 @@ def test_no_stages_answer_depends_on_the_texts_beside_it(parts):
     encoder = MeanPooledEncoder.load(str(parts / "encoder"), CPU)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(encoder.encode(TEXTS), alone)
-    judge = CausalLikelihood.from_second_token(str(parts / "causal"), CPU)
+    judge = load_perplexity(str(parts / "causal"), CPU)
     each = np.concatenate([judge.score_texts([text]) for text in TEXTS[:4]])
     np.testing.assert_array_equal(judge.score_texts(TEXTS[:4]), each)
     assert encoder.encode([]).shape == (0, 32)
@@ -178,9 +178,7 @@ def test_perplexity_is_the_librarys_own_loss(parts):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.inference_mode():
             expected.append(-model(input_ids=ids, labels=ids).loss.item())
-    np.testing.assert_allclose(
-        CausalLikelihood.from_second_token(str(parts / "causal"), CPU).score_texts(TEXTS), expected, rtol=2e-6
-    )
+    np.testing.assert_allclose(load_perplexity(str(parts / "causal"), CPU).score_texts(TEXTS), expected, rtol=2e-6)
 
 
 def test_what_a_model_cannot_read_is_an_error_that_names_it(parts):

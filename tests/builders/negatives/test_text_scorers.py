@@ -21,7 +21,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.find import SCORERS, Length, TextModel, find_text_scorer, score_captions
+from tellapart.models.text.find import SCORERS, TextFunction, TextModel, count_length, find_text_scorer, score_captions
 from tellapart.models.torch.backend import Runtime, import_torch
 
 TEXTS = ["two dogs", "a red cup on a table", "x", "two dogs", "a man rides a horse beside a very long river bank"]
@@ -148,8 +148,10 @@ def test_a_text_that_a_model_cannot_read_is_named(folders):
 
 
 def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders):
-    scorer = find_text_scorer("classifier:roberta", folders)
-    scorer.text_model.tokenizer.model_max_length = 10**6  # as some are saved
+    folder = Path(shutil.copytree(folders / "roberta", folders / "without a limit"))
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 10**6}))  # as some are saved
+    scorer = find_text_scorer(f"classifier:{folder.name}", folders)
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
     with raises(ModelError, "1", "62", "tokens"):
         scorer.score_texts(["x" * 61])
@@ -176,12 +178,9 @@ def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders
 
 
 def test_a_score_that_is_no_number_is_refused():
-    class Broken(Length):
-        def score_texts(self, texts):
-            return np.full(len(texts), np.nan, np.float32)
-
+    broken = TextFunction("words", "words-1", lambda texts: np.full(len(texts), np.nan, np.float32))
     with raises(ModelError, "words", "scores", "finite"):
-        score_captions(Broken("words"), [item("a", "x", "y")])
+        score_captions(broken, [item("a", "x", "y")])
 
 
 def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch, tmp_path):
@@ -361,7 +360,9 @@ def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away():
     for path in sorted(SUGARCREPE.glob("*.json")):
         rows = json.loads(path.read_text())
         items += [item(f"{path.stem}-{k}", r["caption"], r["negative_caption"], path.stem) for k, r in rows.items()]
-    gaps = np.stack([-np.diff(score_captions(Length(unit), items))[:, 0] for unit in ("words", "characters")], axis=1)
+    gaps = np.stack(
+        [-np.diff(score_captions(count_length(unit), items))[:, 0] for unit in ("words", "characters")], axis=1
+    )
     assert text_accuracy(gaps[:, 0]) < 0.35  # a false caption with something added is longer
     left_out = Refine(scorers=["words", "characters"]).left_out(items, seed=0, home=Path())
     stays = np.array([each.id not in left_out for each in items])

@@ -318,7 +318,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(make, dtype, t
     rng = np.random.default_rng(0)
     for some in (rng.permutation(len(CAPTIONS))[:count] for count in (1, 5, len(CAPTIONS))):
         assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
-    monkeypatch.setattr(dual_encoder.SharedTexts, "works", False)
+    monkeypatch.setattr(dual_encoder.SharedTexts, "shares", False)
     assert np.array_equal(model.encode_texts(CAPTIONS), shared) and np.ptp(shared) > 0.1
 
 

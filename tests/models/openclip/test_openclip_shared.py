@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tiny_openclip import TEXTS, named
 
 from tellapart.models.find import find_model
-from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -79,9 +78,8 @@ def token_rows(draw: st.DrawFn, length: int) -> NDArray[np.int64]:
     ],
 )
 def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(open_clip, architecture, dtype, length):
-    model, tower = tower_of(open_clip, architecture, dtype)
-    shared = SharedTexts(model, tower)
-    assert shared.works
+    _, tower = tower_of(open_clip, architecture, dtype)
+    assert tower.shares
 
     @settings(max_examples=12, suppress_health_check=list(HealthCheck))
     @given(rows=token_rows(length))
@@ -89,7 +87,7 @@ def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(open_clip, archite
         ids = torch.from_numpy(rows)
         with torch.inference_mode():
             apart = encode_apart(tower, ids)
-            assert torch.equal(shared.encode({"input_ids": ids}, SIZE), apart)
+            assert torch.equal(tower.encode_shared({"input_ids": ids}, SIZE), apart)
         assert apart.std() > 0
 
     compare()
@@ -103,7 +101,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(chec
     for some in np.random.default_rng(0).permuted(np.tile(np.arange(len(CAPTIONS)), (3, 1)), axis=1)[:, :9]:
         assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
     with monkeypatch.context() as patch:
-        patch.setattr(SharedTexts, "works", False)
+        patch.setattr(TextTower, "shares", False)
         assert np.array_equal(model.encode_texts(CAPTIONS), shared)
     with exact_batches(4):  # times one text at a time: nothing to share
         assert not model.shares_beginnings
@@ -112,7 +110,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(chec
 def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(checkpoints, picture_set, monkeypatch):
     model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
     runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
-    monkeypatch.setattr(SharedTexts, "works", False)
+    monkeypatch.setattr(TextTower, "shares", False)
     runs.append(score(model, pairs, store=EmbeddingStore(None)).scores.values)
     assert all(np.array_equal(runs[0], run) for run in runs[1:])
 
@@ -163,7 +161,7 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(checkpoint
 
 def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(open_clip, monkeypatch):
     def works(model):
-        return SharedTexts(model, TextTower(model)).works
+        return TextTower(model).shares
 
     model, _ = tower_of(open_clip, "tiny", "float32")
     assert works(model)
@@ -198,15 +196,14 @@ def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip,
     captions = read_captions(["counting-hard", "foil-it", "coreference-standard"], 20)
     torch.manual_seed(0)
     model = open_clip.create_model("ViT-B-32").eval()
-    tower = TextTower(model)
-    shared, ids = SharedTexts(model, tower), open_clip.get_tokenizer("ViT-B-32")(captions)
-    assert shared.works
+    tower, ids = TextTower(model), open_clip.get_tokenizer("ViT-B-32")(captions)
+    assert tower.shares
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode():
             for length, rows in positions_by_key(tower.lengths(ids)).items():
                 part = ids[rows, :length]
-                assert torch.equal(shared.encode({"input_ids": part}, SIZE), encode_apart(tower, part))
+                assert torch.equal(tower.encode_shared({"input_ids": part}, SIZE), encode_apart(tower, part))
     finally:
         torch.set_num_threads(1)
 

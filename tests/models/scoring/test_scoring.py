@@ -78,8 +78,8 @@ class Preparing:
     threads: set[str] = field(default_factory=set)
     prepared: list[int] = field(default_factory=list)
 
-    def __getattr__(self, name: str):
-        return getattr(self.model, name)
+    def __post_init__(self):  # set, for `isinstance` of a protocol does not see what `__getattr__` gives
+        self.name, self.fingerprint, self.kind = self.model.name, self.model.fingerprint, self.model.kind
 
     def prepare_image(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
         self.threads.add(threading.current_thread().name)

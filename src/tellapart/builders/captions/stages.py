@@ -18,9 +18,9 @@ from tellapart.errors import DataError, ModelError, require
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.find import ROWS, CausalLikelihood, TextModel
+from tellapart.models.text.find import ROWS, TextModel, load_perplexity
 from tellapart.models.text.tinystories import TinyStories
-from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.vectors import normalise
 
 if TYPE_CHECKING:
@@ -169,12 +169,8 @@ class MaskedLanguageModel:
     def fill(self, gaps: Sequence[SentenceGap], choices: int) -> list[list[Proposal]]:
         """Return the most probable words of each gap, the best first: at most `choices`."""
         rows = self._token_rows(gaps)
-        proposals: list[list[Proposal]] = [[] for _ in gaps]
-        for positions, inputs in self._text_model.batches(rows):
-            tops = self._best_tokens(inputs, choices)[: len(positions)]
-            for position, (ids, chances) in zip(positions, tops, strict=True):
-                proposals[position] = self._list_words(gaps[position], rows[position], ids, chances)
-        return proposals
+        tops = self._text_model.run(rows, lambda inputs: self._best_tokens(inputs, choices))
+        return [self._list_words(gap, row, *top) for gap, row, top in zip(gaps, rows, tops, strict=True)]
 
     def _token_rows(self, gaps: Sequence[SentenceGap]) -> list[list[int]]:
         mask = self._tokenizer.mask_token
@@ -187,11 +183,9 @@ class MaskedLanguageModel:
 
     def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
         """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""
-        model = self._text_model.model
-        with forward(self._text_model.source, model):
-            logits = model(**inputs).logits  # (row, token, vocabulary)
-            masks = (inputs["input_ids"] == self._tokenizer.mask_token_id).int().argmax(1)
-            chances = logits[import_torch().arange(len(masks)), masks].float().softmax(-1).cpu().numpy()
+        logits = self._text_model.model(**inputs).logits  # (row, token, vocabulary)
+        masks = (inputs["input_ids"] == self._tokenizer.mask_token_id).int().argmax(1)
+        chances = logits[import_torch().arange(len(masks)), masks].float().softmax(-1).cpu().numpy()
         best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
         return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
 
@@ -228,15 +222,15 @@ class MeanPooledEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector of length one for each text: float32 `(text, dimension)`."""
-        rows, model = self._text_model.ids(texts), self._text_model.model
-        vectors = np.zeros((len(rows), int(model.config.hidden_size)), np.float32)
-        for positions, inputs in self._text_model.batches(rows):
+        model = self._text_model.model
+
+        def average(inputs: dict[str, Any]) -> NDArray[np.float32]:
             mask = inputs["attention_mask"]
-            with forward(self._text_model.source, model):
-                states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
-                means = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
-            vectors[positions] = means[: len(positions)]
-        return normalise(vectors)
+            states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
+            return ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+
+        vectors = self._text_model.run(self._text_model.ids(texts), average)
+        return normalise(np.array(vectors, np.float32).reshape(len(texts), int(model.config.hidden_size)))
 
 
 # Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
@@ -437,7 +431,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
     if options.language_model.startswith(_TINY):
         judge = open_at(_LOAD_TINY, options.language_model.removeprefix(_TINY))
     elif options.language_model != OFF:
-        judge = open_at(CausalLikelihood.from_second_token, options.language_model, place)
+        judge = open_at(load_perplexity, options.language_model, place)
     replacer = open_at(MaskedLanguageModel.load, options.masked_lm, place, options.rows)
     return Stages(tagger, replacer, encoder, judge, wordnet)
 

@@ -248,7 +248,7 @@ class SharedTexts:
         self._model = model
 
     @property
-    def works(self) -> bool:
+    def shares(self) -> bool:
         """Whether the text tower is CLIP's, of untouched modules, with torch's fused attention."""
         model, kind = self._model, type(self._model)
         return (
@@ -258,7 +258,7 @@ class SharedTexts:
             and are_untouched([model.text_model, model.text_projection], _PARTS)
         )
 
-    def encode(self, inputs: Inputs, size: int) -> Tensor | None:
+    def encode_shared(self, inputs: Inputs, size: int) -> Tensor | None:
         """Return the features of texts of one padded length; None if padding is read in one of them."""
         torch, model, ids = import_torch(), self._model, inputs["input_ids"]
         text, embeddings = model.text_model, model.text_model.embeddings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -36,8 +36,12 @@ METHODS = (
     "take_notes", "token_ids", "input_pixels",
 )  # fmt: skip
 
-#: Attributes that a protocol asks for.
+#: Further methods of protocols, by which no object is recognised as a model: arrays have some of these names, too.
+_MORE_METHODS = ("choose", "find_cut", "read_box", "task_prompt")
+
+#: Attributes that a protocol asks for; those that keep prepared images only of a model that is given arrays.
 _ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
+_OF_KEPT = ("preparation", "pack_image", "unpack_image")
 
 #: The packages whose models are given arrays.
 _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
@@ -86,7 +90,7 @@ class MemoryModel:
     def __init__(
         self,
         identity: Identity | None,
-        methods: Mapping[str, Callable[..., Any]],
+        methods: dict[str, Callable[..., Any]],
         holders: Sequence[object],
         *,
         thing: object = None,
@@ -96,11 +100,13 @@ class MemoryModel:
             self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
         self._thing, self._holders, self._gradients, self._arrays = thing, holders, gradients, reads_arrays(thing)
         # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
-        self.__dict__ |= {name: getattr(thing, name) for name in _ATTRIBUTES if hasattr(thing, name)}
+        attributes = (*_ATTRIBUTES, *(_OF_KEPT if self._arrays else ()))
+        self.__dict__ |= {name: getattr(thing, name) for name in attributes if hasattr(thing, name)}
+        methods = methods | {name: getattr(thing, name) for name in _MORE_METHODS if hasattr(thing, name)}
         self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"_thing", "stored"}:  # while it is being copied
+        if name in {"_thing", "stored", *_OF_KEPT}:  # the first two while it is being copied
             raise AttributeError(name)
         return getattr(self._thing, name)
 

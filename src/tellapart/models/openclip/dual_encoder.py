@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,80 +24,6 @@ from tellapart.models.torch.backend import Runtime, forward, import_torch, move,
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
 from tellapart.models.torch.network import Network, Tensor
-from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
-
-_MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
-_KINDS = ("LayerNorm", "LayerNormFp32", "LayerScale", "QuickGELU", "ResidualAttentionBlock", "TextTransformer")
-_PARTS = frozenset(f"open_clip.transformer.{name}" for name in (*_KINDS, "Transformer"))
-
-
-class SharedTexts:
-    """The text tower of a model of `open_clip.create_model`, on a CPU, with shared beginnings."""
-
-    def __init__(self, model: Network, tower: TextTower) -> None:
-        self._model, self._tower = model, tower
-        self._text = getattr(model, "text", model)
-        # CoCa's embedding of a token that is appended to every text, and at which the text is read.
-        self._last = getattr(self._text, "cls_emb", None)
-
-    @property
-    def works(self) -> bool:
-        """Whether the tower is one of those known here: causal, read at one token, and of untouched modules."""
-        kind, text = type(self._model), self._text
-        if f"{kind.__module__}.{kind.__qualname__}" not in _MODELS or "encode_text" in vars(self._model):
-            return False
-        names = ("token_embedding", "transformer", "ln_final")  # of CLIP, which is its own text tower
-        parts = [text] if text is not self._model else [getattr(text, name) for name in names]
-        causal = self._tower.shortens or (self._last is not None and getattr(text, "attn_mask", None) is not None)
-        return causal and are_untouched(parts, _PARTS)
-
-    def encode(self, inputs: Inputs, size: int) -> Tensor:
-        """Return the features, `(n, dimensions)`, of `input_ids`, `(n, length)`."""
-        torch, ids, text = import_torch(), inputs["input_ids"], self._text
-        (count, length), dtype = ids.shape, text.transformer.get_cast_dtype()
-        marker = text.token_embedding.num_embeddings  # stands for the token that CoCa appends
-        if self._last is None:
-            ends, keys = self._tower.pooling_positions(ids), None
-            tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
-        else:
-            ends, shown, appended = torch.full((count,), length), ids != text.pad_id, ids.new_ones(count, 1).bool()
-            # In CoCa's released weights the mask is one place off, which open_clip keeps for them.
-            keys = torch.cat([shown, appended] if text.correct_cls_mask else [appended, shown], dim=1)
-            tokens = torch.cat([torch.where(keys[:, :-1], ids, HIDDEN), ids.new_full((count, 1), marker)], dim=1)
-        causal = text.attn_mask[: tokens.shape[1], : tokens.shape[1]].to(dtype)
-
-        def embed(tokens: Tensor, depths: Tensor) -> Tensor:
-            words = text.token_embedding(tokens.clamp(max=marker - 1))
-            if self._last is not None:
-                words = torch.where((tokens == marker)[:, None], self._last, words)
-            return words.to(dtype) + text.positional_embedding[depths].to(dtype)
-
-        def read(states: Tensor) -> Tensor:
-            features = self._tower.project(self._tower.last_norm(states))
-            return features if self._last is None else torch.nn.functional.normalize(features, dim=-1)
-
-        def mask(texts: Sequence[int]) -> Tensor:
-            return causal if keys is None else causal.masked_fill(~keys[texts][:, None, None], float("-inf"))
-
-        tower = CausalTower(embed, [_cut_layer(block) for block in text.transformer.resblocks], read, mask)
-        return encode_packs(tower, tokens.numpy(), ends.numpy(), size)
-
-
-def _cut_layer(block: Network) -> CausalLayer:
-    """Cut a residual attention block of open_clip at its attention."""
-    attention = block.attn
-
-    def project(states: Tensor) -> Tensor:
-        # Product, then bias, as torch's attention computes it: one fused step may round otherwise.
-        product = block.ln_1(states) @ attention.in_proj_weight.T
-        return product if attention.in_proj_bias is None else product + attention.in_proj_bias
-
-    def finish(states: Tensor, mixed: Tensor) -> Tensor:
-        states = states + block.ls_1(attention.out_proj(mixed))
-        return states + block.ls_2(block.mlp(block.ln_2(states)))
-
-    return CausalLayer(attention.num_heads, project, finish)
-
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
@@ -182,7 +108,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         },
         dimensions=int(config["embed_dim"]),
         shown=lambda inputs: scale(move(inputs["pixels"], place)[None])[0].float().cpu(),
-        shared=SharedTexts(model, tower),
+        shared=tower,
         save=lambda folder: _save(parts, config, folder),
         local=lambda: _find_local(model, tower),
     )

@@ -11,8 +11,9 @@ from typing import Any
 from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
-from tellapart.models.torch.dual_encoder import TextReader
+from tellapart.models.torch.dual_encoder import Inputs, TextReader
 from tellapart.models.torch.network import Network, Tensor
+from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -93,17 +94,27 @@ def clip_tokens(length: int) -> Tokens:
     return Tokens(import_open_clip().get_tokenizer("ViT-B-32", context_length=length))
 
 
+_MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
+_KINDS = ("LayerNorm", "LayerNormFp32", "LayerScale", "QuickGELU", "ResidualAttentionBlock", "TextTransformer")
+_PARTS = frozenset(f"open_clip.transformer.{name}" for name in (*_KINDS, "Transformer"))
+
+
 class TextTower:
-    """The text tower of an open_clip model; if it `shortens`, texts are padded to a bucket, else to the context."""
+    """The text tower of an open_clip model; if it `shortens`, texts are padded to a bucket, else to the context.
+
+    On a CPU texts may share their beginnings, if it is a tower of `open_clip.create_model`.
+    """
 
     def __init__(self, model: Network) -> None:
         self._model = model
         self._text = text = getattr(model, "text", model)
         self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
         self._eos = getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-        # A token appended for pooling (CoCa) attends to all positions; so do the tokens of a tower that is not causal.
-        causal = getattr(text, "attn_mask", None) is not None and getattr(text, "cls_emb", None) is None
-        self.shortens = causal and self._pool in {"argmax", "eos"}
+        # CoCa's embedding of a token that is appended to every text, and at which the text is read.
+        self._last = getattr(text, "cls_emb", None)
+        self._causal = getattr(text, "attn_mask", None) is not None
+        # The appended token attends to all positions; so do the tokens of a tower that is not causal.
+        self.shortens = self._causal and self._last is None and self._pool in {"argmax", "eos"}
 
     def lengths(self, ids: Tensor) -> list[int]:
         """Return the padded length of each text, int64 `(n, context_length)`: a function of the text alone."""
@@ -121,6 +132,47 @@ class TextTower:
         tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
         hidden = self.last_norm(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
+
+    @property
+    def shares(self) -> bool:
+        """Whether the tower is one of those known here: causal, read at one token, and of untouched modules."""
+        kind, text = type(self._model), self._text
+        if f"{kind.__module__}.{kind.__qualname__}" not in _MODELS or "encode_text" in vars(self._model):
+            return False
+        names = ("token_embedding", "transformer", "ln_final")  # of CLIP, which is its own text tower
+        parts = [text] if text is not self._model else [getattr(text, name) for name in names]
+        return (self.shortens or (self._causal and self._last is not None)) and are_untouched(parts, _PARTS)
+
+    def encode_shared(self, inputs: Inputs, size: int) -> Tensor:
+        """Return the features, `(n, dimensions)`, of `input_ids`, `(n, length)`, with beginnings computed once."""
+        torch, ids, text = import_torch(), inputs["input_ids"], self._text
+        (count, length), dtype = ids.shape, text.transformer.get_cast_dtype()
+        marker = text.token_embedding.num_embeddings  # stands for the token that CoCa appends
+        if self._last is None:
+            ends, keys = self.pooling_positions(ids), None
+            tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
+        else:
+            ends, shown, appended = torch.full((count,), length), ids != text.pad_id, ids.new_ones(count, 1).bool()
+            # In CoCa's released weights the mask is one place off, which open_clip keeps for them.
+            keys = torch.cat([shown, appended] if text.correct_cls_mask else [appended, shown], dim=1)
+            tokens = torch.cat([torch.where(keys[:, :-1], ids, HIDDEN), ids.new_full((count, 1), marker)], dim=1)
+        causal = text.attn_mask[: tokens.shape[1], : tokens.shape[1]].to(dtype)
+
+        def embed(tokens: Tensor, depths: Tensor) -> Tensor:
+            words = text.token_embedding(tokens.clamp(max=marker - 1))
+            if self._last is not None:
+                words = torch.where((tokens == marker)[:, None], self._last, words)
+            return words.to(dtype) + text.positional_embedding[depths].to(dtype)
+
+        def read(states: Tensor) -> Tensor:
+            features = self.project(self.last_norm(states))
+            return features if self._last is None else torch.nn.functional.normalize(features, dim=-1)
+
+        def mask(texts: Sequence[int]) -> Tensor:
+            return causal if keys is None else causal.masked_fill(~keys[texts][:, None, None], float("-inf"))
+
+        tower = CausalTower(embed, [_cut_layer(block) for block in text.transformer.resblocks], read, mask)
+        return encode_packs(tower, tokens.numpy(), ends.numpy(), size)
 
     @property
     def last_norm(self) -> Network:
@@ -142,6 +194,22 @@ class TextTower:
     def pooling_positions(self, ids: Tensor) -> Tensor:
         """Return the position whose features represent each text: int64 `(n,)`."""
         return ids.argmax(dim=-1) if self._pool == "argmax" else import_torch().eq(ids, self._eos).int().argmax(dim=-1)
+
+
+def _cut_layer(block: Network) -> CausalLayer:
+    """Cut a residual attention block of open_clip at its attention."""
+    attention = block.attn
+
+    def project(states: Tensor) -> Tensor:
+        # Product, then bias, as torch's attention computes it: one fused step may round otherwise.
+        product = block.ln_1(states) @ attention.in_proj_weight.T
+        return product if attention.in_proj_bias is None else product + attention.in_proj_bias
+
+    def finish(states: Tensor, mixed: Tensor) -> Tensor:
+        states = states + block.ls_1(attention.out_proj(mixed))
+        return states + block.ls_2(block.mlp(block.ln_2(states)))
+
+    return CausalLayer(attention.num_heads, project, finish)
 
 
 @lru_cache(maxsize=2)

@@ -6,12 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,70 +109,109 @@ class TextModel:
                 raise ModelError(f"{problem}: shorten the text, or leave it out")
         return rows
 
-    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
-        """Yield positions of rows that are read together, and their inputs `(row, length)`, which may end in copies."""
+    def run(self, rows: Sequence[list[int]], compute: Callable[[dict[str, Any]], Iterable[Any]]) -> list[Any]:
+        """Return what `compute` gives for each row, of the inputs `(row, length)` of rows that are read together."""
         limit, tensor, pad = self.limit, import_torch().tensor, self.tokenizer.pad_token_id or 0
-        for length, positions in backend.positions_by_key(backend.bucket(len(row), limit) for row in rows).items():
-            for batch, real in backend.fixed_batches(positions, self.rows):
-                padded = [rows[position] + [pad] * (length - len(rows[position])) for position in batch]
-                mask = [[1] * len(rows[position]) + [0] * (length - len(rows[position])) for position in batch]
-                inputs = {"input_ids": padded, "attention_mask": mask}
-                yield batch[:real], {name: tensor(row, device=self.runtime.device) for name, row in inputs.items()}
+
+        def compute_batch(batch: Sequence[list[int]]) -> Iterable[Any]:
+            gaps = [backend.bucket(len(row), limit) - len(row) for row in batch]
+            padded = [row + [pad] * gap for row, gap in zip(batch, gaps, strict=True)]
+            mask = [[1] * len(row) + [0] * gap for row, gap in zip(batch, gaps, strict=True)]
+            inputs = {"input_ids": padded, "attention_mask": mask}
+            with forward(self.source, self.model):
+                return compute({name: tensor(rows, device=self.runtime.device) for name, rows in inputs.items()})
+
+        return backend.run_grouped(rows, lambda row: backend.bucket(len(row), limit), self.rows, compute_batch)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CausalLikelihood:
-    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean.
+@dataclass(frozen=True, slots=True, eq=False)
+class TextFunction:
+    """A function from texts to scores, float32 `(n,)`, as a model."""
 
-    The token `begin` is put before the first one, which without it is not predicted.
-    """
-
-    text_model: TextModel
     name: str
     fingerprint: str
-    begin: int | None
-    per_token: bool
-    kind: ClassVar[ScoreKind] = "similarity"
+    score_texts: Callable[[Sequence[str]], NDArray[np.float32]]
+    kind: ScoreKind = "similarity"
 
-    @classmethod
-    def from_mark(cls, source: str, *, per_token: bool = False) -> Self:
-        """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
-        loaded = TextModel.load("AutoModelForCausalLM", source, runtime(ModelOptions()))
-        begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
-        if begin is None and end is None:
-            raise ModelError(
-                f"{source}: its tokenizer has no mark for the beginning or the end of a text, so the first word has no "
-                "probability; name another causal model"
-            )
-        way = "mean" if per_token else "sum"
-        fingerprint = f"tellapart:causal:1:{way}:{loaded.weights_digest()}"
-        return cls(
-            loaded, f"{type(loaded.model).__name__}-{way}", fingerprint, end if begin is None else begin, per_token
+
+def load_likelihood(source: str, *, per_token: bool = False) -> TextFunction:
+    """Load a causal model that reads a text after its mark for the beginning, or else for the end (GPT-2).
+
+    A score is the text's log-likelihood in nats: the sum over its tokens or, `per_token`, the mean.
+    """
+    text_model = TextModel.load("AutoModelForCausalLM", source, runtime(ModelOptions()))
+    begin, end = text_model.tokenizer.bos_token_id, text_model.tokenizer.eos_token_id
+    if begin is None and end is None:
+        raise ModelError(
+            f"{source}: its tokenizer has no mark for the beginning or the end of a text, so the first word has no "
+            "probability; name another causal model"
         )
+    way = "mean" if per_token else "sum"
+    score = partial(_score_causally, text_model, [end if begin is None else begin], per_token=per_token)
+    fingerprint = f"tellapart:causal:1:{way}:{text_model.weights_digest()}"
+    return TextFunction(f"{type(text_model.model).__name__}-{way}", fingerprint, score)
 
-    @classmethod
-    def from_second_token(cls, source: str, runtime: Runtime) -> Self:
-        """Load a model that predicts all tokens but the first, and scores the mean: minus the log of the perplexity.
 
-        Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
-        """
-        loaded = TextModel.load("AutoModelForCausalLM", source, runtime)
-        return cls(loaded, source, loaded.fingerprint(), begin=None, per_token=True)
+def load_perplexity(source: str, runtime: Runtime) -> TextFunction:
+    """Load a causal model that predicts all tokens but the first, and scores the mean: minus the log of the perplexity.
 
-    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return each text's log-likelihood in nats, float32 `(n,)`."""
-        unmarked = self.begin is None
-        rows = self.text_model.ids(texts, least=2 if unmarked else 1, special=unmarked)
-        if self.begin is not None:
-            rows = [[self.begin, *row] for row in rows]
+    Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
+    """
+    text_model = TextModel.load("AutoModelForCausalLM", source, runtime)
+    return TextFunction(source, text_model.fingerprint(), partial(_score_causally, text_model, [], per_token=True))
 
-        def predict(batch: list[list[int]]) -> Tensor:
-            with forward(self.name, self.text_model.model):
-                ids = import_torch().tensor(batch, device=self.text_model.runtime.device)
-                return self.text_model.model(input_ids=ids).logits
 
-        sums = read_batches([row[:-1] for row in rows], [row[1:] for row in rows], self.text_model.limit, predict)
-        return np.array([total.total / (total.tokens if self.per_token else 1) for total in sums], np.float32)
+def _score_causally(
+    text_model: TextModel, begin: list[int], texts: Sequence[str], *, per_token: bool
+) -> NDArray[np.float32]:
+    """Return log-likelihoods of texts after `begin`, without which the first token is not predicted."""
+    rows = text_model.ids(texts, least=1 if begin else 2, special=not begin)
+    rows = [begin + row for row in rows]
+
+    def predict(batch: list[list[int]]) -> Tensor:
+        with forward(text_model.source, text_model.model):
+            ids = import_torch().tensor(batch, device=text_model.runtime.device)
+            return text_model.model(input_ids=ids).logits
+
+    sums = read_batches([row[:-1] for row in rows], [row[1:] for row in rows], text_model.limit, predict)
+    return np.array([total.total / (total.tokens if per_token else 1) for total in sums], np.float32)
+
+
+def load_classifier(source: str, label: str) -> TextFunction:
+    """Load a classifier from a folder or the hub: its log-odds of a label, or (empty) the only output of a regressor.
+
+    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32.
+    """
+    read_config(source)
+    kind, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
+    text_model = TextModel.load(kind, source, place, rows=8, tokenizer_limit=True)  # 8: its last bits depend on it
+    labels = {name: column for column, name in text_model.model.config.id2label.items()}
+    if not label and len(labels) > 1:
+        raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
+    if label and label not in labels:
+        raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
+    column = int(labels[label]) if label else 0
+
+    def compute(inputs: dict[str, Any]) -> Iterable[Any]:
+        logits = text_model.model(**inputs).logits.float()
+        numbers, others = logits[:, column], [k for k in range(logits.shape[1]) if k != column]
+        return (numbers - logits[:, others].logsumexp(1) if others else numbers).cpu().numpy()
+
+    def score(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array(text_model.run(text_model.ids(texts), compute), np.float32)
+
+    kind = type(text_model.model).__name__
+    fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}"
+    return TextFunction(f"{kind}-{label}" if label else kind, fingerprint, score, "logit")
+
+
+def count_length(unit: Literal["words", "characters"]) -> TextFunction:
+    """Return the scorer of a text's length: a blind model that needs no training."""
+
+    def score(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([len(text.split() if unit == "words" else text) for text in texts], np.float32)
+
+    return TextFunction(unit, f"tellapart:length:1:{unit}", score)
 
 
 _ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULTILINE)
@@ -180,130 +219,61 @@ _ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULT
 _OPTIONS = ("-null=0", "-spell=0", "-panic=0", "-islands-ok=0", "-graphics=0", "-verbosity=1", "-timeout=600")
 
 
-@dataclass(frozen=True, eq=False)
-class LinkGrammar:
-    """1 for a text of which the parser parses every word, else 0; a noun phrase is tried again after "I see".
+def find_link_grammar() -> TextFunction:
+    """Find the parser: 1 for a text of which it parses every word, else 0; a noun phrase is tried again after "I see".
 
     Source: Sleator and Temperley, Parsing English with a Link Grammar, 1991; the program is `link-parser` of the
     package link-grammar, with its English dictionaries.
     """
+    program = shutil.which("link-parser")
+    if program is None:
+        raise ModelError(
+            "link-grammar needs the program link-parser, which is not on the PATH; install it (Debian: "
+            "link-grammar and link-grammar-dictionaries-en), or name another scorer"
+        )
 
-    program: str
-    kind: ClassVar[ScoreKind] = "similarity"
-    name: ClassVar[str] = "link-grammar"
-
-    @classmethod
-    def find(cls) -> Self:
-        """Find the program on the PATH."""
-        program = shutil.which("link-parser")
-        if program is None:
-            raise ModelError(
-                "link-grammar needs the program link-parser, which is not on the PATH; install it (Debian: "
-                "link-grammar and link-grammar-dictionaries-en), or name another scorer"
-            )
-        return cls(program)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the program's version."""
-        output = self._run_parser("", "--version")
-        version = re.search(r"link-grammar-[\w.]+", output)
-        return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
-
-    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return 1 for each text with a complete parse, else 0: float32 `(n,)`."""
+    def score(texts: Sequence[str]) -> NDArray[np.float32]:
         # One line each, that begins with a letter or digit; "!" would begin a command, "%" a comment.
         sentences = [re.sub(r"^\W+", "", " ".join(text.split())) for text in texts]
-        scores = np.array(self._parse_sentences(sentences), np.float32)
+        scores = np.array(_parse_sentences(program, sentences), np.float32)
         rest = [place for place, sentence in enumerate(sentences) if sentence and not scores[place]]
         phrases = [f"I see {sentences[place][:1].lower()}{sentences[place][1:]}" for place in rest]
-        scores[rest] = self._parse_sentences(phrases)
+        scores[rest] = _parse_sentences(program, phrases)
         return scores
 
-    def _parse_sentences(self, sentences: Sequence[str]) -> list[bool]:
-        parsed = [False] * len(sentences)
-        places = [place for place, sentence in enumerate(sentences) if sentence]  # it skips empty lines
-        for first in range(0, len(places), 500):
-            batch = places[first : first + 500]
-            answers = _ANSWER.findall(self._run_parser("".join(f"{sentences[k]}\n" for k in batch), "en", *_OPTIONS))
-            if len(answers) != len(batch):
-                raise ModelError(
-                    f"{self.program} answered for {len(answers)} of {len(batch)} sentences; is its dictionary there?"
-                )
-            for place, answer in zip(batch, answers, strict=True):
-                parsed[place] = answer.startswith("Found")
-        return parsed
+    output = _run_parser(program, "", "--version")
+    version = re.search(r"link-grammar-[\w.]+", output)
+    stated = version[0] if version else output.strip()[:60]
+    return TextFunction("link-grammar", f"tellapart:link-grammar:1:{stated}", score)
 
-    def _run_parser(self, text: str, *arguments: str) -> str:
-        try:
-            done = subprocess.run(  # noqa: S603  (the program that `find` found, and no shell)
-                [self.program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
+
+def _parse_sentences(program: str, sentences: Sequence[str]) -> list[bool]:
+    parsed = [False] * len(sentences)
+    places = [place for place, sentence in enumerate(sentences) if sentence]  # it skips empty lines
+    for first in range(0, len(places), 500):
+        batch = places[first : first + 500]
+        text = "".join(f"{sentences[place]}\n" for place in batch)
+        answers = _ANSWER.findall(_run_parser(program, text, "en", *_OPTIONS))
+        if len(answers) != len(batch):
+            raise ModelError(
+                f"{program} answered for {len(answers)} of {len(batch)} sentences; is its dictionary there?"
             )
-        except OSError as error:
-            raise ModelError(f"{self.program} cannot be run: {error.strerror}") from error
-        if done.returncode:
-            message = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise ModelError(f"{self.program} failed with exit status {done.returncode}: {message:.200}")
-        return done.stdout
+        for place, answer in zip(batch, answers, strict=True):
+            parsed[place] = answer.startswith("Found")
+    return parsed
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TextClassifier:
-    """The log-odds of one label, a column of the outputs, or the only output of a regressor.
-
-    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32.
-    """
-
-    text_model: TextModel
-    name: str
-    fingerprint: str
-    column: int
-    kind: ClassVar[ScoreKind] = "logit"
-
-    @classmethod
-    def load(cls, source: str, label: str | None) -> Self:
-        """Load a classifier from a folder or the hub; the label is None for a model with one output."""
-        read_config(source)
-        kind, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
-        loaded = TextModel.load(kind, source, place, rows=8, tokenizer_limit=True)  # 8: its last bits depend on it
-        labels = {name: column for column, name in loaded.model.config.id2label.items()}
-        if label is None and len(labels) > 1:
-            raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
-        if label is not None and label not in labels:
-            raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
-        kind = type(loaded.model).__name__
-        fingerprint = f"tellapart:classifier:1:{label}:{loaded.weights_digest()}"
-        return cls(loaded, f"{kind}-{label}" if label else kind, fingerprint, int(labels[label]) if label else 0)
-
-    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return each text's log-odds or output, float32 `(n,)`."""
-        rows = self.text_model.ids(texts)
-        scores, model = np.zeros(len(rows), np.float32), self.text_model.model
-        for places, inputs in self.text_model.batches(rows):
-            with forward(self.name, model):
-                logits = model(**inputs).logits.float()
-                numbers, others = logits[:, self.column], [k for k in range(logits.shape[1]) if k != self.column]
-                if others:
-                    numbers = numbers - logits[:, others].logsumexp(1)
-            scores[places] = np.asarray(numbers.cpu(), np.float32)[: len(places)]
-        return scores
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """A text's length: a blind model that needs no training."""
-
-    name: Literal["words", "characters"]
-    kind: ClassVar[ScoreKind] = "similarity"
-
-    @property
-    def fingerprint(self) -> str:
-        """The unit, and the version of this scorer."""
-        return f"tellapart:length:1:{self.name}"
-
-    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return each text's length, float32 `(n,)`."""
-        return np.array([len(text.split()) if self.name == "words" else len(text) for text in texts], np.float32)
+def _run_parser(program: str, text: str, *arguments: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  (a program on the PATH, and no shell)
+            [program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
+        )
+    except OSError as error:
+        raise ModelError(f"{program} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ModelError(f"{program} failed with exit status {done.returncode}: {message:.200}")
+    return done.stdout
 
 
 def resolve_beside(path: str, home: Path) -> str:
@@ -312,23 +282,19 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
-def _load_classifier(path: str, label: str) -> TextScorer:
-    return TextClassifier.load(path, label or None)
-
-
 #: Every form of a name, and what makes its scorer of the path and the label; the word before the colon decides. Scores
 #: (the higher, the better) are counts, log-likelihoods in nats or means over the tokens, and outputs of classifiers.
 SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
     {
-        "words": lambda *_: Length("words"),
-        "characters": lambda *_: Length("characters"),
+        "words": lambda *_: count_length("words"),
+        "characters": lambda *_: count_length("characters"),
         "tinystories:FILE": lambda path, _: TinyStories.load(Path(path)),
         "tinystories-per-token:FILE": lambda path, _: TinyStories.load(Path(path), per_token=True),
-        "likelihood:FOLDER": lambda path, _: CausalLikelihood.from_mark(path),
-        "likelihood-per-token:FOLDER": lambda path, _: CausalLikelihood.from_mark(path, per_token=True),
-        "classifier:FOLDER": _load_classifier,  # of one output: plausibility, acceptability
-        "classifier:FOLDER#LABEL": _load_classifier,  # log-odds of a label: CoLA's `acceptable`, say
-        "link-grammar": lambda *_: LinkGrammar.find(),  # 1 if the parser can parse the sentence as a whole, else 0
+        "likelihood:FOLDER": lambda path, _: load_likelihood(path),
+        "likelihood-per-token:FOLDER": lambda path, _: load_likelihood(path, per_token=True),
+        "classifier:FOLDER": load_classifier,  # of one output: plausibility, acceptability
+        "classifier:FOLDER#LABEL": load_classifier,  # log-odds of a label: CoLA's `acceptable`, say
+        "link-grammar": lambda *_: find_link_grammar(),  # 1 if the parser can parse the sentence as a whole, else 0
     }
 )
 

@@ -69,10 +69,10 @@ class SharedTexts(Protocol):
     """A causal text tower that computes beginnings that several texts share once."""
 
     @property
-    def works(self) -> bool:
+    def shares(self) -> bool:
         """Whether the tower is one that it knows, of untouched modules."""
 
-    def encode(self, inputs: Inputs, size: int) -> Any:
+    def encode_shared(self, inputs: Inputs, size: int) -> Any:
         """Return features `(n, dimensions)` of texts of one padded length; None if it cannot read them."""
 
 
@@ -194,7 +194,7 @@ class TorchDual:
     def shares_beginnings(self) -> bool:
         """Whether texts share the states of common beginnings: on a CPU, by a causal tower of known modules."""
         shared = self.towers.shared
-        return self.device == "cpu" and not backend.exact_size() and shared is not None and shared.works
+        return self.device == "cpu" and not backend.exact_size() and shared is not None and shared.shares
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors: float32 `(images, texts)`, cosines; of an image's several vectors the largest.
@@ -227,7 +227,7 @@ class TorchDual:
 
         def share(group: Sequence[Inputs]) -> Any:
             with backend.forward(self.name, towers.module):
-                return shared and shared.encode(towers.collate(group, towers.place), self._size)
+                return shared and shared.encode_shared(towers.collate(group, towers.place), self._size)
 
         rows = backend.run_grouped(samples, batch_key, self._size, compute, share)
         if not rows:
