@@ -4,7 +4,6 @@ No output of the authors' code for these heads was there to compare with, but X-
 """
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import tiny_heads as tiny
 import torch
-from golden import build, build_published, needs_golden, published
+from golden import build
 from tiny_files import SETTINGS, albef_state, draw, linear
 from typer.testing import CliRunner
 
@@ -26,7 +25,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
-from tellapart_native.prefix import find_family
 
 pytestmark = pytest.mark.slow
 
@@ -238,22 +236,6 @@ def test_a_file_has_the_reading_of_its_task():
         assert module.config.context == 64  # every position: questions and sentences are read whole
 
 
-def test_heads_at_published_size():
-    asked = build_published("albef", tiny.albef_text(12, 6, tiny.PUBLISHED) | tiny.decoder(6, tiny.PUBLISHED))
-    judged = build_published("albef", tiny.albef_text(18, 6, tiny.PUBLISHED) | tiny.two_image_head(768))
-    assert (asked.config.image_size, judged.config.image_size) == (384, 384)
-    assert asked.text_decoder.cls.predictions.decoder.weight.shape == (30522, 768)
-    assert (len(asked.text_decoder.bert.encoder.layer), len(judged.text_encoder.encoder.layer)) == (6, 18)
-    assert [tuple(judged.cls_head[k].weight.shape) for k in (0, 2)] == [(768, 768), (2, 768)]
-    counts = [sum(one.numel() for one in module.parameters()) for module in (asked, judged)]
-    # Six pairs of layers share the keys and values of their attention to the image.
-    shared = 6 * 2 * (768 * 768 + 768)
-    whole = sum(
-        math.prod(shape) for shape in (tiny.albef_text(18, 6, tiny.PUBLISHED) | tiny.two_image_head(768)).values()
-    )
-    assert counts == [313_776_954, whole - shared]
-
-
 def test_the_pairs_layers_share_keys_and_values():
     _, module = build("albef", tiny.albef_nlvr2(), SETTINGS)
     layers = module.text_encoder.encoder.layer
@@ -341,16 +323,3 @@ def test_vlue_is_run_from_a_file(tmp_path, family, task, benchmark, state, optio
         outputs.append([sample.output for sample in read_samples(out, benchmark) if sample.output is not None])
     assert outputs[0] == outputs[-1] and len(outputs[0]) >= 6
     assert task != "vqa" or {one for one in outputs[0] if isinstance(one, str)} <= set(tiny.ANSWERS)
-
-
-@needs_golden
-@pytest.mark.parametrize("family", ["meter", "fiber"])
-def test_published_files_of_the_tasks_are_read_by_their_heads(family):
-    files = {task: keys["keys"] for name, keys in published(family) for task in ("vqa", "nlvr2") if task in name}
-    for task, keys in files.items():
-        module = build_published(family, keys)
-        readings = find_family(family).readings
-        assert next(name for name, one in readings.items() if one.needs in module.state_dict()) == task
-        shapes = [tuple(getattr(module, f"{task}_classifier")[k].weight.shape) for k in (0, 1, 3)]
-        assert shapes == [(1536, {"vqa": 1536, "nlvr2": 3072}[task]), (1536,), ({"vqa": 3129, "nlvr2": 2}[task], 1536)]
-    assert sorted(files) == ["nlvr2", "vqa"]
