@@ -25,7 +25,7 @@ from tellapart_native.layers.bert import (
     build_roberta,
     read_context,
 )
-from tellapart_native.layers.swin import Merging, WindowAttention, build_swin, resize_bias_tables
+from tellapart_native.layers.swin import Merging, Swin, WindowAttention, resize_bias_tables
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn, unit_vectors
 from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
 
@@ -156,10 +156,6 @@ class FiberCosine(Fiber):
         """Return float `(batch, dimensions)`."""
         return (unit_vectors(self.text_vectors(*super().texts(ids, mask))),)
 
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Return the cosines of pairs, `(batch, 1)`."""
-        return (images[0] * texts[0]).sum(-1, keepdim=True)
-
 
 class FiberCaptioner(Writer, Fiber):
     """A captioner's file: the image tower runs alone, and RoBERTa reads it as a decoder.
@@ -238,7 +234,7 @@ def _build_fiber(layout: Layout) -> Network:
         return GatedLayer(width, heads, inner, layout.shape_of(key)[1])
 
     module = nn.Module()
-    module.vit_model = build_swin(layout, "vit_model", GatedWindowAttention)
+    module.vit_model = Swin(layout, "vit_model", GatedWindowAttention)
     module.text_transformer = build_roberta(layout, "text_transformer", build_layer)
     words = module.text_transformer.embeddings.word_embeddings
     for path in ("", "_itc"):

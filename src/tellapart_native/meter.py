@@ -13,8 +13,8 @@ from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.heads.two_images import PooledImages
 from tellapart_native.layers.bert import BertLayer, Pooler, build_roberta, read_context
-from tellapart_native.layers.clip_vit import ClipVit, build_clip_vit
-from tellapart_native.layers.swin import build_swin, resize_bias_tables
+from tellapart_native.layers.clip_vit import ClipTower
+from tellapart_native.layers.swin import Swin, resize_bias_tables
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn
 from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
 from tellapart_native.preprocessing.positions import resize_grid
@@ -66,21 +66,9 @@ class MeterTwoImages(PooledImages, Meter):
         return super().join((images[0] + types[1], images[1] + types[2]), texts)
 
 
-class ClipTower(nn.Module):
-    """CLIP, of which only the image tower is left."""
-
-    def __init__(self, visual: ClipVit) -> None:
-        super().__init__()
-        self.visual, self.image_size, self.width = visual, visual.image_size, visual.width
-
-    def forward(self, pixel_values: Tensor) -> Tensor:
-        """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
-        return self.visual(pixel_values)
-
-
 def _build_meter(layout: Layout) -> Network:
     module, clip = nn.Module(), layout.has_prefix(f"{_CLIP}.")
-    module.vit_model = ClipTower(build_clip_vit(layout, _CLIP)) if clip else build_swin(layout, "vit_model")
+    module.vit_model = ClipTower(layout, _CLIP) if clip else Swin(layout, "vit_model")
     module.text_transformer = build_roberta(layout, "text_transformer")
     text = module.text_transformer.embeddings.word_embeddings.embedding_dim
     for side, source in (("image", module.vit_model.width), ("text", text)):

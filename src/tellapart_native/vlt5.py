@@ -19,7 +19,7 @@ _TRUE, _FALSE = 1176, 6136
 
 
 class VisualEmbedding(nn.Module):
-    """A region's features and place, each projected and normalised; the picture it is of; its number in there."""
+    """A region's features and place, each projected and normalised; the first picture; its number in there."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
@@ -28,8 +28,8 @@ class VisualEmbedding(nn.Module):
         self.absolute_vis_pos_embedding = nn.Sequential(nn.Linear(5, width), Norm(width))
         self.img_order_embedding = nn.Embedding(2, width)
 
-    def forward(self, features: Tensor, boxes: Tensor, words: Network, picture: int = 0) -> Tensor:
-        """Embed `(batch, regions, features)` of one picture: `(batch, regions, width)`.
+    def forward(self, features: Tensor, boxes: Tensor, words: Network) -> Tensor:
+        """Embed `(batch, regions, features)`: `(batch, regions, width)`.
 
         The fifth number of a place is the authors' slip, kept: the boxes are left, top, right, bottom, and the formula
         of the area takes the second number for the right side. The last words of the vocabulary number the regions.
@@ -38,7 +38,7 @@ class VisualEmbedding(nn.Module):
         place = torch.cat([boxes, ((fourth - third) * (second - first))[..., None]], dim=-1)
         numbers = words.weight.flip(0)[: features.shape[1]]
         states = self.feat_embedding(features) + self.absolute_vis_pos_embedding(place)
-        return states + self.img_order_embedding.weight[picture] + numbers
+        return states + self.img_order_embedding.weight[0] + numbers
 
 
 class Vlt5(NativeHalves):
@@ -49,15 +49,14 @@ class Vlt5(NativeHalves):
 
     match = 0
 
-    def images(self, features: Tensor, boxes: Tensor, mask: Tensor, picture: int = 0) -> Tensors:
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
         """Embed `(batch, regions, features)`: `(batch, regions, width)`, and the mask."""
-        module = self.module
-        return module.encoder.visual_embedding(features, boxes, module.shared, picture), mask
+        return self.module.encoder.visual_embedding(features, boxes, self.module.shared), mask
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the logits of "true" and "false" as the first word: `(batch, 2)`."""
         start = texts[0].new_zeros((len(texts[0]), 1))
-        logits = self.decode(start, *self.encode_pair(images, texts))[:, 0]
+        logits = self.predict_first(start, *self.encode_pair(images, texts))[:, 0]
         return logits[:, [self.module.config.true, self.module.config.false]]
 
     def encode_pair(self, images: Tensors, texts: Tensors) -> Tensors:
@@ -74,12 +73,10 @@ class Vlt5(NativeHalves):
         bias = nn.functional.pad(module.encoder.stack.position_bias(ids.shape[1]), (0, room, 0, room))
         return module.encoder.stack(states, bias + hidden), hidden
 
-    def decode(self, ids: Tensor, source: Tensor, hidden: Tensor) -> Tensor:
-        """Return logits of the words that follow each of `(batch, n)`: `(batch, n, words)`."""
+    def predict_first(self, start: Tensor, source: Tensor, hidden: Tensor) -> Tensor:
+        """Return logits of the word behind the start of an answer, `(batch, 1)`: `(batch, 1, words)`."""
         decoder, words = self.module.decoder, self.module.shared
-        length = ids.shape[1]
-        later = torch.full((length, length), torch.finfo(source.dtype).min, device=ids.device).triu(1)
-        states = decoder(words(ids), decoder.position_bias(length) + later.to(source.dtype), source, hidden)
+        states = decoder(words(start), decoder.position_bias(1), source, hidden)
         return nn.functional.linear(states * states.shape[-1] ** -0.5, words.weight)
 
 

@@ -15,7 +15,7 @@ from tellapart_native.heads.grad_cam import GradCam
 from tellapart_native.heads.matching import FusedText, MatchLogit, ProjectedTokens, combine_halves
 from tellapart_native.heads.two_images import AlternatingImages
 from tellapart_native.layers.bert import build_text, rename_text
-from tellapart_native.layers.swin import build_swin
+from tellapart_native.layers.swin import Swin
 from tellapart_native.module import NativeConfig, build_head, build_linear, nn
 from tellapart_native.preprocessing.captions import clean_like_albef
 from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
@@ -64,7 +64,7 @@ class XvlmBoxes(Xvlm):
 
 def _build_xvlm(layout: Layout) -> Network:
     module = nn.Module()
-    module.vision_encoder = build_swin(layout, "vision_encoder")
+    module.vision_encoder = Swin(layout, "vision_encoder")
     if not layout.has_prefix("text_decoder.") or layout.has_prefix("text_encoder."):
         module.text_encoder = build_text(layout)
     add_task_heads(module, layout)

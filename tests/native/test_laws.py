@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tiny_heads
 from tiny_captioners import save_captioner
-from tiny_files import PICTURES, TEXTS, save_cappa, save_family
+from tiny_files import PICTURES, TEXTS, albef_state, save_cappa, save_family
 from tiny_meter_fiber import fiber_state, meter_state, save_lightning
 from tiny_region_models import save_region_model
 
@@ -17,7 +18,8 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import DualEncoder, Generator
+from tellapart.models.protocols import DualEncoder, Generator, TwoImageClassifier
+from tellapart_native.heads.other_tasks import FusionHead
 from tellapart_native.training import convert_model
 
 
@@ -34,15 +36,25 @@ COSINE: dict[str, ScoreKind] = {"itc": "similarity"}
 WRITE: dict[str, ScoreKind] = {"likelihood": "similarity", "mean_likelihood": "similarity"}
 BLIP: dict[str, ScoreKind] = {"itm_enc": "probability", "itm_enc_logit": "logit", "match_logit": "logit"}
 RANK: dict[str, ScoreKind] = {"rank": "logit"}
+VQA: dict[str, ScoreKind] = {"vqa": "logit"}
+NLVR2: dict[str, ScoreKind] = {"nlvr2": "probability"}
+
+
+def save_head(folder: Path, family: str, make: Callable[[], dict[str, Any]], **settings) -> str:
+    return f"{family}:{tiny_heads.save(folder, family, make(), **settings)}"
+
 
 #: The first two are the fast tests' where the others are slow.
 ROWS = {
     "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
     "cappa": Row(save_cappa, WRITE),
-    "albef": Row(partial(save_family, family="albef"), MATCH | {"match_logit": "logit"} | COSINE),
+    "albef": Row(
+        partial(save_head, family="albef", make=albef_state, gradcam_layer=3),
+        MATCH | {"match_logit": "logit"} | COSINE | {"grad_cam": "logit"},
+    ),
     "blip": Row(partial(save_family, family="blip"), BLIP | {"retrieval": "logit"} | MATCH | COSINE),
     "vilt": Row(partial(save_family, family="vilt"), RANK | MATCH),
-    "xvlm": Row(partial(save_family, family="xvlm"), MATCH | {"match_logit": "logit"} | COSINE),
+    "xvlm": Row(partial(save_family, family="xvlm"), MATCH | {"match_logit": "logit"} | COSINE | {"boxes": "logit"}),
     "meter": Row(partial(save_lightning, family="meter", state=meter_state()), MATCH | RANK),
     "meter-swin": Row(partial(save_lightning, family="meter", state=meter_state(swin_tower=True)), MATCH | RANK),
     "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | COSINE | RANK),
@@ -52,7 +64,18 @@ ROWS = {
     "ofa": Row(partial(save_captioner, family="ofa"), WRITE | MATCH),
     "xvlm, for captions": Row(partial(save_captioner, family="xvlm"), WRITE),
     "fiber, for captions": Row(partial(save_captioner, family="fiber"), WRITE | COSINE),
+    "albef, for answers": Row(partial(save_head, family="albef", make=tiny_heads.albef_vqa), VQA),
+    "albef, for two images": Row(partial(save_head, family="albef", make=tiny_heads.albef_nlvr2), NLVR2),
+    "xvlm, for answers": Row(partial(save_head, family="xvlm", make=tiny_heads.xvlm_vqa), VQA),
+    "xvlm, for two images": Row(partial(save_head, family="xvlm", make=tiny_heads.xvlm_nlvr2), NLVR2),
+    "meter, for answers": Row(partial(save_head, family="meter", make=partial(tiny_heads.meter_head, "vqa")), VQA),
+    "fiber, for two images": Row(
+        partial(save_head, family="fiber", make=partial(tiny_heads.fiber_head, "nlvr2")), NLVR2 | COSINE
+    ),
 }
+
+#: The right images of those that are judged by two.
+RIGHT = [*PICTURES[1:], PICTURES[0]]
 
 
 def numbers_of(model, rows=slice(None)):
@@ -62,6 +85,10 @@ def numbers_of(model, rows=slice(None)):
         vectors = model.encode_images(images), model.encode_texts(texts)
         np.testing.assert_allclose([np.linalg.norm(side, axis=1) for side in vectors], 1, atol=1e-6)
         return np.concatenate(vectors, axis=1)
+    if isinstance(model, TwoImageClassifier):
+        return model.judge(images, RIGHT[rows], texts)[:, None]
+    if isinstance(model, FusionHead):
+        return np.stack(model.outputs(images, texts)).reshape(len(texts), -1)
     return (model.log_likelihoods if isinstance(model, Generator) else model.score_pairs)(images, texts)[:, None]
 
 
@@ -96,8 +123,9 @@ def test_every_reading_of_a_file_and_of_its_converted_folder_gives_each_pair_its
         tokens = numbers["likelihood"] / numbers["mean_likelihood"]
         np.testing.assert_allclose(tokens, tokens.round(), rtol=1e-4)
         assert (numbers["likelihood"] < 0).all()
-    with raises(ModelError, "'vqa'", ", ".join(row.readings)):
-        opened("vqa")
+    other = "itm" if "vqa" in row.readings else "vqa"
+    with raises(ModelError, f"'{other}'", ", ".join(row.readings)):
+        opened(other)
     if regions:  # the benchmark's, which stay where they are
         with raises(ModelError, "regions"):
             find_model(str(tmp_path / "folder"))
@@ -112,4 +140,7 @@ def test_another_image_size_gives_other_numbers_and_one_that_does_not_fit_is_ref
     assert np.isfinite(larger).all() and (larger != plain).all()
     if kind in ("albef", "blip", "xvlm"):  # to ViLT any size will do: its pictures are cut to patches
         with raises(ModelError, "100", "96", "image_size=", "96"):
+            find_model(name, ModelOptions(image_size=100))
+    if kind in ("meter-swin", "fiber"):
+        with raises(ModelError, "image_size=", "100", "Swin", "32"):
             find_model(name, ModelOptions(image_size=100))

@@ -43,8 +43,8 @@ class _Block(nn.Module):
         return states + self.mlp.c_proj(inner * (1.702 * inner).sigmoid())
 
 
-class ClipVit(nn.Module):
-    """Patches and a class token, blocks, and the last norm on all tokens.
+class ClipTower(nn.Module):
+    """CLIP, of which only the image tower is left: patches and a class token, blocks, and the last norm on all tokens.
 
     Attributes:
         image_size: side of the picture, in pixels.
@@ -53,31 +53,28 @@ class ClipVit(nn.Module):
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
+        self.visual = visual = nn.Module()
         self.width, _, patch, _ = layout.shape_of(f"{prefix}.conv1.weight")
         rows, blocks = layout.shape_of(f"{prefix}.positional_embedding")[0], f"{prefix}.transformer.resblocks"
         side = math.isqrt(rows - 1)
         self.image_size = side * patch
-        self.conv1 = nn.Conv2d(3, self.width, patch, patch, bias=False)
-        self.class_embedding = nn.Parameter(torch.empty(self.width))
-        self.positional_embedding = nn.Parameter(torch.empty(1 + side**2, self.width))
-        self.ln_pre, self.ln_post = nn.LayerNorm(self.width), nn.LayerNorm(self.width)
-        self.transformer = nn.Module()
+        visual.conv1 = nn.Conv2d(3, self.width, patch, patch, bias=False)
+        visual.class_embedding = nn.Parameter(torch.empty(self.width))
+        visual.positional_embedding = nn.Parameter(torch.empty(1 + side**2, self.width))
+        visual.ln_pre, visual.ln_post = nn.LayerNorm(self.width), nn.LayerNorm(self.width)
+        visual.transformer = nn.Module()
         heads = layout.count_heads(self.width, "vision_heads")
         inner = layout.shape_of(f"{blocks}.0.mlp.c_fc.weight")[0]
-        self.transformer.resblocks = nn.ModuleList(
+        visual.transformer.resblocks = nn.ModuleList(
             _Block(self.width, heads, inner) for _ in range(layout.count_parts(f"{blocks}.{{}}."))
         )
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Take float `(batch, 3, h, w)` to `(batch, 1 + patches, width)`."""
-        patches = self.conv1(pixel_values).flatten(2).transpose(1, 2)
-        first = self.class_embedding.expand(len(patches), 1, -1)
-        states = self.ln_pre(torch.cat([first, patches], dim=1) + self.positional_embedding)
-        for block in self.transformer.resblocks:
+        visual = self.visual
+        patches = visual.conv1(pixel_values).flatten(2).transpose(1, 2)
+        first = visual.class_embedding.expand(len(patches), 1, -1)
+        states = visual.ln_pre(torch.cat([first, patches], dim=1) + visual.positional_embedding)
+        for block in visual.transformer.resblocks:
             states = block(states)
-        return self.ln_post(states)
-
-
-def build_clip_vit(layout: Layout, prefix: str) -> ClipVit:
-    """Build a CLIP ViT of as many blocks as the file has; its sizes follow from the shapes of `PREFIX.*`."""
-    return ClipVit(layout, prefix)
+        return visual.ln_post(states)

@@ -104,7 +104,9 @@ class Swin(nn.Module):
         width: of the tokens.
     """
 
-    def __init__(self, layout: Layout, prefix: str, attention: Callable[[Layout, str], Network]) -> None:
+    def __init__(
+        self, layout: Layout, prefix: str, attention: Callable[[Layout, str], Network] = WindowAttention
+    ) -> None:
         super().__init__()
         width, _, patch, _ = layout.shape_of(f"{prefix}.patch_embed.proj.weight")
         self.patch_embed = nn.Module()
@@ -142,11 +144,6 @@ class Swin(nn.Module):
         for step in self.steps:
             states = step(states)
         return self.norm(states).flatten(1, 2)
-
-
-def build_swin(layout: Layout, prefix: str, attention: Callable[[Layout, str], Network] = WindowAttention) -> Swin:
-    """Build a Swin transformer; its sizes follow from the shapes of `PREFIX.*`."""
-    return Swin(layout, prefix, attention)
 
 
 def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 32) -> dict[str, Tensor]:

@@ -82,9 +82,18 @@ class T5Stack(nn.Module):
         self.furthest = int(layout.settings.get("relative_attention_max_distance", _FURTHEST))
 
     def position_bias(self, length: int) -> Tensor:
-        """Return the bias of attention by relative position: `(1, heads, length, length)`."""
+        """Return the bias of attention by relative position: `(1, heads, length, length)`; a decoder's for one token.
+
+        Half of the buckets are single distances, the other half grow by equal ratios (Raffel et al. 2020, section 2.1).
+        """
         table = self.block[0].layer[0].SelfAttention.relative_attention_bias
-        return relative_bias(table, length, furthest=self.furthest, both_ways=not self.decodes)
+        place = torch.arange(length, device=table.weight.device)
+        apart = place[None, :] - place[:, None]  # key less query
+        buckets = table.num_embeddings // 2  # of either direction
+        distance, exact = apart.abs(), buckets // 2
+        ratio = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.furthest / exact)
+        far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return table((apart > 0).long() * buckets + torch.where(distance < exact, distance, far)).permute(2, 0, 1)[None]
 
     def forward(
         self, states: Tensor, bias: Tensor, source: Tensor | None = None, source_bias: Tensor | None = None
@@ -100,22 +109,3 @@ class T5Stack(nn.Module):
             last = block.layer[-1]
             states = states + last.DenseReluDense(last.layer_norm(states))
         return self.final_layer_norm(states)
-
-
-def relative_bias(table: Network, length: int, *, furthest: int, both_ways: bool) -> Tensor:
-    """Look up each pair of positions in a table of buckets `(buckets, heads)`: `(1, heads, length, length)`.
-
-    Half of the buckets are single distances, the other half grow by equal ratios (Raffel et al. 2020, section 2.1).
-    """
-    place = torch.arange(length, device=table.weight.device)
-    apart = place[None, :] - place[:, None]  # key less query
-    buckets = table.num_embeddings
-    if both_ways:
-        buckets //= 2
-        start, distance = (apart > 0).long() * buckets, apart.abs()
-    else:
-        start, distance = torch.zeros_like(apart), (-apart).clamp(min=0)
-    exact = buckets // 2
-    ratio = torch.log(distance.clamp(min=1).float() / exact) / math.log(furthest / exact)
-    far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
-    return table(start + torch.where(distance < exact, distance, far)).permute(2, 0, 1)[None]

@@ -1,8 +1,11 @@
 """What real servers of these tests share: a JSON body is read, and JSON is answered, quietly."""
 
 import json
+import threading
 from abc import ABC, abstractmethod
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -30,3 +33,17 @@ class JsonHandler(ABC, BaseHTTPRequestHandler):
 
     def log_message(self, *args: object) -> None:
         """Keep quiet."""
+
+
+@contextmanager
+def run_server(server: ThreadingHTTPServer) -> Iterator[str]:
+    """Run a server in a thread, and yield its address."""
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def serve(handler: type[JsonHandler]):
+    """Run a server of a handler at any port of this machine."""
+    return run_server(ThreadingHTTPServer(("127.0.0.1", 0), handler))

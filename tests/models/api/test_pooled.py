@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_generative
-from json_handler import JsonHandler
+from json_handler import JsonHandler, run_server
 from PIL import Image
 
 import tellapart
@@ -132,12 +132,9 @@ def served(histogram, fusion, monkeypatch):
     for name in (connection.KEY, connection.HOST):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_PAUSE", 0.01)
-    with PoolingServer(histogram(), fusion()) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    server = PoolingServer(histogram(), fusion())
+    with run_server(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def open_model(server: PoolingServer, reading: str | None, **options):

@@ -5,15 +5,12 @@ import io
 import math
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from json_handler import JsonHandler
+from json_handler import JsonHandler, serve
 from PIL import Image
 
 from facts import raises
@@ -225,15 +222,6 @@ class Page(JsonHandler):
         self.wfile.write(b"<html>sign in</html>")
 
     answer_post = None
-
-
-@contextmanager
-def serve(handler: type[JsonHandler]) -> Iterator[str]:
-    """Run a server in a thread, and yield its address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
 
 
 def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api():

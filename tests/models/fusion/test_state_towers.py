@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_MARKS, TEXTS, VISION, tokenizer
+from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_CUTS, QWEN_MARKS, TEXTS, VISION, qwen_config, tokenizer
 
 from facts import raises
 from tellapart.errors import ModelError
@@ -44,36 +44,15 @@ def save_colpali(folder: Path) -> None:
     vlm = transformers.PaliGemmaConfig(
         text_config=language, vision_config=vision, projection_dim=32, image_token_index=3, image_token_id=3
     )
-    save(
-        folder,
-        transformers.ColPaliForRetrieval(transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=12)),
-        processor,
-    )
+    config = transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=12)
+    save(folder, transformers.ColPaliForRetrieval(config), processor)
 
 
 def save_colqwen(folder: Path) -> None:
     words = tokenizer(QWEN_MARKS, "pad_token _ eos_token")
-    ids = words.convert_tokens_to_ids
-    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
-    rotary = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
-    language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
-    language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
-    vlm = transformers.Qwen2VLConfig(
-        text_config=language | {"rope_parameters": rotary},
-        vision_config=vision | {"embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2},
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
-    cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
-    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
-    processor = transformers.ColQwen2Processor(images, words)
-    save(
-        folder,
-        transformers.ColQwen2ForRetrieval(transformers.ColQwen2Config(vlm_config=vlm, embedding_dim=12)),
-        processor,
-    )
+    config = transformers.ColQwen2Config(vlm_config=qwen_config(words), embedding_dim=12)
+    images = transformers.Qwen2VLImageProcessor(**QWEN_CUTS, min_pixels=64, max_pixels=1024)
+    save(folder, transformers.ColQwen2ForRetrieval(config), transformers.ColQwen2Processor(images, words))
 
 
 def save_colmodernvbert(folder: Path) -> None:
@@ -90,11 +69,8 @@ def save_colmodernvbert(folder: Path) -> None:
     vlm = transformers.ModernVBertConfig(
         text_config=language, vision_config=vision, pixel_shuffle_factor=2, image_token_id=2
     )
-    save(
-        folder,
-        transformers.ColModernVBertForRetrieval(transformers.ColModernVBertConfig(vlm_config=vlm, embedding_dim=12)),
-        processor,
-    )
+    config = transformers.ColModernVBertConfig(vlm_config=vlm, embedding_dim=12)
+    save(folder, transformers.ColModernVBertForRetrieval(config), processor)
 
 
 def save_x_clip(folder: Path) -> None:

@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from json_handler import JsonHandler
+from json_handler import JsonHandler, serve
 from tiny_generative import IMAGES, TEXTS, asked, load
 
 import tellapart as ta
@@ -99,12 +97,8 @@ class _Chat(JsonHandler):
 def coin(monkeypatch):
     for name in (connection.KEY, connection.HOST):
         monkeypatch.delenv(name, raising=False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Chat) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"api:http://127.0.0.1:{server.server_port}/v1#coin"
-        server.shutdown()
-        thread.join()
+    with serve(_Chat) as address:
+        yield f"api:{address}/v1#coin"
 
 
 @pytest.fixture

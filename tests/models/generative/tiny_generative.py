@@ -87,10 +87,13 @@ def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT,
     save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
 
 
-def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
-    """Qwen3-VL puts features of lower layers into the language model, and its template lets it think."""
+#: Cuts of Qwen's pictures.
+QWEN_CUTS = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
+
+
+def qwen_config(words, kind: str = "Qwen2VL"):
+    """Qwen3-VL puts features of lower layers into the language model."""
     third = kind == "Qwen3VL"
-    words = tokenizer([*QWEN_MARKS, *(["<think>", "</think>"] if third else [])], "pad_token _ eos_token")
     vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
     vision["hidden_size"] = 32
     vision |= {
@@ -107,15 +110,20 @@ def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
         language["head_dim"] = 8
     ids = {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}|>") for name in ("vision_start", "vision_end")}
     ids |= {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}_pad|>") for name in ("image", "video")}
-    config = getattr(transformers, f"{kind}Config")(
+    return getattr(transformers, f"{kind}Config")(
         text_config=language | {"rope_parameters": rotary}, vision_config=vision, **ids
     )
-    cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
-    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
-    videos = getattr(transformers, f"{'Qwen3' if third else 'Qwen2'}VLVideoProcessor")(**cuts)
+
+
+def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
+    """Qwen3-VL's template lets it think."""
+    third = kind == "Qwen3VL"
+    words = tokenizer([*QWEN_MARKS, *(["<think>", "</think>"] if third else [])], "pad_token _ eos_token")
+    images = transformers.Qwen2VLImageProcessor(**QWEN_CUTS, min_pixels=64, max_pixels=1024)
+    videos = getattr(transformers, f"{'Qwen3' if third else 'Qwen2'}VLVideoProcessor")(**QWEN_CUTS)
     chat = QWEN_CHAT.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}") if third else QWEN_CHAT
     processor = getattr(transformers, f"{kind}Processor")(images, words, videos, chat_template=chat)
-    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
+    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(qwen_config(words, kind)), processor)
 
 
 def save_gemma(folder: Path) -> None:

@@ -164,7 +164,13 @@ def npz(**arrays_: object) -> bytes:
     return stream.getvalue()
 
 
-GOOD = np.zeros((2, 2, 2))
+def npy(array: object) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+GOOD, TWO = np.zeros((2, 2, 2)), npy(np.array(["0", "1"]))
 ROWS = "id,image,text,score\n"
 LABEL = '{"label": "0_c0_i0"'
 
@@ -226,9 +232,9 @@ def test_a_bad_file_is_an_error_with_its_place(file, suffix, content, facts):
     refused(file.with_suffix(suffix), content, facts)
 
 
-def zipped(**members: bytes) -> bytes:
+def zipped(method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w", method) as archive:
         for name, data in members.items():
             archive.writestr(f"{name}.npy", data)
     return stream.getvalue()
@@ -236,9 +242,7 @@ def zipped(**members: bytes) -> bytes:
 
 def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(file, monkeypatch):
     monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
-    plain = io.BytesIO()
-    np.save(plain, np.array(["0", "1"]))
-    bomb = zipped(ids=plain.getvalue(), scores=bytes(5 << 20))
+    bomb = zipped(ids=TWO, scores=bytes(5 << 20))
     assert len(bomb) < 10_000
     refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))
 
@@ -246,12 +250,8 @@ def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(file, monke
 def test_an_array_whose_header_claims_terabytes_is_refused(file):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2, 2)})
-    content = zipped(ids=b"", scores=header.getvalue())
-    refused(file.with_suffix(".npz"), content, ("npz", "plain arrays"))
-    plain = io.BytesIO()
-    np.save(plain, np.array(["0", "1"]))
-    content = zipped(ids=plain.getvalue(), scores=header.getvalue())
-    refused(file.with_suffix(".npz"), content, "(1000000000000, 2, 2)")
+    for ids, said in ((b"", ("npz", "plain arrays")), (TWO, "(1000000000000, 2, 2)")):
+        refused(file.with_suffix(".npz"), zipped(ids=ids, scores=header.getvalue()), said)
 
 
 def crafted(header: bytes) -> bytes:
@@ -276,21 +276,14 @@ def crafted(header: bytes) -> bytes:
 )
 @pytest.mark.filterwarnings("error")
 def test_a_crafted_header_is_one_line(file, header):
-    ids = io.BytesIO()
-    np.save(ids, np.array(["0", "1"]))
-    content = zipped(ids=ids.getvalue(), scores=crafted(header))
-    file.with_suffix(".npz").write_bytes(content)
+    file.with_suffix(".npz").write_bytes(zipped(ids=TWO, scores=crafted(header)))
     with raises(ScoreError, "scores.npz", "plain arrays") as caught:
         read_scores(file.with_suffix(".npz"), ids=("0", "1"), shape=(2, 2))
     assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
 
 
 def test_an_array_named_twice_is_refused(file):
-    arrays = {}
-    for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD), ("kind", np.array("logit"))):
-        stream = io.BytesIO()
-        np.save(stream, array)
-        arrays[name] = stream.getvalue()
+    arrays = {"ids": TWO, "scores": npy(GOOD), "kind": npy(np.array("logit"))}
     for names in (("scores.npy", "scores.npy"), ("scores", "scores.npy"), ("ids.npy", "ids"), ("kind", "kind.npy")):
         stream = io.BytesIO()
         members = ["ids.npy", "scores.npy", *names]
@@ -303,12 +296,7 @@ def test_an_array_named_twice_is_refused(file):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memory(file, method):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD)):
-            with archive.open(f"{name}.npy", "w") as member:
-                np.save(member, array)
-    refused(file.with_suffix(".npz"), stream.getvalue(), ("'ids.npy'", "packed"))
+    refused(file.with_suffix(".npz"), zipped(method, ids=TWO, scores=npy(GOOD)), ("'ids.npy'", "packed"))
 
 
 def test_probabilities_outside_their_range_are_refused_with_the_files_name(file):
