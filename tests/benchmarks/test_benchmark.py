@@ -177,12 +177,6 @@ def test_a_crop_of_no_sensible_size_is_refused(size):
         read("a.png#0,0,{},{}".format(*size))
 
 
-def test_a_folder_that_is_none_is_one_error_of_every_command(command):
-    for arguments in (("ls", "benchmarks"), ("run", "-b", "valse"), ("export", "valse", "--to", "a.csv")):
-        ran = command(*arguments, "--data", "gone", code=2)
-        check_facts(ran.err, "error", "--data gone", "folder")
-
-
 def test_the_folder_may_be_named_by_the_environment(command, tmp_path, monkeypatch):
     touch(tmp_path / "aro-relation" / "visual_genome_relation.json")
     monkeypatch.setenv("TELLAPART_DATA", str(tmp_path))

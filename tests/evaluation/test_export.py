@@ -85,15 +85,6 @@ def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path):
         write_template(pairs, tmp_path / "no" / "t.csv")
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_export_and_score_close_the_circle(command, made_set, suffix):
-    name = f"folder:{made_set('mine', n=6)}"
-    assert command("export", name, "--to", f"t{suffix}", "--json").json == {"to": f"t{suffix}", "pairs": 24}
-    filled(Path(f"t{suffix}"), np.tile(np.eye(2), (6, 1, 1)))
-    found = command("score", name, "--scores", f"t{suffix}", "--out", "r", "--json").json["runs"][0]
-    assert found["benchmarks"]["folder:mine"]["metrics"]["group_score"]["value"] == 1.0
-
-
 def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
     return lambda path: path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
 

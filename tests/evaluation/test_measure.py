@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples_again import remeasure
+from runs import remeasure
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark

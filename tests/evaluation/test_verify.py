@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from samples_again import remeasure
+from runs import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
