@@ -162,7 +162,6 @@ def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_se
     [
         (("export", "i2t", "vlue-nlvr2", "--to", "x"), ("task", "nlvr2", "pairs")),
         (("export", "i2t", "demo", "--to", "x", "--annotators", "0"), ("1", "999")),
-        (("export", "i2t", "demo", "--to", "x", "--annotators", "ann,,bob"), "letters"),
         (("export", "expression", "demo", "--to", "x", "--after", "gone"), "study.json"),
         (("import", "gone", "a.csv"), ("study.json", "folder")),
         (("agree", "gone"), "study.json"),

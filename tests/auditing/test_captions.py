@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from facts import raises
+from tellapart import Item, PairSet
 from tellapart.auditing import captions
 from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.pictures import caption_duplicates
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
-from tellapart.errors import ModelError, UnknownNameError
+from tellapart.errors import ModelError
 from tellapart.models.reference import Blind, Constant
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
@@ -119,20 +118,6 @@ def test_items_of_one_caption_have_none_to_prefer(captioned):
     assert "blind, length, plausibility, grammar" in [each.name for each in record.not_done]
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "message"),
-    [
-        ("oracle", ModelError, ("oracle", "blind", "words")),
-        ("tinystories:", ModelError, ("'tinystories:'", "model", "tinystories:FILE")),
-        ("tinystories:gone.bin", ModelError, ("gone.bin", "No such file or directory")),
-        ("blint", UnknownNameError, ("'blint'", "'blind'")),
-    ],
-)
-def test_a_text_model_that_is_none_is_an_error(name, error, message):
-    with raises(error, message):
-        find_text_scorer(name, Path())
-
-
 @pytest.mark.parametrize("name", ["blind", "characters"])
 def test_both_options_take_a_model_of_the_catalogue_and_a_text_scorer(captioned, name):
     done = audit(captioned([("a", "b c")] * 3), Options(pictures=False, text_model=name, grammar_model=name))
@@ -159,11 +144,6 @@ def test_a_caption_that_is_better_english_is_found(captioned):
     equal = captioned([(f"{n} cats", f"{n} dogs") for n in range(30)])
     alike = audit(equal, Options(pictures=False, grammar_model="words"))
     assert next(finding for finding in alike.findings if finding.name == "grammar: words").verdict == "pass"
-
-
-def test_an_unknown_model_of_grammar_is_refused(captioned):
-    with raises(UnknownNameError, "'link-grammar'"):
-        audit(captioned([("a", "b c")] * 3), Options(pictures=False, grammar_model="link-gramar"))
 
 
 @pytest.mark.slow

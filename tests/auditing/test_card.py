@@ -14,13 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import check_facts, raises
+from tellapart import PairSet, read_pair_set
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import SAMPLES, count_answers, html, make_card, markdown
 from tellapart.auditing.datasheet import QUESTIONS, answers, croissant, missing, with_questions
 from tellapart.auditing.show import write_audit
 from tellapart.benchmarks.find import load_pairs
-from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
 Blots = Callable[..., NDArray[np.uint8]]

@@ -13,18 +13,14 @@ from PIL import Image, ImageFilter
 from facts import raises
 from pictures import encoded
 from published import published
+from tellapart import EmbeddingStore, Item, PairSet, find_model, read_pair_set
 from tellapart.auditing import origin
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
 from tellapart.auditing.origin import Detection, Origins, detect, origins
-from tellapart.data.folder import read_pair_set
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, ScoreError
-from tellapart.models.find import find_model
 from tellapart.models.reference import Constant
 from tellapart.models.scoring.score import embeddings
-from tellapart.models.store.embedding_store import EmbeddingStore
 
 Pixels = NDArray[np.uint8]
 

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 import tellapart as ta
 from facts import check_facts, raises
 from pictures import draw, film
+from tellapart import Item, PairSet, read_samples
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, UnknownNameError
-from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 
 # A benchmark by its name: built in, a folder of the user's own, or from another package.

@@ -20,21 +20,18 @@ from pydantic import ValidationError
 
 from facts import raises
 from published import published
+from tellapart import Benchmark, EmbeddingStore, Scores, find_benchmark
 from tellapart.benchmarks import set_file
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.set_file import SetFile, read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.scores import Scores
 from tellapart.data.task_records import PreferenceSet, Record, read_choice
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, measure, prepare
 from tellapart.metrics.ratings import preference_accuracy
 from tellapart.models.reference import Oracle
 from tellapart.models.scoring.score import Scored
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out

@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from facts import raises
 from pictures import draw
 from published import published
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import Benchmark, Scores, find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS, same_words
-from tellapart.data.scores import Scores
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.metrics.order_bias import order_bias

@@ -19,7 +19,7 @@ import typer
 from facts import check_facts, raises
 from scripts import run_python
 from sets import contents
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import Item, find_benchmark, read_pair_set
 from tellapart.builders.builder import Candidate, Made
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.journal import journal_of
@@ -28,8 +28,6 @@ from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
-from tellapart.data.folder import read_pair_set
-from tellapart.data.item import Item
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.report.terminal import open_in_browser
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tellapart import EmbeddingStore, read_result, read_samples
 from tellapart.evaluation.evaluate import remeasure_samples
 from tellapart.evaluation.run import Settings, run
-from tellapart.evaluation.verified import read_result
 from tellapart.metrics.tabulate import Tabulated
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import read_stored
-from tellapart.records.samples import read_samples
 
 
 def measured(out: Path, model: str, *folders: Path, **settings) -> Path:

@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 from facts import check_facts, raises
 from published import winoground
 from sets import write_set
+from tellapart import EmbeddingStore, read_result, read_samples
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import (
     Comparison,
@@ -33,11 +34,8 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.systems import System, gather
-from tellapart.evaluation.verified import read_result
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
-from tellapart.records.samples import read_samples
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers

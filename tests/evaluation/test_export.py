@@ -11,16 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import check_facts, raises
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import Benchmark, EmbeddingStore, Item, PairSet, export, find_benchmark, read_scores
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import prepare
-from tellapart.evaluation.export import export
-from tellapart.models.memory.external import read_scores
-from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 def write_template(pairs: PairSet, path: Path) -> int:

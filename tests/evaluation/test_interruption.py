@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from facts import check_facts, raises
+from tellapart import EmbeddingStore, read_result
 from tellapart.benchmarks.find import load_pairs
 from tellapart.errors import RunError
 from tellapart.evaluation.run import Settings, run, run_record, run_scores, take_up
-from tellapart.evaluation.verified import read_result
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord
 from tellapart.records.run_folder import beside
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from runs import remeasure
 
 from facts import raises
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.pairset import Outline
+from tellapart import Benchmark, Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError, ScoreError
 from tellapart.evaluation.evaluate import evaluate_predictions, measure, prepare_listed

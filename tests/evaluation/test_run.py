@@ -12,20 +12,16 @@ from runs import rankings, remeasure, score_file
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart import catalog, errors
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import EmbeddingStore, catalog, errors, find_benchmark, read_result, read_samples
 from tellapart.data.scores import ScoreKind, Scores, note_spread
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.evaluate import chosen, evaluate, prepare
 from tellapart.evaluation.run import Settings, _describe_flips, compare_precisions, run, run_scores
-from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant, Oracle
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Sample
-from tellapart.records.samples import read_samples
 from tellapart.report.image_sources import ImageSources
 
 VALUE = {

@@ -69,12 +69,6 @@ def changed(one: str, other: str) -> tuple[list[str], list[str]]:
     return a, b
 
 
-def test_both_pictures_share_camera_light_and_ground(drawn):
-    for quadruple in drawn:
-        one, other = quadruple.scenes
-        assert (one.camera, one.light, one.ground) == (other.camera, other.light, other.ground)
-
-
 def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn):
     for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
         one, other = (scene.things for scene in quadruple.scenes)
@@ -161,13 +155,6 @@ def test_things_on_top_rest_on_something_that_carries_them(drawn):
                 assert scene.things[0].position[2] > 0
             else:
                 assert all(thing.position[2] == 0 for thing in scene.things)
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 2**31), index=st.integers(0, 10**6), aspect=st.sampled_from(ASPECTS))
-def test_a_key_determines_its_quadruple(seed, index, aspect):
-    key = Key("test", seed, aspect, index)
-    assert draw(key) == draw(key)
 
 
 def test_streams_seeds_indices_and_attempts_give_different_scenes():

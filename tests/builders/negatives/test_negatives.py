@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import raises
+from tellapart import Item, read_pair_set
 from tellapart import models as models_room
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
@@ -26,8 +27,6 @@ from tellapart.builders.negatives.negatives import KINDS, Negatives, contradicti
 from tellapart.builders.negatives.thresholds import Quantile, Refine, Similarity, balance
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
-from tellapart.data.folder import read_pair_set
-from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.find import SCORERS, Length, TextModel, find_text_scorer, score_captions
@@ -303,23 +302,6 @@ def test_other_captions_forbid_what_they_say_or_name(kind, true, false, other, f
     assert contradiction(kind, true, false, []) is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        ("image,caption\na.png,\n", ("captions.csv:2", "'caption'")),
-        ("image,captions\na.png,a dog\n", ("captions.csv:2", "'caption'", "'captions'")),
-        ("image,caption\n../a.png,a dog\n", ("captions.csv:2", "'image'", "'../a.png'")),
-        ("id,image,caption\nx,a.png,a dog\nx,a.png,a cat\n", ("captions.csv:3", "id", "'x'")),
-        ("image,caption\n", ("captions.csv", "captions")),
-    ],
-)
-def test_a_wrong_row_is_named(tmp_path, rows, says):
-    (tmp_path / "captions.csv").write_text(rows)
-    recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "."})
-    with raises(DataError, says):
-        open_builder(recipe, tmp_path)
-
-
 def test_a_folder_of_images_that_is_not_there_is_named(tmp_path):
     (tmp_path / "captions.csv").write_text("image,caption\na.png,a dog\n")
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "gone"})
@@ -466,7 +448,9 @@ def test_another_model_or_reading_has_another_fingerprint(folders):
         ("likelihood:cola", ModelError, "weights"),
         ("classifier:cola", ModelError, "unacceptable, acceptable"),
         ("classifier:cola#good", ModelError, ("'good'", "label")),
+        ("tinystories:", ModelError, ("'tinystories:'", "model", "tinystories:FILE")),
         ("tinystories:gone.bin", ModelError, ("gone.bin", "No such file or directory")),
+        ("oracle", ModelError, ("oracle", "blind", "words")),
     ],
 )
 def test_a_scorer_that_cannot_be_had_is_named(folders, name, error, says):

@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from tellapart.errors import DataError
 STEADY = list(range(0, 4000, 40))
 SHIFTED = [time + 720 for time in STEADY]
 UNEVEN = list(accumulate([300] + [(40, 70, 20, 130)[k % 4] for k in range(59)]))
-Film = Callable[..., Path]
 
 VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
     "b-frames.mp4": (STEADY, {"bf": "3", "g": "25", "b-pyramid": "normal"}),

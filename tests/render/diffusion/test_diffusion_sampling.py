@@ -14,16 +14,15 @@ import numpy as np
 from PIL import Image
 
 from facts import raises
+from tellapart import find_model, read_pair_set
 from tellapart.annotate.surveys import deal, find_survey
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, MissingDependencyError, ModelError
-from tellapart.models.find import find_model
 from tellapart_render.diffusion import sampling
 from tellapart_render.diffusion.candidates import GeneratedImages
 
