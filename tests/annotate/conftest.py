@@ -12,10 +12,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from tellapart import PairSet, read_pair_set
 from tellapart.annotate.study import decode_replies, read_replies, write_study
 from tellapart.annotate.surveys import Earlier, Study, SurveyAnswer, deal, find_survey
-from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import PairSet
 
 #: Takes the annotator's name and what is shown (field -> text, or hash of the image's file) to what they put down.
 Person = Callable[[str, Mapping[str, str]], dict[str, Any] | None]

@@ -160,13 +160,8 @@ def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_se
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("export", "i2", "demo", "--to", "x"), "'i2'"),
-        (("export", "i2t", "demmo", "--to", "x"), "'demo'"),
         (("export", "i2t", "vlue-nlvr2", "--to", "x"), ("task", "nlvr2", "pairs")),
         (("export", "i2t", "demo", "--to", "x", "--annotators", "0"), ("1", "999")),
-        (("export", "i2t", "demo", "--to", "x", "--annotators", "ann,,bob"), "letters"),
-        (("export", "best-image", "demo", "--to", "x"), ("text", "images")),
-        (("export", "expression", "demo", "--to", "x"), ("box", "study")),
         (("export", "expression", "demo", "--to", "x", "--after", "gone"), "study.json"),
         (("import", "gone", "a.csv"), ("study.json", "folder")),
         (("agree", "gone"), "study.json"),

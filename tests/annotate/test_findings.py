@@ -16,6 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 import tellapart as ta
 from facts import raises
 from published import published, winoground
+from tellapart import Item, PairSet, choice_score, group_score, image_score, read_samples, text_score
 from tellapart.annotate.findings import (
     HUMAN,
     agreement,
@@ -28,13 +29,8 @@ from tellapart.annotate.findings import (
     shares,
 )
 from tellapart.annotate.surveys import Study, SurveyAnswer, altered_words, deal, find_survey
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.choice import choice_score
-from tellapart.metrics.pairs import group_score, image_score, text_score
 from tellapart.metrics.registry import defined_for
-from tellapart.records.samples import read_samples
 from tellapart.stats.prediction_powered import prediction_powered
 
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
+from tellapart import Item, PairSet
 from tellapart.annotate.study import configuration, field_names, read_study, sheet, tasks_json, write_study
 from tellapart.annotate.surveys import SURVEYS, altered_words, deal, find_survey
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.data.rows import spreadsheet_cell
 from tellapart.errors import DataError, UnknownNameError
 

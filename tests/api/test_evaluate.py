@@ -1,5 +1,7 @@
 """The Python interface: models and benchmarks as people hold them, runs as they look at them."""
 
+import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tellapart as ta
-from facts import raises
+from facts import check_facts, raises
 from tellapart import errors
+from tellapart.cli.main import app
+from tellapart.errors import RunError, ScoreError, TellapartError
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
@@ -365,3 +370,251 @@ def test_functions_stay_functions_whichever_modules_are_imported():
 def test_the_metrics_room_names_its_classes():
     with raises(AttributeError, "'GroupScor'", "TextScore, ImageScore, GroupScore"):
         ta.metrics.GroupScor  # noqa: B018
+
+
+# Vectors of another system: arrays and files, with ids and in order; what does not fit is named by its row.
+
+
+@pytest.fixture
+def pairs(made_set) -> ta.PairSet:
+    return ta.load_pairs(made_set(n=5))
+
+
+@pytest.fixture
+def made(pairs) -> dict[str, Any]:
+    """Distinct images and texts with their vectors, and the cosines of the items."""
+    rng = np.random.default_rng(0)
+    ids = {
+        side: list(dict.fromkeys(each for item in pairs.items for each in getattr(item, side)))
+        for side in ("images", "texts")
+    }
+    vectors = {side: rng.normal(size=(len(names), 6)).astype(np.float32) for side, names in ids.items()}
+    unit = {side: each / np.linalg.norm(each, axis=1, keepdims=True) for side, each in vectors.items()}
+    cosines = [
+        unit["images"][[ids["images"].index(name) for name in item.images]]
+        @ unit["texts"][[ids["texts"].index(text) for text in item.texts]].T
+        for item in pairs.items
+    ]
+    return {"ids": ids, "vectors": vectors, "unit": unit, "scores": np.array(cosines)}
+
+
+def write(folder: Path, form: str, made: dict[str, Any], order=slice(None)) -> None:
+    folder.mkdir(exist_ok=True)
+    for side in ("images", "texts"):
+        names = np.array(made["ids"][side])[order]
+        vectors = made["vectors"][side][order]
+        path = folder / f"{side}.{form}"
+        if form == "npz":
+            np.savez(path, ids=names, vectors=vectors)
+        elif form == "npy":
+            np.save(path, vectors)
+            path.with_suffix(".txt").write_text("\n".join(names) + "\n")
+        elif form == "parquet":
+            pyarrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            parquet.write_table(pyarrow.table({"id": names.tolist(), "vector": list(vectors)}), path)
+        else:
+            numpy = pytest.importorskip("safetensors.numpy")
+            numpy.save_file({"vectors": np.ascontiguousarray(vectors)}, path, {"ids": json.dumps(names.tolist())})
+
+
+def test_arrays_in_order_and_with_ids_give_the_cosines(pairs, made):
+    images, texts = made["vectors"]["images"], made["vectors"]["texts"]
+    ids = made["ids"]
+    slots = {side: [ids[side].index(each) for item in pairs.items for each in getattr(item, side)] for side in ids}
+    per_slot = images[slots["images"]], texts[slots["texts"]]
+    calls = [
+        ta.score_vectors(images, texts, pairs),
+        ta.score_vectors(images.tolist(), texts, pairs),
+        ta.score_vectors(*per_slot, pairs),
+        ta.score_vectors(*(each.reshape(5, 2, 6) for each in per_slot), pairs),
+        ta.score_vectors(images[::-1], texts[::-1], pairs, image_ids=ids["images"][::-1], text_ids=ids["texts"][::-1]),
+    ]
+    for run in calls:
+        assert np.allclose(run.items().scores, made["scores"], atol=1e-6)
+    notes = calls[0].result().benchmarks["folder:set"].notes
+    low = np.linalg.norm(images, axis=1).min()
+    assert ["images" in notes[0], "texts" in notes[1], f"{low:.4g}" in notes[0]] == [True] * 3
+    assert (
+        ta.score_vectors(made["unit"]["images"], made["unit"]["texts"], pairs).result().benchmarks["folder:set"].notes
+        == ()
+    )
+    assert calls[0].result().model.fingerprint == calls[1].result().model.fingerprint
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("form", ["npz", "npy", "parquet", "safetensors"])
+def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(form, pairs, made, tmp_path):
+    write(tmp_path / "v", form, made, slice(None, None, -1))
+    run = ta.score_vectors(tmp_path / "v" / f"images.{form}", str(tmp_path / "v" / f"texts.{form}"), pairs)
+    assert np.allclose(run.items().scores, made["scores"], atol=1e-6)
+    words = ["run", "-m", f"vectors:{tmp_path / 'v'}", "-b", f"folder:{pairs.root}", "--out", str(tmp_path / "r")]
+    done = CliRunner().invoke(app, [*words, "--no-cache", "--quiet"])
+    assert done.exit_code == 0, done.output
+    again = ta.open_run(tmp_path / "r")
+    assert again.items().scores.tobytes() == run.items().scores.tobytes()
+    assert again.result().model.fingerprint == run.result().model.fingerprint
+
+
+def test_what_does_not_fit_is_named_by_its_row(pairs, made):
+    images, texts, ids = made["vectors"]["images"], made["vectors"]["texts"], made["ids"]
+    with raises(ScoreError, "images", "9 rows", "10", "image_ids="):
+        ta.score_vectors(images[:9], texts, pairs)
+    with raises(ScoreError, "images=", "6", "texts=", "5"):
+        ta.score_vectors(images, texts[:, :5], pairs)
+    for value, problem in ((np.nan, "not finite"), (np.inf, "not finite"), (0, "length zero")):
+        spoilt = images.copy()
+        spoilt[7] = value
+        with raises(ScoreError, "images", "row 7", ids["images"][7], problem):
+            ta.score_vectors(spoilt, texts, pairs)
+    with raises(ScoreError, "row 2", "'gone.png'", "set"):
+        ta.score_vectors(images, texts, pairs, image_ids=[*ids["images"][:2], "gone.png", *ids["images"][3:]])
+    with raises(ScoreError, "9", "10"):
+        ta.score_vectors(images, texts, pairs, image_ids=ids["images"][:9])
+    with raises(ScoreError, "rows 0 and 1", ids["images"][0]):
+        ta.score_vectors(images, texts, pairs, image_ids=[ids["images"][0], *ids["images"][:9]])
+    with raises(ScoreError, ids["texts"][-1], "item-4"):
+        ta.score_vectors(images, texts[:-1], pairs, text_ids=ids["texts"][:-1])
+    with raises(ScoreError, "pixels", "(2, 4, 4, 3)"):
+        ta.score_vectors(np.zeros((2, 4, 4, 3)), texts, pairs)
+    with raises(ScoreError, "(n, dimensions)", "['a.png']"):
+        ta.score_vectors(["a.png"], texts, pairs)
+    with raises(ScoreError, "images", "x.npz", "vectors:FOLDER"):
+        np.savez(pairs.root / "x.npz", ids=ids["images"], vectors=images)
+        ta.score(f"folder:{pairs.root}", pairs.root / "x.npz")
+    with raises(ScoreError, str(pairs.root), "vectors:FOLDER"):
+        ta.score(f"folder:{pairs.root}", pairs.root)
+    with raises(ScoreError, "(600, 256)", "score_vectors", "vectors:DIR"):
+        path = pairs.root / "x.npy"
+        np.save(path, np.zeros((600, 256)))
+        ta.score(f"folder:{pairs.root}", path)
+
+
+def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_path):
+    with raises(TellapartError, "vectors:gone", "images", "texts", ".npz"):
+        ta.evaluate("vectors:gone", "demo")
+    for side in ("images", "texts"):
+        np.save(tmp_path / f"{side}.npy", np.ones((3, 2)))
+    with raises(ScoreError, "images.npy", "images.txt", "np.savez"):
+        ta.evaluate(f"vectors:{tmp_path}", "demo")
+    np.savez(tmp_path / "images.npz", ids=["a"])
+    with raises(ScoreError, "images.npz", "`vectors`"):
+        ta.evaluate(f"vectors:{tmp_path}", "demo")
+
+
+def test_columns_of_parquet_have_two_names_and_others_are_listed(made, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for names, side in ((("ids", "vectors"), "images"), (("path", "embedding"), "texts")):
+        columns = dict(zip(names, (made["ids"][side], list(made["vectors"][side])), strict=True))
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{side}.parquet")
+    with raises(ScoreError, "texts.parquet", "path", "embedding", "'vector'", "'id'"):
+        ta.evaluate(f"vectors:{tmp_path}", "demo")
+
+
+# A dry run: all problems at once, what is stored already, the time of the rest; nothing is written.
+
+SCENES = Path("examples/eqsim_ablation/smoke_scenes").absolute()
+
+
+def dry(*arguments: object) -> tuple[int, Any]:
+    done = CliRunner().invoke(app, ["run", "--dry-run", "--json", "-q", *map(str, arguments)])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path):
+    place = (
+        "-m", "demo-encoder", "-m", "oracle", "-b", f"folder:{SCENES}", "--cache", tmp_path / "cache", "--limit", 12,
+    )  # fmt: skip
+    code, plan = dry(*place, "--out", tmp_path / "run")
+    assert (code, plan["passed"], plan["problems"]) == (0, True, [])
+    counts = {"items": 12, "images": 24, "captions": 24, "texts": 24, "scores": 48}
+    assert plan["sets"] == [{"set": "folder:smoke_scenes", **counts}]
+    news = [(each["model"], each["new_images"], each["new_texts"], each["new_scores"]) for each in plan["parts"]]
+    assert news == [("demo-encoder", 24, 24, 48), ("oracle", 24, 24, 48)]
+    assert all(each["seconds"] > 0 and "timed" in each["basis"] for each in plan["parts"])
+    assert plan["memory"] > 1e6 and list(tmp_path.iterdir()) == []
+
+    ta.run("demo-encoder", f"folder:{SCENES}", limit=4, cache=tmp_path / "cache")
+    stored = (tmp_path / "cache" / "store.sqlite").read_bytes()
+    encoder, _ = dry(*place, "--out", tmp_path / "run")[1]["parts"]
+    assert [encoder[f"new_{kind}"] for kind in ("images", "texts", "scores")] == [16, 16, 32]
+    assert (tmp_path / "cache" / "store.sqlite").read_bytes() == stored
+    ta.run("demo-encoder", f"folder:{SCENES}", limit=12, cache=tmp_path / "cache")
+    encoder, _ = dry(*place, "--out", tmp_path / "run")[1]["parts"]
+    assert (encoder["new_scores"], encoder["seconds"], encoder["basis"]) == (0, 0.0, "all scores are stored")
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_it_looks_into_the_runs_folder(tmp_path):
+    place = ("-b", f"folder:{SCENES}", "--limit", 4, "--no-cache", "--out", tmp_path / "run")
+    ta.run("demo-encoder", f"folder:{SCENES}", limit=4, out=tmp_path / "run", cache=False)
+    kept = sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
+    code, plan = dry("-m", "demo-encoder", "-m", "oracle", *place)
+    first, second = plan["parts"]
+    assert (code, first["seconds"], first["basis"]) == (0, 0.0, f"measured in {tmp_path / 'run'} already")
+    assert second["seconds"] > 0 and "timed" in second["basis"]
+    other = shutil.copytree(SCENES, tmp_path / "other" / SCENES.name) / "pairs.jsonl"
+    other.write_text(other.read_text().replace("small red coffee mug", "small red cup"))
+    code, plan = dry("-m", "demo-encoder", "-b", f"folder:{other.parent}", *place[2:])
+    assert code == 1
+    check_facts(plan["problems"][0], (str(tmp_path / "run"), "smoke_scenes", "other content"))
+    code, plan = dry("-m", "oracle", *place)
+    assert code == 1
+    check_facts(plan["problems"][0], (str(tmp_path / "run"), "another run", "demo-encoder"))
+    assert kept == sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
+
+
+def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path):
+    folder = tmp_path / "scenes"
+    shutil.copytree(SCENES, folder)
+    pictures = sorted((folder / "images").iterdir())
+    pictures[0].unlink()
+    pictures[4].unlink()
+    pointer = tmp_path / "pointers"
+    shutil.copytree(SCENES, pointer)
+    for picture in sorted((pointer / "images").iterdir())[:2]:
+        picture.write_text("version https://git-lfs.github.com/spec/v1\n")
+    sets = [option for name in (f"folder:{folder}", f"folder:{pointer}", "demmo") for option in ("-b", name)]
+    code, plan = dry("-m", "orcale", "-m", "api:x", "-m", "random", *sets, "--dtype", "bfloat16")
+    assert (code, plan["passed"]) == (1, False)
+    facts = [pictures[0].name, pictures[4].name, "demmo", "'orcale'", "api:x", "attribute-000_1", "git lfs pull"]
+    check_facts("\n".join(plan["problems"]), *facts)
+    assert len(plan["problems"]) == 6  # a set, two pictures, a name of a set and two of models; none of the reference
+
+
+def test_names_in_files_of_python_are_problems_of_the_same_list(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "mine.py").write_text("def bright(image, text):\n    return 0.5\n")
+    typed = [f"{tmp_path / 'mine.py'}:{name}" for name in ("brigth", "dark", "SET")]
+    code, plan = dry("-m", typed[0], "-m", "oracle", "-m", typed[1], "-b", typed[2], "-b", "demmo", "--name", "a")
+    assert code == 1 and len(plan["problems"]) == 4
+    for problem, name in zip(plan["problems"], ("SET", "brigth", "dark", "demmo"), strict=True):
+        check_facts(problem, name)
+
+
+def test_python_has_the_plan_and_shows_it(capsys, tmp_path):
+    run = ta.evaluate(
+        ["oracle", "constant"], "demo", names=["right", "same"], limit=6, out=tmp_path / "r", dry_run=True
+    )
+    assert run.plan is not None and run.plan.parts["model"] == ["right", "same"]
+    assert "constant" not in repr(run) and "right" in repr(run)
+    run.show()
+    check_facts(capsys.readouterr().out, str(tmp_path / "r"), "captions", "no problem found")
+    assert not (tmp_path / "r").exists()
+    with raises(RunError, "dry_run=True", "follow="):
+        ta.evaluate("open_clip:ViT-B-32@{}", "demo", follow=tmp_path, dry_run=True)
+
+
+def test_vectors_that_are_stored_leave_scores_to_compute(tmp_path):
+    folder = tmp_path / "crossed"
+    shutil.copytree(SCENES, folder)
+    rows = [json.loads(line) for line in (SCENES / "pairs.jsonl").read_text().splitlines()[:6]]
+    crossed = [{**row, "texts": rows[k - 1]["texts"]} for k, row in enumerate(rows)]
+    ta.run("demo-encoder", ta.read_pair_set(SCENES).select(range(6)), cache=tmp_path / "cache", out=tmp_path / "run")
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in crossed))
+    code, plan = dry("-m", "demo-encoder", "-b", f"folder:{folder}", "--cache", tmp_path / "cache")
+    (part,) = plan["parts"]
+    assert (code, plan["problems"]) == (0, [])
+    assert [part[f"new_{kind}"] for kind in ("images", "texts", "scores")] == [0, 0, 24]

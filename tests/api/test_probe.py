@@ -39,38 +39,21 @@ def transformers():
 @pytest.fixture
 def trained(tmp_path, made_set, transformers):
     """What a Trainer of a tiny CLIP on pairs of noise needs."""
+    import tiny_models
     import torch
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizer
-
-    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789 "]
-    vocabulary = {token: k for k, token in enumerate([*letters, *(f"{a}</w>" for a in letters), "<s>", "<e>"])}
-    specials = {"bos_token": "<s>", "eos_token": "<e>", "unk_token": "<e>", "pad_token": "<e>"}
-    tokenizer = CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=24, **specials)
-    images = CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
-    tower = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    torch.manual_seed(0)
-    ids = {"bos_token_id": vocabulary["<s>"], "eos_token_id": vocabulary["<e>"]}
-    model = CLIPModel(
-        CLIPConfig(
-            text_config={**tower, "vocab_size": len(vocabulary), "max_position_embeddings": 24, **ids},
-            vision_config={**tower, "image_size": 16, "patch_size": 8, "attention_dropout": 0.1},
-            projection_dim=8,
-        )
-    )
-    processor = CLIPProcessor(images, tokenizer)
-    pairs = ta.load_pairs(made_set())
     from PIL import Image
 
-    rows = [
-        {
-            **{key: value[0] for key, value in processor(
-                text=[item.texts[side]], images=[Image.fromarray(pairs.pixels(item.images[side]))],
-                return_tensors="pt", padding="max_length", truncation=True,
-            ).items()},
-        }
+    folder, pairs = tiny_models.clip(tmp_path / "clip"), ta.load_pairs(made_set())
+    processor = transformers.CLIPProcessor.from_pretrained(folder)
+    config = transformers.CLIPConfig.from_pretrained(folder)
+    config.vision_config.attention_dropout = 0.1
+    options = {"return_tensors": "pt", "padding": "max_length", "truncation": True}
+    read = [
+        processor(text=[text], images=[Image.fromarray(pairs.pixels(image))], **options)
         for item in pairs.items
-        for side in (0, 1)
-    ]  # fmt: skip
+        for image, text in zip(item.images, item.texts, strict=True)
+    ]
+    rows = [{key: value[0] for key, value in each.items()} for each in read]
 
     def train(probe, *, watch: bool = False, seed: int = 0, **options):
         torch.manual_seed(seed)
@@ -78,10 +61,8 @@ def trained(tmp_path, made_set, transformers):
             output_dir=str(tmp_path / "out"), max_steps=5, per_device_train_batch_size=4, logging_steps=2, use_cpu=True,
             save_strategy="no", disable_tqdm=True, learning_rate=1e-2, **{"report_to": [], **options},
         )  # fmt: skip
-        import copy
-
         trainer = transformers.Trainer(
-            copy.deepcopy(model),
+            transformers.CLIPModel.from_pretrained(folder, config=config),
             arguments,
             train_dataset=rows,
             data_collator=lambda rows: {"return_loss": True} | {k: torch.stack([r[k] for r in rows]) for k in rows[0]},

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pictures import encoded
-from tellapart.data.folder import read_pair_set, write_pair_set
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
+from tellapart import Item, PairSet, read_pair_set, write_pair_set
 from tellapart.models.text.tinystories import Sizes
 
 Pixels = NDArray[np.uint8]

@@ -1,7 +1,8 @@
 """Pictures and captions of two processes are told apart; those of one process are not."""
 
+import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,15 @@ from PIL import Image, ImageFilter
 
 from facts import raises
 from pictures import encoded
+from published import published
+from tellapart import EmbeddingStore, Item, PairSet, find_model, read_pair_set
 from tellapart.auditing import origin
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
-from tellapart.errors import ModelError
-from tellapart.models.find import find_model
+from tellapart.auditing.origin import Detection, Origins, detect, origins
+from tellapart.errors import DataError, ModelError, ScoreError
+from tellapart.models.reference import Constant
 from tellapart.models.scoring.score import embeddings
-from tellapart.models.store.embedding_store import EmbeddingStore
 
 Pixels = NDArray[np.uint8]
 
@@ -215,3 +216,193 @@ def test_swaps_that_end_early_are_all_done(captioned):
     assert finding.verdict == "pass"
     assert told[-1] == ("captions told by noise: swaps", origin.SWAPS, origin.SWAPS)
     assert len(told) < origin.SWAPS
+
+
+# Heads on frozen features tell origins where there are some, and play the benchmark by them as published.
+
+#: Accuracy of images and of texts, of the published probabilities.
+ACCURACIES = {"baseline": (0.9995, 0.573), "TROHN-Img": (1.0, 0.613)}
+
+GAME = ("text_score", "image_score", "group_score", "ipos_2t", "ineg_2t", "tpos_2i", "tneg_2i")
+PLAYED = {  # per cent
+    "baseline": (66.69, 19.64, 19.64, 66.72, 66.72, 65.84, 48.76),
+    "TROHN-Img": (75.04, 26.42, 26.42, 75.04, 75.04, 71.94, 50.73),
+}
+
+
+class Means:
+    """A dual encoder: an image is its mean colours and spreads, a text how often it has each of eight letters."""
+
+    name, fingerprint, kind = "means", "means-1", "similarity"
+
+    def __init__(self) -> None:
+        self.encoded = 0
+
+    def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        self.encoded += len(images)
+        rows = [np.concatenate([i.reshape(-1, 3).mean(axis=0), i.reshape(-1, 3).std(axis=0)]) for i in images]
+        return np.array(rows, np.float32)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.encoded += len(texts)
+        return np.array([[text.count(letter) for letter in "aebcdort"] for text in texts], np.float32)
+
+    def similarity(self, images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.zeros((len(images), len(texts)), np.float32)
+
+
+@pytest.fixture
+def tinted(made_set) -> Callable[..., PairSet]:
+    """A set of noise whose second pictures are redder; captions are drawn alike."""
+
+    def make(name: str = "tinted", **options) -> PairSet:
+        from PIL import Image
+
+        folder = made_set(name, **options)
+        for path in (folder / "images").glob("*_1.png"):
+            pixels = np.asarray(Image.open(path)).copy()
+            pixels[..., 0] //= 2
+            Image.fromarray(pixels).save(path)
+        return read_pair_set(folder)
+
+    return make
+
+
+def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    with published("bivlc", f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv").open(newline="", encoding="utf-8") as stream:
+        rows = [[float(row[column]) for column in ("text_pred", "img_pred", "label")] for row in csv.DictReader(stream)]
+    text, image, label = np.array(rows).T
+    sides = [np.stack([values[label == 0], values[label == 1]], axis=1) for values in (image, text)]
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize("model", ACCURACIES)
+def test_the_published_probabilities_give_the_published_numbers(model):
+    outcomes = Origins(*rows_of(model)).outcomes()
+    result = {name: float(values.mean()) for name, values in outcomes.items()}
+    assert (round(result["image_accuracy"], 4), round(result["text_accuracy"], 3)) == ACCURACIES[model]
+    assert tuple(round(100 * result[name], 2) for name in GAME) == PLAYED[model]
+    assert {len(column) for column in outcomes.values()} == {2933}
+
+
+def test_a_detector_at_exactly_one_half_calls_it_natural():
+    found = origin.detector_outcomes([[0.5, 0.9]], [[0.5, 0.5]])
+    assert (found["ipos_2t"][0], found["ineg_2t"][0], found["tpos_2i"][0]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "said"),
+    [
+        ([[0.5]], [[0.5, 0.5]], ("(item, 2)", "(1, 1)")),
+        ([[0.5, 1.5]], [[0.5, 0.5]], ("[0, 1]", "text")),
+        ([[0.5, 0.5]], [[0.5, float("nan")]], ("[0, 1]", "image")),
+        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, ("1", "2", "items")),
+    ],
+)
+def test_what_are_no_probabilities_of_pairs_is_refused(text, image, said):
+    with raises(ScoreError, said):
+        origin.detector_outcomes(text, image)
+
+
+def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted):
+    pairs = tinted(n=60)
+    result = detect(pairs, Means(), cache=EmbeddingStore(None))
+    assert result.scores["image_accuracy"].value > 0.95
+    text = result.scores["text_accuracy"]
+    assert text.low < 0.5 < float(text.high or 0)
+    assert result.scores["group_score"].value < result.scores["text_score"].value + 0.01 < 0.8
+    assert (result.items, result.clusters, result.folds, result.trained_on) == (60, 60, 5, None)
+    assert type(result).model_validate_json(result.model_dump_json()) == result
+
+
+def test_heads_fitted_on_another_set_judge_this_one(tinted):
+    here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
+    result = detect(here, Means(), cache=EmbeddingStore(None), trained_on=there)
+    assert (result.trained_on, result.folds) == (there.name, None)
+    assert result.scores["image_accuracy"].value > 0.95
+
+
+def test_what_is_measured_is_not_trained_on(tinted):
+    here = tinted("here", n=8, seed=1)
+    with raises(DataError, "entries"):
+        origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
+    both = tinted("both", n=30, seed=3)
+    alone = origins(here, Means(), store=EmbeddingStore(None), trained_on=both)
+    again = (each.model_copy(update={"id": f"x{each.id}"}) for each in both.items)
+    mixed = PairSet("mixed", (*both.items, *again), both.root)
+    assert np.allclose(alone.images, origins(here, Means(), store=EmbeddingStore(None), trained_on=mixed).images)
+
+
+@pytest.mark.slow
+def test_vectors_come_from_the_store_the_second_time(tinted, tmp_path):
+    pairs = tinted(n=20)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        model = Means()
+        first = detect(pairs, model, cache=store)
+        assert model.encoded > 0
+        again = Means()
+        assert detect(pairs, again, cache=store) == first
+        assert again.encoded == 0
+
+
+def test_no_number_depends_on_the_order_of_the_items(tinted):
+    pairs = tinted(n=30, clusters=12)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    one = origins(pairs, Means(), store=EmbeddingStore(None))
+    other = origins(pairs.select(order.tolist()), Means(), store=EmbeddingStore(None))
+    assert np.array_equal(one.images[order], other.images)
+    assert np.array_equal(one.texts[order], other.texts)
+
+
+def test_sets_and_models_that_no_detector_plays_are_refused(tinted, made_set):
+    single = read_pair_set(made_set("single", shape=(1, 2)))
+    pairs = tinted(n=6)
+    with raises(DataError, "1", "2", "2", "2"):
+        detect(pairs, Means(), cache=EmbeddingStore(None), trained_on=single)
+    with raises(ModelError, "vectors", "images"):
+        detect(pairs, Constant(), cache=EmbeddingStore(None))
+    with raises(DataError, "9", "6", "2"):
+        detect(pairs, Means(), cache=EmbeddingStore(None), folds=9)
+
+
+# The command `tellapart detect`: what it prints, writes and refuses.
+
+
+@pytest.mark.slow
+def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(command, made_set):
+    folder = made_set(n=24)
+    done = command("detect", folder, "-m", "demo-encoder", "--folds", 4, "--out", "detection.json", code=0)
+    assert "24 items, 24 clusters; heads on demo-encoder, fitted on the other 3 of 4 folds" in done.out
+    assert all(name in done.out for name in ("image_accuracy", "text_accuracy", "group_score"))
+    written = Detection.model_validate_json(Path("detection.json").read_text())
+    again = command("detect", f"folder:{folder}", "-m", "demo-encoder", "--folds", 4, "--json")
+    assert Detection.model_validate(again.json) == written
+
+
+@pytest.mark.parametrize("kinds", [("JPEG", "PNG"), ("PNG", "PNG"), ("JPEG", "JPEG")])
+def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(command, made_set, kinds):
+    from PIL import Image
+
+    folder = made_set(n=20)
+    for path in (folder / "images").iterdir():  # all of them are named .png
+        Image.open(path).copy().save(path, kinds[path.stem.endswith("_1")])
+    done = command("detect", folder, "-m", "demo-encoder", "--folds", 2, "--out", "detection.json", code=0)
+    written = Detection.model_validate_json(Path("detection.json").read_text())
+    (first, second), apart = kinds, kinds[0] != kinds[1]
+    assert written.formats == ({first: (20, 0), second: (0, 20)} if apart else {first: (20, 20)})
+    assert written.scores["format_accuracy"].value == (1.0 if apart else 0.5)
+    said = " ".join(done.out.split())
+    assert ("format alone separates" in said) == apart
+    assert not apart or "JPEG 20 and 0; PNG 0 and 20" in said
+
+
+def test_the_format_is_judged_on_the_measured_set_alone(command, made_set):
+    from PIL import Image
+
+    here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
+    for path in (here / "images").glob("*_1.png"):
+        Image.open(path).copy().save(path, "WEBP")
+    done = command("detect", here, "-m", "demo-encoder", "--trained-on", there, "--out", "detection.json", code=0)
+    assert "heads on demo-encoder, fitted on folder:there" in " ".join(done.out.split())
+    score = Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"]
+    assert score.value == 1

@@ -1,13 +1,34 @@
 """Duplicates, leaks and changes that were planted are found, and nothing else."""
 
+import io
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 
+import tellapart as ta
 from facts import raises
+from pictures import encoded, film
 from tellapart.auditing import pictures
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
+from tellapart.auditing.origin import FILE_STATISTICS, file_statistics, pixel_statistics
+from tellapart.auditing.pictures import scan_images
+from tellapart.data.folder import read_pair_set
+from tellapart.data.perceptual import (
+    BITS,
+    LEVELS,
+    ImageHashes,
+    gather_hashes,
+    near_duplicates,
+    perceptual_hash,
+    thumbnail,
+)
 from tellapart.errors import DataError
 
 Pixels = NDArray[np.uint8]
@@ -131,3 +152,115 @@ def test_a_picture_that_cannot_be_decoded_is_an_error_that_names_its_place(pictu
     pairs = pictured([[blots(0), b"no picture"]])
     with raises(DataError, "pairs.jsonl:1", "'images[1]'"):
         audit(pairs)
+
+
+# Near-duplicates: the hash is pHash, the search misses nothing.
+
+
+def bits(a: int, b: int) -> int:
+    return (a ^ b).bit_count()
+
+
+def print_of(pixels: NDArray[np.uint8]) -> ImageHashes:
+    return gather_hashes([(perceptual_hash(pixels), thumbnail(pixels))])
+
+
+def near_pairs(one: ImageHashes, other: ImageHashes) -> set[tuple[int, int]]:
+    return {(int(a), int(b)) for left, right in near_duplicates(one, other) for a, b in zip(left, right, strict=True)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_hash_is_the_one_that_scipys_transform_gives(blots, seed):
+    from scipy.fft import dct
+
+    grey = Image.fromarray(blots(seed)).convert("L").resize((32, 32), Image.Resampling.LANCZOS)
+    low = dct(dct(np.asarray(grey, np.float64), axis=0), axis=1)[:8, :8].ravel()
+    expected = int("".join("1" if value > np.median(low) else "0" for value in low), 2)
+    assert perceptual_hash(blots(seed)) == expected
+
+
+def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots):
+    picture = Image.fromarray(blots(0, 96))
+    small = picture.resize((70, 60), Image.Resampling.BICUBIC)
+    for other in (Image.open(io.BytesIO(encoded(picture, "JPEG", quality=60))), small):
+        assert near_pairs(print_of(np.asarray(picture)), print_of(np.asarray(other.convert("RGB")))) == {(0, 0)}
+    assert bits(perceptual_hash(blots(0)), perceptual_hash(blots(1))) > BITS
+    assert near_pairs(print_of(blots(0)), print_of(blots(1))) == set()
+
+
+def test_the_same_forms_in_other_colours_are_no_duplicate(blots):
+    red = np.zeros((32, 32, 3), np.uint8)
+    red[:, :, 0] = 130
+    blue = red[:, :, ::-1].copy()
+    assert perceptual_hash(red) == perceptual_hash(blue)
+    assert near_pairs(print_of(red), print_of(blue)) == set()
+
+
+hashes = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0, 255).map(lambda k: k << 50))
+
+
+@given(st.lists(hashes, max_size=12), st.lists(hashes, max_size=12), st.integers(0, 12))
+def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, theirs, spread):
+    one = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(ours)])
+    other = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(theirs)])
+    expected = {
+        (i, j)
+        for i, a in enumerate(ours)
+        for j, b in enumerate(theirs)
+        if bits(a, b) <= BITS and abs(i - j) * spread <= LEVELS
+    }
+    assert near_pairs(one, other) == expected
+
+
+def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch):
+    monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
+    same = gather_hashes([(5, np.zeros(192, np.uint8))] * 30)
+    assert len(near_pairs(same, same)) == 900
+
+
+# Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames.
+
+
+@pytest.fixture
+def folder(tmp_path, blots) -> Path:
+    """3 items of two films of 8 frames; the second has a white patch in its last 4 frames. Item 1 shows item 0's."""
+    rows = []
+    (tmp_path / "set").mkdir()
+    for k in range(3):
+        plain = np.stack([np.roll(blots(2 * max(k, 1), 32), 2 * shift, axis=1) for shift in range(8)])
+        changed = plain.copy()
+        changed[4:, 8:16, 16:32] = 255
+        if k == 1:  # alike, and not the same
+            plain, changed = (pixels ^ np.uint8(1) for pixels in (plain, changed))
+        names = [f"{k}a.mkv", f"{k}b.mkv"]
+        for name, frames in zip(names, (plain, changed), strict=True):
+            film(tmp_path / "set" / name, frames, "ffv1", form="bgr0")  # without loss
+        rows.append({"id": str(k), "images": names, "texts": [f"no patch {k}", f"a patch {k}"], "cluster": str(k)})
+    (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "set"
+
+
+def test_films_are_compared_frame_by_frame(folder):
+    scan = scan_images(read_pair_set(folder))
+    assert scan.hashes.thumbnails.shape == (6, 192)
+    for change in scan.changes:
+        assert change.share == pytest.approx(0.5 * 8 * 16 / 32**2, abs=0.01)  # a few pixels were nearly white before
+        assert (change.box, change.box_share) == ((0.5, 0.25, 1.0, 0.5), 0.125)
+
+
+def test_a_set_of_films_is_audited_whole(folder, tmp_path):
+    found = ta.audit(str(folder), to=tmp_path / "card", against=str(folder)).record
+    findings = {finding.name: finding for finding in found.findings}
+    assert found.images == 6
+    assert findings["images: near-duplicates"].items == ("0", "1")
+    assert findings["leak: images"].value == 1.0
+    assert findings["change: share"].value == pytest.approx(0.5 * 8 * 16 / 32**2, abs=0.01)
+    (distribution,) = json.loads((tmp_path / "card" / "croissant.json").read_text())["distribution"][1:]
+    assert distribution["encodingFormat"] == "video/matroska"
+
+
+def test_statistics_of_a_film_are_means_over_its_frames(blots):
+    frames = np.stack([blots(seed)[:48] for seed in range(3)])
+    np.testing.assert_allclose(pixel_statistics(frames), np.mean([*map(pixel_statistics, frames)], axis=0))
+    sizes = dict(zip(FILE_STATISTICS, file_statistics(b"x" * 64, frames), strict=True))
+    assert np.exp([sizes["width"], sizes["height"]]).tolist() == pytest.approx([64, 48])

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from film_annotations import boundary
 from tellapart.benchmarks import eqben, minimal_pairs, published_tasks
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.locations import Locations
@@ -239,19 +240,7 @@ TABLE = [
 ]
 ASKED = [{"question_id": k, "image_id": 40 + k, "question": f"How many {k}?"} for k in range(3)]
 GIVEN = [{"question_id": k, "image_id": 40 + k, "answers": [{"answer": "yes", "answer_id": 1}] * 2} for k in range(3)]
-MOMENTS = {
-    video: [
-        {
-            "boundary_id": f"{video}_{k}A",
-            **{"timestamp": k + 0.5, "prev_timestamp": 0, "next_timestamp": 9.5},
-            **{"label": "Change of Action", "subject": "a man", "status_before": "stands", "status_after": "sits"},
-            "action_of_cause": None,
-            "caption": "Subject: a man //Status_Before: stands //Status_After: sits",
-        }
-        for k in range(2)
-    ]
-    for video in ("Vt7W3DoohcA", "abcdefghijk")
-}
+MOMENTS = {video: [boundary(f"{video}_{k}A", k + 0.5) for k in range(2)] for video in ("Vt7W3DoohcA", "abcdefghijk")}
 LOOKING = [{"ref_id": k, "text": f"man {k}", "image": "a.jpg", "bbox": [k, 2.5, 9, 8]} for k in range(3)]
 
 FORMATS = {

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import Benchmark, find_benchmark
 from tellapart.benchmarks.locations import Locations
 
 

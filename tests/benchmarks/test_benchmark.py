@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 import tellapart as ta
 from facts import check_facts, raises
 from pictures import draw, film
+from tellapart import Item, PairSet, read_samples
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, UnknownNameError
-from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 
 # A benchmark by its name: built in, a folder of the user's own, or from another package.
@@ -175,12 +173,6 @@ def test_a_crop_of_no_sensible_size_is_refused(size):
     read = crop_images(lambda _reference: draw(0))
     with raises(DataError, "a.png#0,0,", "pixels"):
         read("a.png#0,0,{},{}".format(*size))
-
-
-def test_a_folder_that_is_none_is_one_error_of_every_command(command):
-    for arguments in (("ls", "benchmarks"), ("run", "-b", "valse"), ("export", "valse", "--to", "a.csv")):
-        ran = command(*arguments, "--data", "gone", code=2)
-        check_facts(ran.err, "error", "--data gone", "folder")
 
 
 def test_the_folder_may_be_named_by_the_environment(command, tmp_path, monkeypatch):

@@ -13,10 +13,9 @@ import pytest
 from PIL import Image
 
 from facts import raises
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart import Benchmark, find_benchmark
 from tellapart.benchmarks.classification import CifarFile
 from tellapart.benchmarks.demo import DEMO
-from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
 from tellapart.data.task_records import ClassificationSet

@@ -20,22 +20,18 @@ from pydantic import ValidationError
 
 from facts import raises
 from published import published
+from tellapart import Benchmark, EmbeddingStore, Scores, find_benchmark
 from tellapart.benchmarks import set_file
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.benchmarks.set_file import SetFile, read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.scores import Scores
 from tellapart.data.task_records import PreferenceSet, Record, read_choice
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, measure, prepare
 from tellapart.metrics.ratings import preference_accuracy
 from tellapart.models.reference import Oracle
 from tellapart.models.scoring.score import Scored
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
@@ -56,60 +52,6 @@ def test_a_shipped_set_is_one_file_of_at_most_80_lines():
     assert all(len(path.read_text("utf-8").splitlines()) <= 80 for path in SETS.glob("*.toml"))
     named = {target.rpartition(":")[2].partition("/")[0] for target in BENCHMARKS.values() if "shipped_sets" in target}
     assert named == {path.stem for path in SETS.glob("*.toml")}
-
-
-@pytest.mark.slow
-def test_sugarcrepe_pp_holds_two_true_captions_and_a_false_one(at):
-    pairs = at("sugarcrepe-pp", published("sugarcrepe_pp")).records()
-    assert (len(pairs), pairs.shape, pairs.true) == (4757, (1, 3), 2)
-    parts = {"replace_att": 788, "replace_obj": 1652, "replace_rel": 1406, "swap_att": 666, "swap_obj": 245}
-    assert Counter(item.tags["subset"] for item in pairs.items) == parts
-    assert len({item.cluster for item in pairs.items}) == 1542
-    unsolvable = [item.id for item in pairs.items if item.texts[2] in item.texts[:2]]
-    assert len(unsolvable) == 2 and all(id_.startswith("swap_obj/") for id_ in unsolvable)
-    assert [item.tags["subset"] for item in pairs.items if item.texts[0] == item.texts[1]] == ["replace_att"]
-    # No model can be right on the two: a tie is never right, and they stay in the denominator.
-    scores = [[[float(text not in item.texts[2:]) for text in item.texts]] for item in pairs.items]
-    value = measure(Scores([item.id for item in pairs.items], scores, "similarity"), pairs.outline).metrics["itt"]
-    assert value.value == pytest.approx(4755 / 4757) and value.n == 4757
-
-
-def test_cola_is_clustered_by_the_images_that_items_share(at):
-    cola = at("cola", published("cola"))
-    pairs = cola.records()
-    assert (len(pairs), pairs.shape, cola.official) == (210, (2, 2), ("image_score",))
-    images = [image for item in pairs.items for image in item.images]
-    assert (len(images), len({*images})) == (420, 218)
-    assert sum(same_words(*item.texts) for item in pairs.items) == 10
-    of_image: dict[str, set[str]] = {}
-    for item in pairs.items:
-        for reference in item.images:
-            of_image.setdefault(reference, set()).add(item.cluster)
-    assert all(len(clusters) == 1 for clusters in of_image.values())
-    assert len({item.cluster for item in pairs.items}) == 88
-
-
-@pytest.mark.parametrize(("name", "n", "true"), [("zeroshot", 1222, 629), ("random", 2195, None)])
-def test_vsr_asks_whether_a_sentence_is_true(at, name, n, true):
-    questions = at(f"vsr-{name}", published("vsr")).records().rows
-    assert len(questions) == n
-    if true is not None:
-        assert Counter(one.gold for one in questions) == {"yes": true, "no": n - true}
-        assert len({one.cluster for one in questions}) == 715
-    assert len(at("vsr-zeroshot-dev", published("vsr")).records().rows) == 340
-
-
-def test_naturalbenchs_quadruples_answer_each_question_differently(at):
-    records = at("naturalbench-test", published("naturalbench")).records()
-    groups = records.groups_by("group")
-    assert (len(records.rows), len(groups)) == (3800, 950)
-    assert {len(group) for group in groups} == {4}
-    assert len(records.groups_by("question")) == len(records.groups_by("images")) == 1900
-    kinds = Counter(one.tags["kind"] for one in records.rows)
-    assert kinds == {"yes_no": 3372, "mcq": 428}
-    for group in groups:
-        first, second, third, fourth = (records.rows[row].gold for row in group)
-        assert first == fourth != second == third
 
 
 # Made files, in the form of the real ones

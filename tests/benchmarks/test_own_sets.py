@@ -293,18 +293,6 @@ def test_usual_names_need_no_option(tmp_path, photos):
     assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
 
 
-def test_parquet_holds_its_images(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    images = {side: [{"bytes": shade(2 * k + k * side), "path": None} for k in range(4)] for side in (0, 1)}
-    table = {"left": images[0], "right": images[1]} | {key: [row[key] for row in ROWS] for key in ("first", "second")}
-    parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
-    columns = tuple((field, column) for field, column in COLUMNS.items() if field != "tag:kind")
-    pairs = find_benchmark(str(tmp_path / "p.parquet"), Locations(columns=columns)).records()
-    assert (pairs.shape, pairs.items[3].texts) == ((2, 2), ("3 cups, red", "3 bowls"))
-    assert pairs.read_bytes(pairs.items[3].images[1]) == shade(9)
-
-
 def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
     path = write_table(photos, "p.csv", ROWS)
     with raises(DataError, "p.csv:2", "'lefft'", "did you mean 'left'", field="image_0"):
@@ -376,19 +364,23 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, photos):
         read_pair_table(path, place)
 
 
-def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path, photos):
-    pa = pytest.importorskip("pyarrow")
-    texts = {"caption": ["a", "b"], "negative_caption": ["x", "y"]}
-    names = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")[:2]
+def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(photos):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    paths = sorted(photos.glob("*.png"))[:2]
     columns = {
-        "bytes": [(photos / name).read_bytes() for name in names],
-        "paths": [{"bytes": None, "path": name} for name in names],
+        "struct": [{"bytes": path.read_bytes(), "path": None} for path in paths],
+        "bytes": [path.read_bytes() for path in paths],
+        "names": [{"bytes": None, "path": path.name} for path in paths],
     }
+    place = Locations(columns=tuple(zip(COLUMNS, ("left", "right", "first", "second"), strict=False)))
     for name, column in columns.items():
-        pa.parquet.write_table(pa.table({"image": column, **texts}), photos / f"{name}.parquet")
-    pixels = [read_pair_table(photos / f"{name}.parquet", Locations()) for name in columns]
-    first, second = ([pairs.pixels(item.images[0]) for item in pairs.items] for pairs in pixels)
-    assert all((one == other).all() for one, other in zip(first, second, strict=True))
+        table = {"left": column, "right": column[::-1], "first": ["a", "b"], "second": ["x", "y"]}
+        parquet.write_table(pyarrow.table(table), photos / f"{name}.parquet")
+        pairs = find_benchmark(str(photos / f"{name}.parquet"), place).records()
+        assert (pairs.shape, pairs.items[1].texts) == ((2, 2), ("b", "y"))
+        assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [
+            path.read_bytes() for path in paths[::-1]
+        ]
 
 
 def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, photos):

@@ -64,6 +64,28 @@ def test_the_real_files_are_the_published_ones(name, at):
     assert prepare_listed(benchmark, strict=True).unlike == ""
 
 
+#: Set of pairs -> distinct images and clusters of its files, and how many items have some of its tags; counts and
+#: digests hold its ids and texts alone.
+OF_PAIRS = {
+    "sugarcrepe": (1560, 1560, {("subset", "swap_obj"): 245, ("bag_of_words", "same"): 164 + 408}),
+    "valse": (6123, 6226, {("instrument", "coreference-hard"): 104, ("pool", "without foil-it"): 6759}),
+    "coco-counterfactuals": (34_820, 4925, {}),
+    "sugarcrepe-pp": (1542, 1542, {("subset", "swap_att"): 666}),
+    "cola": (218, 88, {}),  # clusters are of items that share images
+    "bivlc": (5866, 2390, {("type", "swap"): 359}),
+}
+
+
+@pytest.mark.parametrize("name", OF_PAIRS)
+def test_the_real_pairs_have_their_images_clusters_and_tags(name, at):
+    items = at(name, published(FOLDERS.get(name, name))).records().items
+    images, clusters, tags = OF_PAIRS[name]
+    assert len({image for item in items for image in item.images}) == images
+    assert len({item.cluster for item in items}) == clusters
+    values = Counter(pair for item in items for pair in item.tags.items())
+    assert {pair: values[pair] for pair in tags} == tags
+
+
 def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(at, tmp_path):
     rows = json.loads((published("vlue") / "nlvr2_vlue_test.json").read_text())
     rows[7]["label"] = "True" if rows[7]["label"] == "False" else "False"
@@ -136,32 +158,6 @@ def test_sugarcrepe_has_its_seven_accuracies(command):
         "ADD object": "77.21",
         "ADD attribute": "68.79",
     }
-
-
-@pytest.mark.slow
-def test_bivlc_has_its_rows_by_type(command):
-    with published("bivlc", "BiVLC_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    scores = np.zeros((len(rows), 2, 2))
-    for item, row in enumerate(rows):
-        scores[item] = matrix(
-            [row[name] == "True" for name in ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")]
-        )
-    np.savez("clip.npz", ids=np.arange(len(rows)).astype(str), scores=scores)
-    command("score", "bivlc", "--scores", "clip.npz", "--out", "r")
-    table = rows_of(command("show", "r", "--all").out)
-    assert [table[name] for name in ("I2T", "T2I", "Group")] == ["75.83", "52.40", "49.06"]
-    assert [table[f"{kind} Group"] for kind in ("replace", "swap", "add")] == ["57.27", "13.65", "39.58"]
-
-
-def matrix(outcomes: list[bool]) -> list[list[float]]:
-    """Scores `[image][text]` with these outcomes: image 0 and 1 choose a text, text 0 and 1 choose an image."""
-    rng = np.random.default_rng(0)
-    while True:
-        s = rng.normal(size=(2, 2))
-        found = [s[0, 0] > s[0, 1], s[1, 1] > s[1, 0], s[0, 0] > s[1, 0], s[1, 1] > s[0, 1]]
-        if found == outcomes:
-            return s.tolist()
 
 
 @pytest.mark.slow

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
+import socket
 import sqlite3
-import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -16,21 +17,19 @@ import pytest
 import typer
 
 from facts import check_facts, raises
+from scripts import run_python
 from sets import contents
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.builders.builder import Made
+from tellapart import Item, find_benchmark, read_pair_set
+from tellapart.builders.builder import Candidate, Made
+from tellapart.builders.executor import RayExecutor
 from tellapart.builders.journal import journal_of
-from tellapart.builders.pipeline import build, describe_kept
+from tellapart.builders.pipeline import WorkerPlan, attempt, build, describe_kept, sources_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
-from tellapart.data.folder import read_pair_set
-from tellapart.data.item import Item
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.report.terminal import open_in_browser
-
-Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -48,19 +47,14 @@ def recipe(tmp_path, site):
 
 
 @pytest.fixture
-def started(site):
+def started(site, start):
     """Start `tellapart build` in a process of its own."""
 
-    def start(recipe, out, *more, seconds=0.0):
-        return subprocess.Popen(
-            [sys.executable, "-m", "tellapart", "build", str(recipe), "--out", str(out), *more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": str(seconds), "NO_COLOR": "1"},
-        )
+    def build(recipe, out, *more, seconds=0.0):
+        variables = {"PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": str(seconds), "NO_COLOR": "1"}
+        return start("build", recipe, "--out", out, *more, **variables)
 
-    return start
+    return build
 
 
 def no_trace(out: Path) -> None:
@@ -313,12 +307,7 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe, tmp_p
     assert json.loads(table.column("provenance")[0].as_py()) == pairs.items[0].provenance
     features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
     assert features["image_0"] == {"_type": "Image"}
-
-
-def test_the_parquet_file_is_measured_as_the_set_is(command, recipe, tmp_path):
-    pytest.importorskip("pyarrow.parquet", reason="needs the hub extra: pyarrow")
-    command("build", recipe(), "--out", "set", "--parquet", "set.parquet")
-    read, pairs = find_benchmark(str(tmp_path / "set.parquet")).records(), read_pair_set(tmp_path / "set")
+    read = find_benchmark(str(tmp_path / "set.parquet")).records()
     assert [item.tags for item in read.items] == [item.tags for item in pairs.items]
     assert read.fingerprint() == pairs.fingerprint()
 
@@ -405,9 +394,12 @@ def test_a_right_recipe_is_read_with_its_defaults(tmp_path):
     assert (read.seed, read.retries, read.max_failed, read.filters) == (0, 2, 0, [])
 
 
-@pytest.mark.parametrize("name", ["scenes.toml", "negatives.toml", "language-negatives.toml"])
-def test_the_recipes_in_the_documents_are_right(name):
-    assert read_recipe_file(Path(__file__).parents[2] / "docs" / "recipes" / name).builder == name.removesuffix(".toml")
+RECIPES = sorted((Path(__file__).parents[2] / "docs" / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_recipes_in_the_documents_are_right(path):
+    assert len(RECIPES) >= 14 and read_recipe_file(path).builder in BUILDERS
 
 
 @pytest.mark.parametrize(
@@ -504,3 +496,63 @@ def test_a_program_beside_the_recipe_is_not_run(tmp_path, workers):
     with raises(DataError, "program", "recipe"):
         build(recipe, tmp_path / "set", workers=workers)
     assert not ran.exists()
+
+
+# A build on a Ray cluster loses a node and ends in the same bytes; what is wrong with a cluster is said at once.
+
+RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
+
+
+@pytest.fixture
+def ray_folder():
+    """Delete Ray's folder of logs and sockets; it has no other place, for the path of a socket may have 107 bytes."""
+    yield
+    shutil.rmtree(Path(tempfile.gettempdir()) / "ray", ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp_path):
+    pytest.importorskip("ray", reason="needs the ray extra")
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
+    # A process of its own: Ray leaves threads, sockets and warnings behind.
+    command = [Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"]
+    variables = {"PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"}
+    said = json.loads(run_python(*command, timeout=150, env=os.environ | variables).stdout.splitlines()[-1])
+    assert (said["items"], said["alive"], said["told"]) == (10, 1, list(range(13)))
+    assert "has tellapart" in said["refused"][0]
+    assert "tellapart 0 is at work here; install the same on every node" in said["refused"][0]
+    assert said["refused"][1].endswith("has 2 CPUs and 0 GPUs; a worker takes 1 CPU and 1 GPUs")
+    assert contents(whole.folder) == contents(tmp_path / "set")
+
+
+def test_an_address_where_nothing_answers_is_an_error_at_once():
+    pytest.importorskip("ray", reason="needs the ray extra")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and deaf
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with raises(RunError, "Ray", f"'{address}'"):
+            next(RayExecutor(address).perform(abs, [1]))
+    with raises(RunError, "'nowhere'", "Ray", "HOST:PORT"):
+        next(RayExecutor("nowhere").perform(abs, [1]))
+
+
+def test_without_ray_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with raises(MissingDependencyError, 'pip install "tellapart[ray]"', "run"):
+        next(RayExecutor("local").perform(abs, [1]))
+
+
+def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site, tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    read = read_recipe_file(path)
+    sources = dict(sources_of(open_builder(read, tmp_path)))
+    for wrong, says in (
+        ({"tellapart": "0"}, ("tellapart is", "0")),
+        ({"file captions.csv": "9f86" * 16}, ("captions.csv", "9f869f869f86")),
+        ({"model painter": "2"}, ("model", "1", "2")),
+    ):
+        told = tuple(sorted((sources | wrong).items()))
+        with raises(RunError, says):
+            attempt([Candidate("square-000", 0)], WorkerPlan(read.model_dump_json(), tmp_path, "0123", told))

@@ -20,15 +20,13 @@ from PIL import Image
 
 from facts import check_facts, raises
 from scripts import run_python
-from tellapart import catalog
+from tellapart import Item, catalog, read_pair_set, write_pair_set
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Failed, Made, Rejected
 from tellapart.builders.executor import Lost, ProcessExecutor
 from tellapart.builders.journal import Journal
 from tellapart.builders.pipeline import build
 from tellapart.builders.selections import Distinct, PerCluster, Sample, Selection
-from tellapart.data.folder import read_pair_set, write_pair_set
-from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
 
 # The journal keeps each outcome whole or not at all, and says what is wrong with it.

@@ -11,24 +11,11 @@ from published import SHARED, winoground
 from tellapart.errors import StoreError
 from tellapart.evaluation.check import Gate
 
-#: Per cent: text, image, group score under the strict rule, as published; tests of the metrics have all nine.
-GOLDEN = {"clip_b32": (30.75, 10.25, 8.25), "human": (89.5, 88.5, 85.5)}
 PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
 ESCAPE = "\x1b"
 
 
 # Real input
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_published_scores_give_the_published_numbers(command, name):
-    ran = command("score", "winoground", "--scores", winoground(name), "--out", "run", "--json")
-    (record,) = ran.json["runs"]
-    found = record["benchmarks"]["winoground"]["metrics"]
-    metrics = ("text_score", "image_score", "group_score")
-    assert tuple(round(100 * found[metric]["value"], 10) for metric in metrics) == GOLDEN[name]
-    assert {found[metric]["n"] for metric in metrics} == {400}
-    assert all(found[metric]["low"] < found[metric]["value"] < found[metric]["high"] for metric in metrics)
 
 
 def test_people_are_shown_with_their_ties(command):

@@ -8,9 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -171,9 +169,6 @@ def test_a_run_whose_reader_is_gone_has_its_report(tmp_path):
     os.close(write)
     assert (ran.returncode, ran.stderr) == (1, b"")
     assert (tmp_path / "r" / "report.html").is_file()
-
-
-Run = Callable[..., Any]
 
 
 def wait_for(stream: io.StringIO, said: str, times: int = 1) -> None:

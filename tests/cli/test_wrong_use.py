@@ -1,11 +1,15 @@
 """Wrong input on the command line: exit status 2, and one line that says what is wrong and what helps."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+import tellapart
+from commands import COMMANDS
 from facts import check_facts
+from tellapart.models.options import MEANT_FOR
 
 
 @pytest.mark.few(5)
@@ -125,3 +129,174 @@ def test_a_data_folder_that_is_not_there_is_one_line(command, arguments):
     ran = command(*arguments, "--data", "gone")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     check_facts(ran.err, "error", "--data gone", "folder")
+
+
+# Every option of every command acts, or its command ends with status 2 and a line that names it.
+
+#: Options that only some models take; tests/models/test_find.py goes through them by family.
+OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b", "--reading-b"}
+
+#: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
+ACT = {
+    "--adaptive", "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as",
+    "--batch-size", "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv",
+    "--days", "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
+    "--corpus", "--debias", "--grammar-model", "--groups", "--judge", "--probe", "--samples", "--tagger", "--tags",
+    "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
+    "--metric", "--model", "--most", "--name", "--nearest", "--no-images", "--out", "--over", "--page", "--pairs",
+    "--parquet", "--partial", "--picture", "--port", "--proxy", "--quiet", "--ray", "--records", "--repeats",
+    "--resume", "--role", "--root-path", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small",
+    "--text-model", "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
+}  # fmt: skip
+
+#: Options that say what may be read, or are kept in the record: they act where there is something to.
+OFFERS = {"--outside-images", "--cache"}
+
+#: Command and option: draws or checks that every call may make, and files that every call may need.
+OFFERED = {
+    *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "risk", "detect", "why")),
+    *((command, "--seed") for command in ("annotate export", "annotate agree")),
+    ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
+}  # fmt: skip
+
+#: Command and option -> a call in which it would do nothing.
+IDLE: Mapping[tuple[str, str], list[str]] = {
+    ("curve", "--data"): ["curve", "a", "--over", "size", "--data", "."],
+    ("curve", "--columns"): ["curve", "a", "--over", "size", "--columns", "caption=a"],
+    ("curve", "--device"): ["curve", "a", "--over", "size", "--device", "cuda"],
+    ("run", "--check"): ["run", "--check", "3"],
+    ("run", "--temperature"): ["run", "--temperature", "0.5"],
+    ("run", "--flips"): ["run", "--flips", "0.1"],
+    ("run", "--columns"): ["run", "--columns", "image_0=a"],
+    ("run", "--frames"): ["run", "-m", "random", "--frames", "3"],
+    ("run", "--no-cache"): ["run", "--cache", "c", "--no-cache"],
+    ("run", "--data"): ["run", "--data", "."],
+    ("run", "--images"): ["run", "--images", "."],
+    ("run", "--strict"): ["run", "-b", "folder:none", "--strict"],
+    ("score", "--data"): ["score", "demo", "--scores", "a.csv", "--data", "."],
+    ("score", "--images"): ["score", "demo", "--scores", "a.csv", "--images", "."],
+    ("score", "--strict"): ["score", "svo-probes", "--scores", "a.csv", "--strict"],
+    ("export", "--data"): ["export", "folder:none", "--to", "a.csv", "--data", "."],
+    ("export", "--images"): ["export", "demo", "--to", "a.csv", "--images", "."],
+    ("audit", "--data"): ["audit", "demo", "--data", "."],
+    ("audit", "--images"): ["audit", "demo", "--images", "."],
+    ("detect", "--data"): ["detect", "demo", "-m", "demo-encoder", "--data", "."],
+    ("detect", "--images"): ["detect", "demo", "-m", "demo-encoder", "--images", "."],
+    ("parity", "--data"): ["parity", "demo-encoder", "demo-encoder", "--data", "."],
+    ("parity", "--images"): ["parity", "demo-encoder", "demo-encoder", "--images", "."],
+    ("time", "--data"): ["time", "-m", "demo-encoder", "--data", "."],
+    ("time", "--images"): ["time", "-m", "demo-encoder", "--images", "."],
+    ("annotate export", "--data"): ["annotate", "export", "match", "demo", "--to", "s", "--data", "."],
+    ("annotate export", "--images"): ["annotate", "export", "match", "demo", "--to", "s", "--images", "."],
+    ("items", "--data"): ["items", "a", "--data", "."],
+    ("items", "--images"): ["items", "a", "--images", "."],
+    ("ls", "--data"): ["ls", "models", "--data", "."],
+    ("score", "--columns"): ["score", "demo", "--scores", "a.csv", "--columns", "image_0=a"],
+    ("export", "--columns"): ["export", "demo", "--to", "a.csv", "--columns", "image_0=a"],
+    ("audit", "--columns"): ["audit", "demo", "--columns", "image_0=a"],
+    ("audit", "--open"): ["audit", "demo", "--open"],
+    ("check", "--device"): ["check", "--device", "cuda"],
+    ("check", "--seed"): ["check", "--seed", "3"],
+    ("compare", "--margin"): ["compare", "a", "b", "--margin", "1"],
+    ("compare", "--max-drop"): ["compare", "a", "b", "--max-drop", "1"],
+    ("compare", "--markdown"): ["compare", "a", "b", "--markdown"],
+    ("compare", "--by"): ["compare", "a", "b", "--gate", "--by", "type"],
+    ("compare", "--baseline"): ["compare", "a", "b", "--gate", "--baseline", "a"],
+    ("items", "--kind"): ["items", "a", "--kind", "logit"],
+    ("items", "--to"): ["items", "a", "--to", "ids.txt"],
+    ("ls", "--task"): ["ls", "models", "--task", "pairs"],
+    ("ls", "--language"): ["ls", "models", "--language", "en"],
+    ("ls", "--media"): ["ls", "models", "--media", "images"],
+    ("ls", "--year"): ["ls", "models", "--year", "2020"],
+    ("mine", "--reading"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--reading", "itm"],
+    ("mine", "--negatives"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--negatives", "3"],
+    ("mine", "--hard"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--hard", "3"],
+    ("mine", "--seed"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--seed", "3"],
+    ("table", "--seed"): ["table", "RUN", "--no-tiers", "--seed", "3"],
+    ("plot", "--seed"): ["plot", "bars", "a", "--out", "a.svg", "--seed", "3"],
+    ("detect", "--folds"): ["detect", "demo", "-m", "demo-encoder", "--trained-on", "demo", "--folds", "3"],
+    ("push", "--config"): ["push", "a", "me/a", "--config", "all"],
+    ("push", "--split"): ["push", "a", "me/a", "--split", "train"],
+    ("build", "--ray-gpus"): ["build", "RECIPE", "--ray-gpus", "1"],
+    ("build", "--insecure"): ["build", "r.toml", "--pairs", "p.jsonl", "--insecure"],
+    ("train", "--against"): ["train", "TOML", "--against", "a"],
+    ("table", "--costs"): ["table", "RUN", "--costs", "c.csv"],
+    ("table", "--average"): ["table", "RUN", "--average"],
+    ("table", "--benchmark"): ["table", "RUN", "--layout", "vlue", "-b", "demo"],
+    ("table", "--no-tiers"): ["table", "RUN", "--layout", "vlue", "--no-tiers"],
+    ("table", "--sort"): ["table", "RUN", "--layout", "vlue", "--sort", "tr"],
+    ("plot", "--costs"): ["plot", "tiers", "a", "--out", "a.svg", "--costs", "c.csv"],
+    ("plot", "--cost"): ["plot", "bars", "a", "--out", "a.svg", "--cost", "memory"],
+    ("plot", "--item"): ["plot", "bars", "a", "--out", "a.svg", "--item", "3"],
+    ("plot", "--tag"): ["plot", "bars", "a", "--out", "a.svg", "--tag", "type"],
+    ("plot", "--sort"): ["plot", "agree", "a", "--out", "a.svg", "--sort", "text_score"],
+    ("plot", "--metric"): ["plot", "matrix", "a", "--out", "a.svg", "--item", "3", "--metric", "text_score"],
+    ("plot", "--benchmark"): ["plot", "cost", "a", "--out", "a.svg", "-b", "demo"],
+    ("plot", "--label"): ["plot", "cost", "a", "--out", "a.svg", "--label", "a=b"],
+    ("convert", "--card"): ["convert", "compact:a", "b", "--card", "c.md"],
+    ("convert", "--out"): ["convert", "compact:a", "b", "--out", "c.md"],
+    ("convert", "--tokenizer"): ["convert", "a", "--to", "lm-eval", "--tokenizer", "t"],
+    ("annotate export", "--after"): ["annotate", "export", "match", "demo", "--to", "s", "--after", "e"],
+    ("annotate import", "--columns"): ["annotate", "import", "s", "a.json", "--columns", "task=a"],
+    ("annotate export", "--prefix"): ["annotate", "export", "match", "demo", "--to", "s", "--embed", "--prefix", "p"],
+    ("board check", "--board"): ["board", "check", "backup", "--board", "b.toml"],
+    ("cache prune", "--model"): ["cache", "prune", "--cache", "c", "--all", "--model", "a"],
+    ("cache prune", "--prepared"): ["cache", "prune", "--cache", "c", "--all", "--prepared"],
+}  # fmt: skip
+
+#: The files that these calls read before they look at the option.
+FILES = {
+    "TOML": """
+name = "t"
+model = "new:."
+loss.name = "itc"
+data.train = ["a.jsonl"]
+optimiser = {learning_rate = 1e-3, steps = 1}
+batch.size = 2
+""",
+    "RECIPE": 'name = "r"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nimages = "."\n',
+}
+
+
+def _list_options() -> set[tuple[str, str]]:
+    shown = ((words, option) for words, command in COMMANDS.items() for option in command.params)
+    shown = ((words, option) for words, option in shown if not getattr(option, "hidden", False))
+    longest = ((words, max(option.opts, key=len)) for words, option in shown)
+    return {(words, option) for words, option in longest if option.startswith("--")}
+
+
+def test_every_option_of_every_command_is_classified():
+    conditional = {option for _, option in IDLE} - {option for _, option in OFFERED}
+    unknown = {
+        (command, option)
+        for command, option in _list_options()
+        if (command, option) not in {*IDLE, *OFFERED} and option not in OF_MODELS | ACT | OFFERS | conditional
+    }
+    assert not unknown, (
+        f"{sorted(unknown)}: can the option be given where it does nothing? If so, make that an error and add the call "
+        "to IDLE; if not, add it to ACT; if only some models take it, to MEANT_FOR of models/options.py"
+    )
+
+
+def test_no_entry_is_of_an_option_that_is_gone():
+    assert not {*IDLE, *OFFERED} - _list_options()
+
+
+@pytest.mark.parametrize("entry", IDLE, ids=" ".join)
+def test_an_option_that_would_do_nothing_is_refused_by_name(entry, command, idle_run):
+    words = [str(idle_run) if word == "RUN" else word for word in IDLE[entry]]
+    for number, word in enumerate(words):
+        if word in FILES:
+            Path("given.toml").write_text(FILES[word])
+            words[number] = "given.toml"
+    ran = command(*words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+    check_facts(ran.err, "error", entry[1])
+
+
+@pytest.fixture(scope="module")
+def idle_run(tmp_path_factory) -> Path:
+
+    return tellapart.evaluate(
+        "oracle", "demo", limit=6, out=tmp_path_factory.mktemp("idle") / "run", cache=False
+    ).folder

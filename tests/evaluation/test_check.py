@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import PairSet
+from tellapart import METRICS, PairSet, find_model, read_pair_set
 from tellapart.evaluation.check import Gate, check_model, check_references
-from tellapart.metrics.registry import METRICS
-from tellapart.models.find import find_model
 from tellapart.models.reference import Blind, Constant, Oracle, Random
 
 

@@ -1,24 +1,44 @@
 """Two runs beside each other: exact tests on the items both measured, and nothing else."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from runs import copied_scores, measured
+from runs import copied_scores, measured, score_file
 from scipy.stats import binomtest
 
-from facts import raises
+from facts import check_facts, raises
 from published import winoground
+from sets import write_set
+from tellapart import EmbeddingStore, read_result, read_samples
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import compare, compare_models
-from tellapart.evaluation.run import run_scores
-from tellapart.evaluation.systems import System
-from tellapart.evaluation.verified import read_result
-from tellapart.records.samples import read_samples
+from tellapart.evaluation.compare import (
+    Comparison,
+    GateResult,
+    GateRow,
+    MetricComparison,
+    MetricTiers,
+    compare,
+    compare_models,
+    judge_leaders,
+    judge_pair,
+    judge_tiers,
+    rank_outcomes,
+    regression_gate,
+)
+from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.evaluation.systems import System, gather
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result
+from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import anytime_bounds, anytime_p, paired_permutation
+from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
 
 
 def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set, tmp_path):
@@ -163,3 +183,516 @@ def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(made_set, in
     assert [row.p_holm for row in anytime.rows] == pytest.approx(holm([row.p for row in anytime.rows]))
     models = compare_models([System.of(a), System.of(b)], anytime=True)
     assert models.tiers == ()
+
+
+# Many models beside each other: every pair is the comparison of two runs, corrected over all of them.
+
+MODELS = ("colours", "random", "oracle")
+
+
+def systems(folders: dict[str, Path]) -> list[System]:
+    return [replace(System.of(folder), label=name) for name, folder in folders.items()]
+
+
+def side_by_side(
+    out: Path, *folders: Path, models: tuple[str, ...] = MODELS, limit: str | None = None
+) -> dict[str, Path]:
+    """Run models on pair sets; return model -> its run folder."""
+    settings = Settings(models=models, benchmarks=tuple(f"folder:{folder}" for folder in folders), limit=limit)
+    return dict(zip(models, run(settings, out, store=EmbeddingStore(None)), strict=True))
+
+
+@pytest.mark.slow
+def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(made_set, installed, tmp_path):
+    folders = side_by_side(tmp_path / "run", made_set("first", n=30), made_set("second", n=30, seed=1, clusters=9))
+    found = compare_models(systems(folders))
+    assert [(pair.a, pair.b) for pair in found.pairs] == [
+        ("colours", "random"),
+        ("colours", "oracle"),
+        ("random", "oracle"),
+    ]
+    rows = [row for pair in found.pairs for row in pair.rows]
+    assert len(rows) == 3 * 2 * 4
+    assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
+    for pair in found.pairs:
+        alone = compare(folders[pair.a], folders[pair.b])
+        assert [row.model_copy(update={"p_holm": 1.0}) for row in pair.rows] == [
+            row.model_copy(update={"p_holm": 1.0}) for row in alone.rows
+        ]
+
+
+@pytest.mark.slow
+def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path):
+    names = ("clip_b32", "clip_l14", "vilt", "human", "flava_itm")
+    folders = {name: run_scores({"winoground": winoground(name)}, tmp_path / name) for name in names}
+    found = compare_models(systems(folders))
+    assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
+    samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
+    for ranking in found.tiers:
+        outcomes = {name: [one.outcomes[ranking.metric] for one in own] for name, own in samples.items()}
+        assert list(ranking.tiers) == tiers(outcomes, None)
+        assert ranking.tiers[0].names == ("human",)
+    assert [ranking.metric for ranking in found.tiers] == ["text_score", "image_score", "group_score", "match_score"]
+
+
+def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_over_these(
+    made_set, installed, tmp_path
+):
+    folders = side_by_side(tmp_path / "run", made_set(n=30))
+    found = compare_models(systems(folders), baseline="random")
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours"), ("random", "oracle")]
+    rows = [row for pair in found.pairs for row in pair.rows]
+    assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
+    assert found.tiers == () and found.baseline == "random"
+    with raises(RunError, "model", "'randm'", "'random'"):
+        compare_models(systems(folders), baseline="randm")
+
+
+def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(made_set, installed, tmp_path):
+    folders = side_by_side(tmp_path / "run", made_set(n=44, clusters=22), models=("colours", "random"))
+    (found,) = compare_models(systems(folders), by="type").pairs
+    assert found == compare(*folders.values(), by="type")
+    (name,) = read_result(folders["colours"]).benchmarks
+    assert [row.subset for row in found.rows] == [None, "add", "replace", "swap"] * 4
+    assert [row.p_holm for row in found.rows] == holm([row.p for row in found.rows]).tolist()
+    one, other = (read_samples(folder, name) for folder in folders.values())
+    for row in found.rows:
+        own = [k for k, sample in enumerate(one) if row.subset in {None, sample.tags["type"]}]
+        a, b = ([samples[k].outcomes[row.metric] for k in own] for samples in (one, other))
+        clusters = [one[k].cluster for k in own]
+        assert (row.n, row.a, row.b) == (len(own), np.mean(a), np.mean(b))
+        # 22 clusters of two items; within a type, every item has a cluster of its own.
+        alone = row.subset is not None
+        assert len(set(clusters)) == (len(clusters) if alone else 22)
+        assert row.test == ("exact McNemar" if alone else "cluster sign flips")
+        assert row.p == (mcnemar(a, b).p if alone else paired_permutation(a, b, clusters))
+
+
+def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(made_set, installed, tmp_path):
+    first, second = made_set("first"), made_set("second", seed=1)
+    listed = second / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"side": "left"', '"place": "left"'))
+    folders = side_by_side(tmp_path / "run", first, second, models=("colours", "random"))
+    found = compare(*folders.values(), by="side")
+    assert {row.benchmark for row in found.rows} == {"folder:first"}
+    assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 4
+    assert found.untagged == ("folder:second",)
+    with raises(RunError, "'sid'", "'side'", "type"):
+        compare(*folders.values(), by="sid")
+
+
+def test_a_tag_of_too_many_values_is_no_breakdown(made_set, installed, tmp_path):
+    folder = made_set(n=70)
+    listed = folder / "pairs.jsonl"
+    lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
+    listed.write_text("\n".join(lines) + "\n")
+    folders = side_by_side(tmp_path / "run", folder, models=("colours", "random"))
+    with raises(RunError, "'type'", "70", "64"):
+        compare(*folders.values(), by="type")
+
+
+def test_models_that_share_some_benchmarks_are_compared_on_those(made_set, installed, tmp_path):
+    first, second = made_set("first"), made_set("second", seed=1)
+    folders = side_by_side(tmp_path / "both", first, second, models=("colours", "random"))
+    folders |= side_by_side(tmp_path / "one", second, models=("oracle",))
+    found = compare_models(systems(folders))
+    counts = {(pair.a, pair.b): (len(pair.rows), pair.unshared) for pair in found.pairs}
+    apart = ("folder:first",)
+    assert counts == {
+        ("colours", "random"): (8, ()),
+        ("colours", "oracle"): (4, apart),
+        ("random", "oracle"): (4, apart),
+    }
+    assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_with_a_baseline_only_its_benchmarks_are_read(made_set, installed, tmp_path):
+    first, second = made_set("first"), made_set("second", seed=1)
+    folders = side_by_side(tmp_path / "first", first, models=("colours",))
+    folders |= side_by_side(tmp_path / "both", first, second, models=("random",))
+    (part,) = side_by_side(tmp_path / "part", second, models=("oracle",), limit="5").values()
+    with raises(RunError, "runs", "second"):
+        compare_models(systems(folders | {"oracle": part}))
+    found = compare_models(systems(folders | {"oracle": part}), baseline="colours")
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random")]
+    with raises(RunError, "benchmark", "share", "folder"):
+        compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
+
+
+def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(made_set, installed, tmp_path):
+    folder = made_set()
+    folders = side_by_side(tmp_path / "run", folder, models=("colours", "random"))
+    copy = copied_scores(folders["colours"], tmp_path / "copy.csv")
+    elsewhere = run_scores({f"folder:{folder}": copy}, tmp_path / "elsewhere")
+    trusted = compare_models(systems({"elsewhere": elsewhere} | folders))
+    assert [pair.on_trust for pair in trusted.pairs] == [("folder:set",), ("folder:set",), ()]
+    listed = folder / "pairs.jsonl"
+    listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
+    changed = side_by_side(tmp_path / "changed", folder, models=("oracle",))
+    with raises(RunError, "runs", "run"):
+        compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
+
+
+def test_tiers_leave_out_the_items_that_a_model_has_no_value_of():
+    values = np.random.default_rng(0).random((3, 60)) < [[0.2], [0.5], [0.9]]
+    outcomes = dict(zip("abc", values.astype(float), strict=True))
+    outcomes["b"][7] = outcomes["c"][11] = np.nan
+    complete = np.delete(np.arange(60), [7, 11])
+    clusters = [str(k) for k in range(60)]
+    expected = tiers({name: column[complete] for name, column in outcomes.items()}, None)
+    assert rank_outcomes(outcomes, clusters) == rank_outcomes(outcomes, clusters, most=2) == expected
+    pairs = [str(k // 2) for k in range(60)]
+    assert [tier.names for tier in rank_outcomes(outcomes, pairs, most=1)] == [("a",)]
+
+
+def test_one_model_is_no_comparison(made_set, installed, tmp_path):
+    with raises(RunError, "comparison", "models"):
+        compare_models([System("mine", {}, read_result(side_by_side(tmp_path / "a", made_set())["colours"]))])
+
+
+# Systems: which runs are of one, and what they are called.
+
+
+def write(folder: Path, name: str, *benchmarks: str, **model: str) -> Path:
+    parts = {each: BenchmarkResult(title=each, fingerprint=each, metrics={}, origin="") for each in benchmarks}
+    run = RunRecord(started="2026-11-22T07:00:00+00:00", seed=0, versions={}, command="")
+    write_result(folder, Result(run=run, model=ModelRecord(name=name, **model), benchmarks=parts))
+    return folder
+
+
+def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path):
+    one, two = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y", "z", fingerprint="1")
+    (system,) = gather([one, two])
+    assert (system.label, dict(system.folders)) == ("m", {"x": one, "y": two, "z": two})
+    assert list(system.result.benchmarks) == ["x", "y", "z"] and system.place == f"{one}, {two}"
+
+
+ONE = {"fingerprint": "1"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "labels"),
+    [
+        ([("hf:clip", "x", ONE), ("/models/clip", "y", ONE)], ["hf:clip"]),
+        ([("hf:clip", "x", ONE), ("/models/clip", "y", ONE), ("Our CLIP", "z", ONE)], ["hf:clip", "Our CLIP"]),
+        *(
+            ([("m", "x", ONE), ("m", "y", ONE | {change: "other"})], ["m (run 1)", "m (run 2)"])
+            for change in ("dtype", "reading", "prompt", "fingerprint")
+        ),
+        ([("m", "x", ONE), ("m", "x", ONE)], ["m (run 1)", "m (run 2)"]),
+        # Files of scores are no proof that they came from the model that was computed.
+        ([("m", "y", {}), ("m", "x", ONE)], ["m (score files)", "m"]),
+    ],
+)
+def test_a_model_that_is_computed_in_one_way_is_one_system_by_any_path(runs, labels, tmp_path):
+    folders = [write(tmp_path / str(k), name, part, **model) for k, (name, part, model) in enumerate(runs)]
+    assert [system.label for system in gather([*folders, folders[0]])] == labels
+
+
+def test_labels_are_of_models_that_are_there(tmp_path):
+    folders = [write(tmp_path / name, name, "x") for name in ("clip", "blip")]
+    assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
+    with raises(RunError, "labels=", "clap", "model"):
+        gather(folders, {"clap": "CLIP"})
+    for labels in ({"clip": "CLIP", "blip": "CLIP"}, {"clip": "blip"}):  # drawn twice under one name
+        with raises(RunError, "labels=", "clip", "blip", labels["clip"]):
+            gather(folders, labels)
+    with raises(RunError, "run", "named"):
+        gather([])
+    with raises(RunError, "'y'", "x"):
+        System.of(folders[0]).record("y")
+
+
+def test_reference_models_rank_nothing_unless_they_are_alone(tmp_path):
+    import tellapart as ta
+    from tellapart.evaluation.systems import leave_references
+
+    ta.evaluate(["demo-encoder", "random", "oracle"], "demo", limit=4, out=tmp_path / "a")
+    ta.evaluate("random", "demo", limit=4, out=tmp_path / "b")
+    assert [one.label for one in leave_references(gather([tmp_path / "a", tmp_path / "b"]))] == ["demo-encoder"]
+    assert len(leave_references(gather([tmp_path / "b"]))) == 1
+
+
+# The sentence at the end of a comparison: who is better, by how much, of how many items.
+
+
+def row(difference: float, p_holm: float, metric: str = "group_score", **changes) -> MetricComparison:
+    tested: dict[str, Any] = {"only_a": 40, "only_b": 50, "test": "exact McNemar", "detectable": 0.07, **changes}
+    return MetricComparison(
+        benchmark="demo", metric=metric, n=400, a=0.3, b=0.3 + difference, difference=difference,
+        low=difference - 0.03, high=difference + 0.03, method="m", p=p_holm, p_holm=p_holm,
+        **tested,
+    )  # fmt: skip
+
+
+def test_the_better_model_has_a_positive_gain_whichever_side_it_is_on():
+    for difference, best in ((0.043, "new"), (-0.043, "old")):
+        rows = [row(0.5, 0.001, "text_score"), row(difference, 0.004)]
+        (found,) = judge_pair("old", "new", rows, 2)
+        assert (found.metric, found.best) == ("group_score", (best,))
+        other = {"old": "new", "new": "old"}[best]
+        assert f"{best} is better than {other} by 4.3 points [1.3, 7.3]" in found.sentence
+        assert "400 items" in found.sentence and "p = 0.004, Holm" in found.sentence
+
+
+def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_show_it():
+    (found,) = judge_pair("old", "new", [row(0.025, 0.3, limited_from=900)], 1)
+    assert found.best == () and "not shown to differ" in found.sentence
+    assert "+2.5 points [-0.5, +5.5]" in found.sentence and "400 of 900 items" in found.sentence
+    assert "independent items would show 2.5 points" in found.sentence
+    (found,) = judge_pair("old", "new", [row(0.025, 0.3, detectable=None, test="anytime")], 1)
+    assert "at every look" in found.sentence and "would show" not in found.sentence
+
+
+def test_few_clusters_stand_beside_the_items():
+    (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=3)], 1)
+    assert "400 items in 3 clusters" in found.sentence
+    (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=400)], 1)
+    assert "cluster" not in found.sentence
+
+
+def test_of_many_models_the_best_tier_is_named():
+    tiers = (Tier(1, ("x", "y"), (0.9, 0.8)), Tier(3, ("z",), (0.1,)))
+    (found,) = judge_tiers([MetricTiers(benchmark="demo", metric="group_score", n=400, tiers=tiers)])
+    assert found.best == ("x", "y") and "Holm over 3 pairs" in found.sentence and "y" in found.sentence
+
+
+def test_at_every_look_the_first_and_those_near_it_are_named():
+    values = {"x": 0.9, "y": 0.85, "z": 0.1}
+    pairs = [
+        Comparison(a=a, b=b, rows=(row(0, p, test="anytime").model_copy(update={"a": values[a], "b": values[b]}),))
+        for a, b, p in (("x", "y", 0.4), ("x", "z", 0.001), ("y", "z", 0.001))
+    ]
+    (found,) = judge_leaders([(pair.a, pair.b, pair.rows) for pair in pairs])
+    assert found.best == ("x", "y") and "at every look" in found.sentence and "3 tests" in found.sentence
+
+
+# The gate: what stops it, what passes, what it says it could have seen, and how it is printed.
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str = "model") -> Path:
+    """A run of score files: all items right, but for these, on which both texts fit the first image better."""
+    scores = {f"item-{k}": [[1, 1], [0, 0]] if k in wrong else [[1, 0], [0, 1]] for k in range(n)}
+    out.parent.mkdir(exist_ok=True)
+    file = score_file(out.parent / f"{out.name}.csv", scores)
+    return run_scores({f"folder:{folder}": file}, out, name=name)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Runs on one set of 60 items: of score files by how many are wrong, of one constant and of two random models."""
+    folder = tmp_path_factory.mktemp("gate")
+    pairs = write_set(folder / "set", n=60)
+    made = {f"{n} wrong": scored(pairs, folder / str(n), tuple(range(n)), n=60) for n in (0, 3, 20, 60)}
+    made |= {f"random {k}": measured(folder / f"random-{k}", "random", pairs, seed=k) for k in (1, 2)}
+    return made | {"constant": measured(folder / "constant", "constant", pairs)}
+
+
+def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(runs):
+    found, back = regression_gate(runs["0 wrong"], runs["20 wrong"]), regression_gate(runs["20 wrong"], runs["0 wrong"])
+    assert not found.passed and back.passed
+    assert [row.verdict for row in found.rows if row.metric == "group_score"] == ["regression"]
+    assert [row.verdict for row in back.rows if row.metric == "group_score"] == ["improvement"]
+    assert headline_of(back).startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
+
+
+@pytest.mark.slow
+def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, tmp_path):
+    sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
+    base, new = (measured(tmp_path / f"r{seed}", "random", *sets, seed=seed) for seed in (1, 2))
+    found, known = regression_gate(base, new), compare(base, new)
+    assert [row.p_holm for row in found.rows] == [row.p_holm for row in known.rows]
+    assert [row.p_holm for row in found.rows] == pytest.approx(list(holm([row.p for row in known.rows])))
+    for row, other in zip(found.rows, known.rows, strict=True):
+        assert row.change == pytest.approx(row.new - row.base)
+        assert (row.low, row.high) == (other.low, other.high)
+
+
+def test_a_fall_beyond_the_limit_stops_without_being_significant(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
+    assert regression_gate(base, new).passed
+    found = regression_gate(base, new, max_drop=4.9)
+    row = next(row for row in found.rows if row.metric == "group_score")
+    assert not found.passed
+    assert row.says == "regression: not significant, but beyond --max-drop 4.9"
+    assert regression_gate(base, new, max_drop=5).passed  # a fall of exactly 5 points is allowed
+    assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
+
+
+def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
+    plain = regression_gate(base, new)
+    low = min(100 * row.low for row in plain.rows)
+    assert plain.passed and -20 < low < -2
+    # No difference is seen, and a fall of two points is not ruled out.
+    tight, wide = regression_gate(base, new, margin=2), regression_gate(base, new, margin=-low + 0.01)
+    assert wide.passed and not tight.passed
+    (row,) = (row for row in tight.rows if row.metric == "group_score")
+    assert row.verdict == "not within the margin" and row.fails
+    check_facts(row.says, f"{100 * row.low:+.1f}", "--margin 2", "above -2")
+    check_facts(headline_of(tight), f"{len(tight.rows)} out-of-margin headlines")
+    check_facts(headline_of(wide), "passes", "by less than")
+    # A fall that is significant stays a regression, whatever the margin.
+    assert {row.verdict for row in regression_gate(base, runs["20 wrong"], margin=90).rows} >= {"regression"}
+    with raises(RunError, "margin=-1", "0"):
+        regression_gate(base, new, margin=-1)
+
+
+def test_a_limit_within_the_noise_is_said_to_be(runs):
+    base, new = runs["random 1"], runs["random 2"]
+    found = regression_gate(base, new, max_drop=0.5)
+    assert found.by_chance > 0.5
+    assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
+    assert regression_gate(base, new, max_drop=60).by_chance < 0.001
+    with raises(RunError, "max_drop=", "-1", "0", "100"):
+        regression_gate(base, new, max_drop=-1)
+
+
+def test_an_interval_without_0_beside_no_difference_seen_is_explained():
+    row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen", change=-0.05, low=-0.09)
+    for high, explained in ((-0.01, True), (0.01, False)):
+        text = gate_markdown(GateResult(base="a", new="b", rows=(row.model_copy(update={"high": high}),)))
+        assert ("p is corrected" in text) == explained
+
+
+def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
+    first, second = made_set("first", n=40), made_set("second", n=40)
+    both = measured(tmp_path / "both", "random", first, second, seed=1)
+    one = measured(tmp_path / "one", "random", first, seed=1)
+    found = regression_gate(both, one)
+    assert not found.passed
+    assert [row.verdict for row in found.rows[:4]].count("regression") == 0
+    assert [row.verdict for row in found.rows[4:]] == ["missing"]
+    assert headline_of(found) == "the gate stops: 1 missing result"
+    back = regression_gate(one, both)
+    assert back.passed
+    assert back.added == ("folder:second",)
+
+
+def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
+    same, cut = made_set("same", n=40), made_set("cut", n=40)
+    base = measured(tmp_path / "base", "random", same, cut, seed=1)
+    part = measured(tmp_path / "part", "random", cut, seed=1, limit="30")
+    whole = measured(tmp_path / "whole", "random", same, seed=1)
+    folder = tmp_path / "new"
+    folder.mkdir()
+    part.rename(folder / "part")
+    whole.rename(folder / "whole")
+    found = regression_gate(base, folder)
+    assert not found.passed
+    row = next(row for row in found.rows if row.metric is None)
+    assert row.verdict == "not comparable"
+    assert "folder:cut is not the same in both runs" in row.reason
+    assert [row.verdict in ("no difference seen", "too few items") for row in found.rows].count(True) == 4
+
+
+def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
+    """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
+    folder = made_set(n=6)
+    base = scored(folder, tmp_path / "base", (), n=6)
+    found = regression_gate(base, base)
+    assert not found.passed
+    assert {row.verdict for row in found.rows} == {"too few items"}
+    assert "the base is right on so few (6 of 6) that no fall could be seen" in gate_markdown(found)
+    few = made_set("more", n=8)
+    enough = scored(few, tmp_path / "enough", (), n=8)
+    assert regression_gate(enough, enough).passed
+
+
+def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(runs):
+    base, other = runs["60 wrong"], runs["random 1"]  # image and group score of the base: none right
+    assert regression_gate(other, other).passed
+    assert not regression_gate(base, base).passed
+    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
+    # Nor does a rise from nothing, though nothing could fall.
+    found = regression_gate(runs["constant"], runs["0 wrong"])
+    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
+    assert found.passed
+
+
+def test_a_bias_is_shown_and_not_judged(tmp_path):
+    """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
+    from tellapart.evaluation.compare import judge
+    from tellapart.evaluation.systems import SharedBenchmark, System
+    from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
+
+    values = np.ones((30, 2))
+    bias = np.column_stack([np.ones(30), -np.ones(30)])
+    metrics = {
+        name: Value(value=1, method="wilson", n=30, clusters=30, average="items")
+        for name in ("both_orders", "order_bias")
+    }
+    record = BenchmarkResult(title="asked", fingerprint="0", metrics=metrics, origin="here")
+    shared = SharedBenchmark(
+        "asked", {0: record, 1: record}, np.arange(30).astype(str), (), {"both_orders": values, "order_bias": bias}
+    )
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    system = System("a", {}, Result(run=run, model=ModelRecord(name="a"), benchmarks={}))
+    found = judge([system, system], [shared], max_drop=1)
+    assert found.passed
+    assert [(row.metric, row.verdict) for row in found.rows] == [
+        ("both_orders", "no difference seen"),
+        ("order_bias", "not tested"),
+    ]
+    assert "neither more nor less is better" in found.rows[1].reason
+
+
+def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
+    folder = made_set(n=12)
+    for name in ("a", "b"):
+        scored(folder, tmp_path / "runs" / name, (), n=12, name=name)
+    with raises(RunError, "2", "(a, b)"):
+        regression_gate(tmp_path / "runs", tmp_path / "runs" / "a")
+
+
+@pytest.mark.slow
+def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path):
+    human, clip, flava = (
+        run_scores({"winoground": winoground(name)}, tmp_path / name) for name in ("human", "clip_b32", "flava_itm")
+    )
+    assert not regression_gate(human, clip).passed
+    near = regression_gate(clip, flava)
+    for row, plain in zip(near.rows, compare(clip, flava).rows, strict=True):
+        assert row.could_see >= min(plain.detectable, row.base)  # of one test in three, it is the larger
+
+
+@pytest.mark.slow
+def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_set, tmp_path):
+    folder = made_set(n=60)
+    base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
+    new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
+    same = command("compare", base, base, "--gate", code=0)
+    check_facts(same.out, f"base = @all|x ({base})", f"new = @all|x ({base})")
+    ran = command("compare", base, new, "--gate", code=1)
+    assert "the gate stops: " in ran.out
+    text = command("compare", base, new, "--gate", "--markdown", code=1)
+    assert r"base: `@all\|x`; new: `model`" in text.out
+    assert "**regression**" in text.out
+    document = json.loads(command("compare", base, new, "--gate", "--json").out)
+    assert document["passed"] is False
+    assert document["rows"][0]["says"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("c", "--gate"), ("--gate", "3", "BASE", "NEW")),
+        (("--gate", "--markdown", "--json"), ("--markdown", "--json", "format")),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(command, options, message):
+    ran = command("compare", "a", "b", *options, code=2)
+    check_facts(ran.err, message)
+
+
+@pytest.mark.slow
+def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    sys.modules.pop("regression_gate", None)
+    import regression_gate as bench
+
+    found = bench.measure_setting(bench.Setting(60, 8, 0.3), 30)
+    assert found["false_alarms"] <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 30)
+    assert found["seen"] >= 0.65

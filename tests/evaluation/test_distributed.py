@@ -3,14 +3,16 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ranks import computed, ended, free_port, measured, needs_torch
+from runs import rankings
 
 from facts import check_facts, raises
 from stored import count_rows
@@ -25,26 +27,44 @@ from tellapart.evaluation.distributed import (
     run_in_ranks,
 )
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.store.embedding_store import EmbeddingStore, Shard, shard_folder
+from tellapart.evaluation.verified import read_result
+from tellapart.models.store.embedding_store import EmbeddingStore, Shard, kept_preparations, shard_folder
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.run_folder import find_runs
 
 #: Models of every kind that is shared, and one that is not.
 MODELS = ("colours", "probable", "blind", "random", "oracle")
 
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torchrun is part of torch, of the extra 'models'")
 
-def ranking(folder: Path) -> str:
-    """Rankings of a pair set's images, as a task."""
-    rows = [
-        {
-            "id": str(k),
-            "query": f"a red cup left of bowl {k}",
-            "candidates": [f"images/{(k + j) % 12}_0.png" for j in range(4)],
-            "people": [1, 2, 3, 4],
-        }
-        for k in range(7)
-    ]
-    path = folder / "rankings.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return f"ranking:{path}"
+
+def measured(folder: Path) -> list[Any]:
+    """All that a run folder says of the models, but what it cost."""
+    found: list[Any] = []
+    for each in find_runs(folder):
+        result = read_result(each)
+        for name, record in result.benchmarks.items():
+            cost = {"seconds": 0, "images_encoded": 0, "texts_encoded": 0, "texts_shared": 0, "pairs_scored": 0}
+            found.append((result.model, name, record.model_copy(update=cost)))
+        found += [(path.name, path.read_text()) for path in sorted((each / "samples").iterdir())]
+    return found
+
+
+def computed(folder: Path) -> int:
+    """How many images, texts and pairs the process that wrote the run folder computed."""
+    records = [record for each in find_runs(folder) for record in read_result(each).benchmarks.values()]
+    return sum(record.images_encoded + record.texts_encoded + record.pairs_scored for record in records)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def free_port() -> str:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return str(listening.getsockname()[1])
 
 
 # Parts and shards, in this process
@@ -75,7 +95,7 @@ def test_the_parts_of_all_ranks_are_all_there_is_to_compute(made_set, installed,
 
 
 def test_a_task_that_scores_pairs_is_shared_too(made_set, installed, tmp_path):
-    settings = Settings(models=("colours", "probable"), benchmarks=(ranking(made_set()),))
+    settings = Settings(models=("colours", "probable"), benchmarks=(rankings(made_set(), "0123456", (1, 2, 3, 4)),))
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for number in range(9):  # more ranks than records
@@ -374,3 +394,99 @@ def test_an_error_in_one_rank_ends_all_with_one_line(made_set, torchrun, tmp_pat
     assert (code, out) == (1, "")
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
     assert "images/" in line
+
+
+# Two ranks measure each family of models as one process does, and no file in a cache ends a run.
+
+
+def save_open_clip(folder: Path) -> str:
+    """A folder of open_clip, whose preprocessing keeps pictures beside the store."""
+    torch = import_torch()  # first: it makes the torchvision beside it importable
+    open_clip = pytest.importorskip("open_clip", reason="the model is of the extra 'models'")
+    import tiny_openclip
+    from open_clip import factory
+
+    (folder / "tiny.json").write_text(json.dumps(tiny_openclip.CLIP))
+    before = dict(factory._MODEL_CONFIGS)
+    open_clip.add_model_config(folder)
+    torch.manual_seed(0)
+    torch.save(open_clip.create_model("tiny").state_dict(), folder / "tiny.pt")
+    factory._MODEL_CONFIG_PATHS.remove(folder)
+    factory._MODEL_CONFIGS.clear()
+    factory._MODEL_CONFIGS.update(before)
+    return f"local-dir:{tiny_openclip.saved_folder(folder / 'open-clip', folder / 'tiny.pt')}"
+
+
+@pytest.fixture(scope="module")
+def sentence_transformers():
+    """The library, whose import changes the environment."""
+    import_torch()
+    return pytest.importorskip("sentence_transformers", reason="a model is of the extra 'st'")
+
+
+def save_families(folder: Path, encoder: Path, library) -> list[str]:
+    """A tiny model of each family that is measured, but for servers': their numbers are kept in another way."""
+    import tiny_files
+    import tiny_fusion_encoders
+    import tiny_generative
+    import tiny_models
+
+    clip = tiny_models.clip(folder / "clip")
+    parts = [library.base.modules.Transformer(str(clip))]
+    library.SentenceTransformer(modules=parts).save(str(folder / "st"), create_model_card=False)
+    tiny_generative.save_qwen(folder / "qwen")
+    for name in ("vilt", "blip"):
+        tiny_fusion_encoders.save(folder / name, tiny_fusion_encoders.MAKERS[name])
+    return [
+        *(f"hf:{clip}", f"st:{folder / 'st'}", f"hf:{folder / 'qwen'}", f"hf:{folder / 'vilt'}"),
+        *(f"hf:{folder / 'blip'}", f"onnx:{encoder}", tiny_files.save_family(folder / "albef", "albef"), "blind"),
+    ]
+
+
+def expect_numbers_of_one_process(models: list[str], pairs: str, folder: Path) -> None:
+    """The run folder `ranks` has what one process measures, and rank 0 computed none of it."""
+    torch = import_torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        run(Settings(models=tuple(models), benchmarks=(pairs,)), folder / "one", store=EmbeddingStore(None))
+    finally:
+        torch.set_num_threads(before)
+    assert measured(folder / "ranks") == measured(folder / "one")
+    assert computed(folder / "ranks") == 0
+
+
+@pytest.mark.slow
+@needs_torch
+def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_it(made_set, torchrun, tmp_path):
+    model, pairs, cache = save_open_clip(tmp_path), f"folder:{made_set(n=3)}", tmp_path / "cache"
+    (cache / "store-shards").mkdir(parents=True)
+    for name in ("store.sqlite", "prepared.sqlite", "store-shards/prepared.sqlite", "store-shards/rank-1-of-2.sqlite"):
+        (cache / name).write_bytes(b"of another program")
+    code, _, err = ended(torchrun("-m", model, "-b", pairs, "--out", "ranks", "--cache", cache))
+    assert code == 0, err
+    for name in ("store.sqlite", "prepared.sqlite", "rank-1-of-2.sqlite"):
+        assert err.count(f"{name}.damaged-1") == 1
+    expect_numbers_of_one_process([model], pairs, tmp_path)
+    # The next run, of one process, finds all that it needs in the cache.
+    with EmbeddingStore(cache / "store.sqlite") as store:
+        run_in_ranks(Settings(models=(model,), benchmarks=(pairs,)), tmp_path / "again", store=store)
+    assert computed(tmp_path / "again") == 0
+    assert [kept["pictures"] for kept in kept_preparations(cache / "prepared.sqlite")] == [6]
+
+
+@pytest.mark.slow
+@needs_torch
+def test_ranks_give_the_numbers_of_one_process_with_every_family(
+    made_set, tiny_encoder, sentence_transformers, torchrun, tmp_path
+):
+    models = [save_open_clip(tmp_path), *save_families(tmp_path, tiny_encoder.folder, sentence_transformers)]
+    pairs = f"folder:{made_set(n=3)}"
+    named = [argument for model in (*models, "random", "oracle") for argument in ("-m", model)]
+    code, out, err = ended(torchrun(*named, "-b", pairs, "--out", "ranks", "--cache", "cache", "--json"))
+    assert code == 0, err
+    assert Path(json.loads(out)["out"]) == Path("ranks"), "one object: the other rank prints nothing"
+    assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
+    models += ["random", "oracle"]
+    expect_numbers_of_one_process(models, pairs, tmp_path)
+    assert not list((tmp_path / "logs").glob("tellapart-*")), "the ranks' temporary folder is gone"

@@ -11,16 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import check_facts, raises
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import Benchmark, EmbeddingStore, Item, PairSet, export, find_benchmark, read_scores
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import prepare
-from tellapart.evaluation.export import export
-from tellapart.models.memory.external import read_scores
-from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 def write_template(pairs: PairSet, path: Path) -> int:
@@ -83,15 +77,6 @@ def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path):
     assert (tmp_path / "t.csv").read_bytes() == before
     with raises(DataError, "no/t.csv"):
         write_template(pairs, tmp_path / "no" / "t.csv")
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_export_and_score_close_the_circle(command, made_set, suffix):
-    name = f"folder:{made_set('mine', n=6)}"
-    assert command("export", name, "--to", f"t{suffix}", "--json").json == {"to": f"t{suffix}", "pairs": 24}
-    filled(Path(f"t{suffix}"), np.tile(np.eye(2), (6, 1, 1)))
-    found = command("score", name, "--scores", f"t{suffix}", "--out", "r", "--json").json["runs"][0]
-    assert found["benchmarks"]["folder:mine"]["metrics"]["group_score"]["value"] == 1.0
 
 
 def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:

@@ -1,17 +1,24 @@
 """A run that is cut off, however rudely, goes on where it was and ends in the same numbers."""
 
 import json
+import os
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from facts import check_facts
-from tellapart.evaluation.run import Settings, run
-from tellapart.models.store.embedding_store import EmbeddingStore
+from facts import check_facts, raises
+from tellapart import EmbeddingStore, read_result
+from tellapart.benchmarks.find import load_pairs
+from tellapart.errors import RunError
+from tellapart.evaluation.run import Settings, run, run_record, run_scores, take_up
+from tellapart.records.result import ModelRecord
+from tellapart.records.run_folder import beside
 
 ITEMS, BATCH = 12, 4
 
@@ -77,3 +84,113 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(started, tmp_path, how):
     run(Settings(models=("slow", "random"), benchmarks=sets), whole, store=EmbeddingStore(None))
     assert numbers(out) == numbers(whole)
     assert numbers(out / "beside" / "random") == numbers(whole / "beside" / "random")
+
+
+# One process at a time writes into a run folder; the others say so, and nothing is lost.
+
+RECORD = run_record(Path(), seed=0, command="")
+MODEL = ModelRecord(name="m", fingerprint="f")
+
+HOLDS = """
+import sys
+from pathlib import Path
+from tellapart.evaluation.run import take_up
+from tellapart.evaluation.run import run_record
+from tellapart.records.result import ModelRecord
+with take_up(Path(sys.argv[1]), ModelRecord(name="other"), run_record(Path(), seed=0, command="")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Let another process hold a run folder."""
+    command = [sys.executable, "-c", HOLDS, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def measure(folder: Path, *models: str) -> None:
+    run(Settings(models=models, limit="4"), folder, store=EmbeddingStore(None))
+
+
+@pytest.mark.slow
+def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_is_killed(tmp_path):
+    out, scores = tmp_path / "run", tmp_path / "mine.jsonl"
+    places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
+    rows = [f'{{"label": "{name}_c{t}_i{i}", "score": {i == t:d}}}' for name, i, t in places]
+    scores.write_text("\n".join(rows))
+    with another_process(out) as process:
+        with raises(RunError, process.pid, out, "out="):
+            measure(out, "oracle")
+        with raises(RunError, "run", "writing"):
+            run_scores({"demo": scores}, out)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert (out / ".lock").exists()
+    measure(out, "oracle")
+    assert sorted(each.name for each in out.iterdir()) == ["results.json", "samples"]
+    assert read_result(out).model.name == "oracle"
+
+
+def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path):
+    with another_process(beside(tmp_path / "run", "random")), raises(RunError, "writing", "run"):
+        measure(tmp_path / "run", "oracle", "random")
+
+
+def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path):
+    for _ in range(2):
+        with take_up(tmp_path / "run", MODEL, RECORD) as result:
+            assert result.model == MODEL
+            with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
+                pass
+
+
+def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path):
+    with pytest.raises(ZeroDivisionError), take_up(tmp_path / "a" / "b", MODEL, RECORD):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").mkdir()
+    with take_up(tmp_path / "a" / "b", MODEL, RECORD):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+STARTS = """
+import sys, time
+from pathlib import Path
+from tellapart.evaluation.run import Settings, run
+from tellapart.errors import RunError
+from tellapart.models.store.embedding_store import EmbeddingStore
+settings = Settings(models=(sys.argv[2],), limit="40")
+sys.stdin.readline()
+try:
+    run(settings, Path(sys.argv[1]), store=EmbeddingStore(None))
+except RunError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.mark.slow
+def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path):
+    runs = {
+        model: subprocess.Popen(
+            [sys.executable, "-c", STARTS, str(tmp_path / "run"), model],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for model in ("oracle", "random")
+    }
+    for process in runs.values():
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    errors = {model: process.communicate(timeout=120)[1] for model, process in runs.items()}
+    assert sorted(process.returncode for process in runs.values()) == [0, 1], errors
+    winner = next(model for model, process in runs.items() if process.returncode == 0)
+    assert read_result(tmp_path / "run").model.name == winner
+    (refusal,) = [error for error in errors.values() if error]
+    assert "is writing its run into" in refusal or "holds another run" in refusal

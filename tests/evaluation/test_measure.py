@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples_again import remeasure
+from runs import remeasure
 
 from facts import raises
-from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.pairset import Outline
+from tellapart import Benchmark, Outline
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.errors import MetricError, ScoreError
 from tellapart.evaluation.evaluate import evaluate_predictions, measure, prepare_listed

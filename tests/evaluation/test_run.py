@@ -1,23 +1,28 @@
 """A run folder: its layout, what may not change its numbers, and how it is taken up again."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runs import score_file
-from samples_again import remeasure
+from numpy.typing import NDArray
+from runs import rankings, remeasure, score_file
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart import errors
-from tellapart.evaluation.evaluate import chosen
-from tellapart.evaluation.run import Settings, run, run_scores
-from tellapart.evaluation.verified import read_result
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.records.result import Result, Sample
-from tellapart.records.samples import read_samples
+from tellapart import EmbeddingStore, catalog, errors, find_benchmark, read_result, read_samples
+from tellapart.data.scores import ScoreKind, Scores, note_spread
+from tellapart.errors import DataError, RunError
+from tellapart.evaluation.distributed import run_in_ranks
+from tellapart.evaluation.evaluate import chosen, evaluate, prepare
+from tellapart.evaluation.run import Settings, _describe_flips, compare_precisions, run, run_scores
+from tellapart.models.memory.external import write_scores
+from tellapart.models.options import ModelOptions
+from tellapart.models.reference import Constant, Oracle
+from tellapart.records.result import Sample
+from tellapart.report.image_sources import ImageSources
 
 VALUE = {
     *("value", "low", "high", "level", "method", "reason", "n", "clusters", "ties", "tie_neutral", "chance", "average"),
@@ -345,8 +350,265 @@ def test_the_first_look_counts_ties_that_float32_makes(made_set, tmp_path, capsy
     assert "a:" in said and "1 item" in said and "tied" in said
 
 
-def test_a_record_reads_back_as_it_was(made_set, tmp_path):
-    (out,) = measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{made_set()}",))
-    record = json.loads((out / "results.json").read_text())
-    del record["sha256"]  # of the file, not of the run
-    assert Result.model_validate(record).model_dump(mode="json", by_alias=True) == record
+# Further tags of items, from a file: results are broken down by them, and the set stays the set.
+
+
+def _tags(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_results_are_broken_down_by_them(tmp_path):
+    plain = ta.evaluate("demo-encoder", "demo", limit=40, out=tmp_path / "plain")
+    names = [sample.id for sample in read_samples(tmp_path / "plain", "demo")]
+    file = _tags(tmp_path / "tags.jsonl", *({"id": name, "half": "ab"[k % 2]} for k, name in enumerate(names)))
+    tagged = ta.evaluate("demo-encoder", "demo", limit=40, tags=file, out=tmp_path / "tagged")
+    before, after = (run.result().benchmarks["demo"] for run in (plain, tagged))
+    assert (after.fingerprint, after.metrics) == (before.fingerprint, before.metrics)
+    assert after.by.keys() - before.by.keys() == {"half"}
+    assert [group.metrics["group_score"].n for group in after.by["half"].values()] == [20, 20]
+    assert ta.verify(tagged).passed
+
+
+@pytest.mark.parametrize(
+    ("rows", "facts"),
+    [
+        ([{"id": "nowhere", "kind": "a"}], ("demo", "nowhere")),
+        ([{"id": 3, "kind": "a"}], ("tags.jsonl:1", "texts")),
+        ([{"id": "attribute-000", "kind": 3}], ("tags.jsonl:1", "texts")),
+        ([{"id": "attribute-000", "kind": "a"}] * 2, ("tags.jsonl:2", "attribute-000", "twice")),
+    ],
+)
+def test_tags_that_do_not_fit_are_refused(rows, facts, tmp_path):
+    with raises((RunError, DataError), *facts):
+        ta.evaluate("oracle", "demo", limit=4, tags=_tags(tmp_path / "tags.jsonl", *rows))
+
+
+def test_a_task_has_no_items_of_pairs(tmp_path):
+    with raises(RunError, "tags=", "pairing"):
+        ta.evaluate("oracle", "pairing:demo", tags=_tags(tmp_path / "tags.jsonl", {"id": "a", "kind": "b"}))
+
+
+# Score files of one system: which join a run folder, and which are refused because they are of something else.
+
+
+def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
+    """Write random scores of a set's items."""
+    ids = tuple(json.loads(line)["id"] for line in (folder / "pairs.jsonl").read_text().splitlines())
+    values = np.random.default_rng(seed).random((len(ids), 2, 2), dtype=np.float32)
+    write_scores(Scores(ids, values, "similarity"), path)
+    return path
+
+
+def test_several_files_without_a_name_are_of_nobody(made_set, tmp_path):
+    names = [made_set(name, seed=seed) for seed, name in enumerate(("first", "second"))]
+    files = {f"folder:{one}": scores_of(one, tmp_path / f"{one.name}.npz") for one in names}
+    with raises(RunError, "name="):
+        run_scores(files, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert read_result(run_scores(files, tmp_path / "run", name="mine")).model.name == "mine"
+
+
+def test_the_same_file_again_changes_nothing_and_another_file_or_set_is_refused(made_set, tmp_path):
+    folder, out = made_set(), tmp_path / "run"
+    file, other = scores_of(folder, tmp_path / "a.npz"), scores_of(folder, tmp_path / "b.npz", 1)
+    run_scores({f"folder:{folder}": file}, out, name="mine")
+    before = (out / "results.json").read_bytes()
+    run_scores({f"folder:{folder}": file}, out, name="mine")
+    assert (out / "results.json").read_bytes() == before
+    with raises(RunError, "a.npz", "out="):
+        run_scores({f"folder:{folder}": other}, out, name="mine")
+    lines = (folder / "pairs.jsonl").read_text().splitlines()
+    (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
+    with raises(RunError, "out=", "run"):
+        run_scores({f"folder:{folder}": scores_of(folder, file)}, out, name="mine")
+
+
+def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set, tmp_path):
+    folder = made_set()  # not below the working directory
+    path = scores_of(folder, tmp_path / "a.npz")
+    named = ta.score(f"folder:{folder}", path, out=tmp_path / "named")
+    held = ta.score(ta.read_pair_set(folder), path, out=tmp_path / "held")
+    assert held.result().benchmarks.keys() == named.result().benchmarks.keys()
+    assert held.value("group_score") == named.value("group_score")
+    read = ImageSources.of(held.folder, held.result(), f"folder:{folder.name}").reader()
+    assert read is not None and read(ta.read_pair_set(folder).items[0].images[0])
+
+
+def test_progress_of_scores_is_that_of_their_intervals(made_set, tmp_path):
+    folder, seen = made_set(), []
+    file = scores_of(folder, tmp_path / "mine.npz")
+
+    def report(title: str) -> Callable[..., None]:
+        return lambda stage, done, total: seen.append((title, stage, 0 <= done < total))
+
+    ta.score(f"folder:{folder}", file, out=tmp_path / "run", progress=report)
+    assert {*seen} == {(f"mine on folder:{folder.name}", "intervals", True)}
+
+
+# Scores that hardly vary are said with the likely cause; others are not.
+
+
+class Flat:
+    """A pair scorer whose scores lie about .5, as a reranker's do without its template."""
+
+    name, fingerprint = "flat", "flat-1"
+
+    def __init__(self, width: float, kind: ScoreKind = "probability") -> None:
+        self.width, self.kind = width, kind
+
+    def score_pairs(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
+        drawn = [(image.mean() * sum(map(ord, text))) % 1 for image, text in zip(images, texts, strict=True)]
+        return np.array([0.5 + self.width * (number - 0.5) for number in drawn], np.float32)
+
+
+@pytest.mark.parametrize("task", ["pairs", "ranking"])
+def test_a_model_whose_scores_hardly_vary_is_noted(made_set, task):
+    folder = made_set()
+    name = f"folder:{folder}" if task == "pairs" else rankings(folder, "ab", range(1, 7))
+
+    def notes(model) -> list[str]:
+        ready = prepare(find_benchmark(name), store=EmbeddingStore(None))
+        return [note for note in evaluate(model, ready).result.notes if "template" in note]
+
+    (note,) = notes(Flat(0.05))
+    check_facts(note, "48" if task == "pairs" else "12", ".1")
+    (note,) = notes(Flat(0.0))
+    check_facts(note, "100 %", "0.5")
+    assert notes(Flat(0.5)) == notes(Flat(0.05, "similarity")) == notes(Constant()) == []
+    (note,) = notes(Flat(0.0, "logit"))
+
+
+def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(made_set, tmp_path, command):
+    folder = made_set()
+    ids = tuple(json.loads(line)["id"] for line in (folder / "pairs.jsonl").read_text().splitlines())
+    values = 0.5 + 0.04 * np.random.default_rng(0).random((len(ids), 2, 2), dtype=np.float32)
+    for kind, noted in (("probability", 1), ("similarity", 0)):
+        write_scores(Scores(ids, values, kind), tmp_path / f"{kind}.npz")
+        out = run_scores({f"folder:{folder}": tmp_path / f"{kind}.npz"}, tmp_path / kind)
+        (record,) = read_result(out).benchmarks.values()
+        assert sum("template" in note for note in record.notes) == noted
+        assert ("without its chat template" in " ".join(command("show", out).out.split())) == noted
+
+
+def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary():
+    """As SigLIP's: between -.1 and .1; and a few that are equal."""
+    cosines = np.random.default_rng(0).normal(0.02, 0.01, (100, 2, 2)).astype(np.float32)
+    cosines[:90] = cosines[0]
+    ids = tuple(map(str, range(100)))
+    assert note_spread([Scores(ids, cosines, "similarity")]) == ()
+    cosines[:] = 0.7
+    cosines[0, 0, 0] = 0.1
+    (note,) = note_spread([Scores(ids, cosines, "similarity")])
+    check_facts(note, "99.75 % of 400", "0.7")
+
+
+def test_too_few_scores_say_nothing():
+    assert note_spread([]) == note_spread([Scores(("a", "b"), np.full((2, 2, 2), 0.5), "probability")]) == ()
+
+
+# Outcomes that a lower precision flips are counted as two runs show them, and near ties.
+
+
+def sample(number: int, scores: Sequence[Sequence[float]], right: float, cluster: str = "") -> Sample:
+    outcomes = {"text_score": right, "v1": scores[0][0] - scores[0][1]}
+    return Sample(id=str(number), cluster=cluster or str(number), scores=scores, outcomes=outcomes)
+
+
+def test_flips_are_counted_both_ways_and_only_of_decisions():
+    exact = [sample(k, [[0.5, 0.25 + k / 100], [0.0, 0.75]], 1.0) for k in range(8)]
+    exact[3] = sample(3, [[0.5, 0.5625], [0.0, 0.75]], 0.0)
+    lower = list(exact)
+    lower[2] = sample(2, [[0.25, 0.27], [0.0, 0.75]], 0.0)  # 0.23 from a tie in float32
+    lower[3] = sample(3, [[0.5, 0.49], [0.0, 0.75]], 1.0)  # 0.0625 from one
+    found = compare_precisions(lower, exact, dtype="bfloat16", seed=4)
+    assert list(found.flips) == ["text_score"]  # v1 is a size
+    flips = found.flips["text_score"]
+    assert (flips.n, flips.gained, flips.lost, flips.flipped, flips.p) == (8, 1, 1, 2, 1.0)
+    assert flips.low is not None and flips.high is not None and 0 < flips.low < 0.25 < flips.high < 1
+    assert found.farthest_from_tie == pytest.approx(0.23)
+    assert found.largest_difference == pytest.approx(0.25) and (found.items, found.seed) == (8, 4)
+
+
+def test_without_a_flip_there_is_a_bound_and_no_distance():
+    exact = [sample(k, [[0.5, 0.25]], 1.0) for k in range(100)]
+    found = compare_precisions(exact, exact, dtype="float16")
+    flips = found.flips["text_score"]
+    assert (flips.flipped, flips.low, found.farthest_from_tie, found.largest_difference) == (0, 0.0, None, 0.0)
+    assert flips.high == pytest.approx(0.037, abs=1e-3)
+
+
+def test_items_of_one_cluster_widen_the_interval():
+    def wide(clusters: int) -> float:
+        exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k % clusters}") for k in range(40)]
+        lower = [
+            sample(k, [[0.2, 0.25]], 0.0, f"c{k % clusters}") if k % 10 == 0 else one for k, one in enumerate(exact)
+        ]
+        flips = compare_precisions(lower, exact, dtype="bfloat16").flips["text_score"]
+        return flips.high - flips.low
+
+    assert wide(10) > wide(40)
+
+
+def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound():
+    exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k // 2}") for k in range(60)]
+    lower = [sample(k, [[0.2, 0.25]], 0.0, f"c{k // 2}") for k in range(60)]
+    found = compare_precisions(lower, exact, dtype="bfloat16")
+    assert found.flips["text_score"].p == 1 / 10_001
+    assert "p <= 0.0001" in _describe_flips(found)
+
+
+def test_margins_of_items_with_several_true_texts_are_between_true_and_false_ones():
+    exact = [sample(0, [[0.9, 0.5, 0.4, 0.1]], 1.0), sample(1, [[0.9, 0.5, 0.4, 0.1]], 1.0)]
+    lower = [exact[0], sample(1, [[0.9, 0.3, 0.4, 0.1]], 0.0)]
+    found = compare_precisions(lower, exact, dtype="bfloat16", true=2)
+    assert found.farthest_from_tie == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"dtype": "float32", "check": 10}, ("check=10", "float32")),
+        ({"dtype": "bfloat16", "check": 0}, ("check=0", "bfloat16", "float32")),
+        ({"dtype": "bfloat16", "flips": 0.1}, ("flips=0.1", "bfloat16", "auto")),
+        ({"dtype": "auto", "flips": 1.5}, ("flips=1.5", "0", "1")),
+    ],
+)
+def test_a_check_needs_items_and_another_dtype_and_flips_are_a_share_of_auto(settings, facts, tmp_path):
+    with raises(RunError, *facts):
+        run(Settings(models=("oracle",), **settings), tmp_path / "run", store=EmbeddingStore(None))
+
+
+def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
+    def same_in_all(options: ModelOptions) -> Oracle:
+        assert options.dtype in {"float32", "bfloat16"}
+        return Oracle()
+
+    monkeypatch.setitem(catalog._ADDED["model"], "same", same_in_all)
+    settings = Settings(models=("same",), limit="3", dtype="bfloat16", check=2)
+    folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
+    result = read_result(folder)
+    assert result.benchmarks["demo"].precision is None and result.run.check == 2
+    with raises(RunError, "check", "2", "unset"):
+        run(Settings(models=("same",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
+    assert np.isfinite(result.benchmarks["demo"].seconds)
+
+
+def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path, monkeypatch):
+    monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "float32")
+    settings = Settings(models=("oracle",), limit="3", dtype="auto")
+    folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
+    result = read_result(folder)
+    record = result.benchmarks["demo"]
+    assert (result.model.dtype, result.run.check, record.precision) == (None, None, None)
+    assert any("auto" in note and "float32" in note and "cpu" in note for note in record.notes)
+
+
+def test_auto_is_not_chosen_in_several_ranks(tmp_path, monkeypatch):
+    for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "0"}.items():
+        monkeypatch.setenv(variable, value)
+    for variable in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "1")
+    settings = Settings(models=("oracle",), dtype="auto")
+    with raises(RunError, "auto", "2 ranks", "check="):
+        run_in_ranks(settings, tmp_path / "run", store=EmbeddingStore(None))

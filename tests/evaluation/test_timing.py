@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tellapart
-from facts import check_facts, raises
+from facts import raises
 from tellapart.data.images import decode, pixel_hash
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation import timing
@@ -247,7 +247,9 @@ def test_a_model_that_scores_no_pairs_is_refused(found):
         time_model("mute", **FEW)
 
 
-def test_too_few_images_are_refused(made_set):
+def test_a_task_and_too_few_images_are_refused(made_set):
+    with raises(DataError, "vlue-nlvr2", "task"):
+        tellapart.time("blind", "vlue-nlvr2")
     with raises(DataError, "6", "batch_size=", "6"):
         time_model("random", f"folder:{made_set(n=3)}", batch_size=7)
     with raises(DataError, "image", "timing"):
@@ -370,18 +372,3 @@ def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command):
     ran = command("time", "-m", "blind", *few)
     assert "latency of one pair, milliseconds" in ran.out
     assert "throughput and size" in ran.out
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-m", "blnd"], ("model", "'blnd'", "'blind'")),
-        (["-m", "blind", "-b", "vlue-nlvr2"], ("vlue-nlvr2", "task")),
-        (["-m", "blind", "--dtype", "int8"], "'int8'"),
-        ([], ("Missing", "'-m'")),
-    ],
-)
-def test_what_the_command_cannot_do_is_one_line(command, arguments, message):
-    ran = command("time", *arguments, code=2)
-    check_facts(ran.err, message)

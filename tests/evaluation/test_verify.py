@@ -11,18 +11,17 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from samples_again import remeasure
+from runs import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
+from tellapart import EmbeddingStore, read_result
 from tellapart.api.analyses import Verified
 from tellapart.errors import RunError
 from tellapart.evaluation import verify
 from tellapart.evaluation.run import run_record
-from tellapart.evaluation.verified import read_result
 from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample, Value
 from tellapart.records.run_folder import read_stored, write_result
 from tellapart.records.samples import write_samples

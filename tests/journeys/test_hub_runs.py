@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from hub_server import COMMIT, Hub, running_hub  # noqa: E402
 from PIL import Image  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 from tiny_openclip import CLIP, saved_folder, torch  # noqa: E402
+
+from scripts import run_python  # noqa: E402
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -78,28 +78,9 @@ def test_a_run_takes_model_and_pairs_from_the_hub_and_repeats_without_it(tiny_hu
     }
 
     def run(out: str, **changes: str) -> dict[str, Any]:
-        line = [
-            sys.executable,
-            "-m",
-            "tellapart",
-            "run",
-            "-m",
-            "hf-hub:me/open-clip",
-            "-b",
-            "set.toml",
-            "--out",
-            out,
-            "--json",
-        ]
-        done = subprocess.run(
-            line,
-            cwd=tmp_path,
-            env=environment | {"TELLAPART_CACHE": str(tmp_path / out / "cache")} | changes,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        line = ["-m", "tellapart", "run", "-m", "hf-hub:me/open-clip", "-b", "set.toml", "--json", "--out"]
+        variables = environment | {"TELLAPART_CACHE": str(tmp_path / out / "cache")} | changes
+        done = run_python(*line, out, cwd=tmp_path, env=variables)
         (result,) = json.loads(done.stdout)["runs"][0]["benchmarks"].values()
         return dict(result["metrics"])
 

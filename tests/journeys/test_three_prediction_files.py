@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from facts import check_facts
-from tellapart.benchmarks.find import find_benchmark
+from tellapart import find_benchmark, read_result
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.board.records import Board, BoardSettings
-from tellapart.evaluation.verified import read_result
 
 
 def write_scores(path: Path, ids: list[str], shape: tuple[int, int], seed: int) -> Path:

@@ -11,10 +11,10 @@ from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.demo import DEMO_FOLDER
-from tellapart.builders.recipe_file import read_recipe_file
+from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
+from tellapart_render.captions.grammar import ASPECTS
 from tellapart_render.scenes.quadruple import draw
 from tellapart_render.scenes.scene import Scene
 from tellapart_render.scenes_builder import Recipe, check, draw_accepted, encode, pictures
@@ -44,30 +44,21 @@ def decoded(data: bytes) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def test_it_holds_a_hundred_items_of_each_aspect(rows):
+def test_it_holds_a_hundred_items_of_two_by_two_for_each_aspect(rows):
+    assert {item.shape for item in read_pair_set(DEMO_FOLDER).items} == {(2, 2)}
     assert Counter(row["tags"]["aspect"] for row in rows) == dict.fromkeys(ASPECTS, 100)
     assert Counter(row["tags"]["held_out"] for row in rows) == {"yes": 200, "no": 200}
     assert len({row["id"] for row in rows}) == len({row["cluster"] for row in rows}) == 400
 
 
-def test_it_reads_as_a_pair_set_of_two_by_two():
-    pairs = read_pair_set(DEMO_FOLDER)
-    assert {item.shape for item in pairs.items} == {(2, 2)}
-
-
-def test_pictures_are_160_pixels_square_and_all_within_four_megabytes(rows):
+def test_pictures_are_distinct_160_pixels_square_and_all_within_four_megabytes(rows):
     files = [DEMO_FOLDER / name for row in rows for name in row["images"]]
-    assert len(set(files)) == 800
+    assert len(set(files)) == len({file.read_bytes() for file in files}) == 800
     for file in files:
         with Image.open(file) as image:
             assert (image.size, image.format, image.mode) == ((160, 160), "WEBP", "RGB")
     assert sum(f.stat().st_size for f in files) < 4_000_000
     assert sum(f.stat().st_size for f in DEMO_FOLDER.rglob("*") if f.is_file()) < 4_500_000
-
-
-def test_no_two_pictures_are_the_same(rows):
-    contents = {(DEMO_FOLDER / name).read_bytes() for row in rows for name in row["images"]}
-    assert len(contents) == 800
 
 
 def test_every_item_is_what_the_recipe_draws(rows, keys):
@@ -86,12 +77,6 @@ def test_captions_of_an_order_item_have_the_same_words(rows):
         first, second = (Counter(text.removesuffix(".").lower().split()) for text in row["texts"])
         assert first == second and row["texts"][0] != row["texts"][1]
     assert Counter(row["tags"]["change"] for row in of_order) == {"colours": 34, "places": 33, "numbers": 33}
-
-
-def test_held_out_tags_are_true(rows):
-    for row in rows:
-        shown = {(thing[0], thing[1]) for things in row["provenance"]["things"] for thing in things}
-        assert bool(shown & HELD_OUT) == (row["tags"]["held_out"] == "yes")
 
 
 def test_the_card_says_what_is_there(rows):
@@ -130,3 +115,31 @@ def test_a_set_that_cannot_be_drawn_says_why():
     with raises(DataError, "counting-003", "1", "{", "1}"):
         for key in tiny.item_keys():
             draw_accepted(key, tiny.attempts, tiny.size)
+
+
+# Options of rendered sets: which items show held-out pairs, and every mistake in a recipe gets one clear error.
+
+GOOD = 'name = "few"\nbuilder = "scenes"\nseed = 3\n[options]\nsize = 64\n[options.items]\ncounting = 2\n'
+
+
+def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted():
+    items = {"attribute": 4, "location": 4}
+    half, none = (Recipe(seed=1, items=items, held_out_every=every).item_keys() for every in (2, 0))
+    assert [key.held_out for key in half] == ["no", "yes"] * 4
+    assert {key.held_out for key in none} == {"no"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("size = 64", "size = -1", ("size", "16", "-1")),
+        ("counting", "shine", ("items.shine", "'shine'")),
+        ("size = 64", 'wording = "loose"', ("wording", "'minimal'", "'paper'", "'loose'")),
+        ("[options.items]\ncounting = 2\n", "", ("items",)),
+    ],
+)
+def test_a_wrong_option_is_named_with_file_key_and_value(tmp_path, old, new, message):
+    path = tmp_path / "recipe.toml"
+    path.write_text(GOOD.replace(old, new, 1))
+    with raises(DataError, message):
+        open_builder(read_recipe_file(path), tmp_path)

@@ -1,17 +1,19 @@
 """Rendered scenes through the pipeline, of built-in meshes and of scans: verified, the same by any workers."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
 pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
-import numpy as np
 from PIL import Image
 from scanned import shelf
 
 from facts import raises
+from scripts import run_python
 from tellapart.auditing.audit import audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.auditing.datasheet import croissant
@@ -19,9 +21,12 @@ from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
-from tellapart_render.renderers.mitsuba import MITSUBA
+from tellapart_render.renderers.mitsuba import MITSUBA, masks, render
+from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scene_file import scene_of_item
-from tellapart_render.scenes_builder import Scenes
+from tellapart_render.scenes.quadruple import Fact, Key, draw
+from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
+from tellapart_render.scenes_builder import REASONS, Scenes, check, find_fault
 
 OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
 DEMO = OPTIONS + 'vocabulary = "demo"\n'
@@ -112,3 +117,131 @@ def test_options_that_cannot_be_met_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TELLAPART_BLENDER_PYTHON", "/no/such")
     with raises(DataError, "/no/such"):
         Scenes(Start(Scenes.Options(renderer="blender", items={}), 1, tmp_path))
+
+
+# Pictures: the same scene and seed give the same pixels, and a change stays where it is.
+
+
+SMALL = Settings(size=40, samples=2, depth=3, seed=5)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return [render(scene, SMALL) for scene in draw(Key("test", 2, "attribute", 2)).scenes]
+
+
+def test_a_picture_is_srgb_bytes_neither_black_nor_burnt(pair):
+    for picture in pair:
+        assert picture.shape == (40, 40, 3)
+        assert picture.dtype == np.uint8
+        assert 40 < picture.mean() < 225
+        assert picture.std() > 8
+
+
+def test_the_same_scene_and_seed_give_the_same_pixels(pair):
+    again = render(draw(Key("test", 2, "attribute", 2)).scenes[0], SMALL)
+    np.testing.assert_array_equal(again, pair[0])
+
+
+def test_rendering_something_else_in_between_changes_nothing(pair):
+    render(draw(Key("test", 3, "location", 0)).scenes[0], Settings(32, 1, 2))
+    np.testing.assert_array_equal(render(draw(Key("test", 2, "attribute", 2)).scenes[1], SMALL), pair[1])
+
+
+def test_a_change_of_colour_shows_on_the_object_and_hardly_elsewhere(pair):
+    visible, _ = masks(draw(Key("test", 2, "attribute", 2)).scenes[0], 40)
+    difference = np.abs(pair[0].astype(int) - pair[1].astype(int)).mean(axis=2)
+    assert difference[visible == 0].mean() > 20
+    assert difference[visible == 0].mean() > 8 * difference[visible != 0].mean()
+
+
+def test_a_missing_renderer_is_named_with_the_line_that_installs_it():
+    # In a fresh process: what is imported once stays imported.
+    code = (
+        "import sys; sys.modules['mitsuba'] = None\n"
+        "from tellapart_render.scenes.quadruple import Key, draw\n"
+        "from tellapart_render.renderers.mitsuba import masks\n"
+        "from tellapart.errors import MissingDependencyError\n"
+        "try:\n    masks(draw(Key('test', 0, 'counting', 0)).scenes[0], 16)\n"
+        "except MissingDependencyError as error:\n    print(error)\n"
+    )
+    printed = run_python("-c", code).stdout
+    assert printed.startswith("mitsuba ") and 'pip install "tellapart[render]"' in printed
+
+
+# Masks and checks: a scene that does not show what its caption says is rejected with the right reason.
+
+
+SIZE = 48
+CAMERA = Camera((0.0, -5.5, 2.4), (0.0, 0.0, 0.3), 36.0, 0.0)
+LIGHT, GROUND = Light(4.0, 0.9, 0.3, 1.0, 0.0, 0), Ground("oak", 0, 4.0, 0.0, 0, 3.0)
+BOX = Thing("gift box", "", 1.0, (0.6, 0.0, 0.0), 0.0)
+MUG = Thing("mug", "red", 0.9, (-0.7, 0.0, 0.0), 0.0)
+
+
+def scene(*things: Thing) -> Scene:
+    return Scene(CAMERA, LIGHT, GROUND, things)
+
+
+def at(thing: Thing, x: float, y: float, z: float = 0.0) -> Thing:
+    return replace(thing, position=(x, y, z))
+
+
+def verdict(scene: Scene, fact: Fact) -> str | None:
+    return find_fault(scene, fact, *masks(scene, SIZE))
+
+
+def test_masks_tell_the_things_apart_and_count_lone_pixels():
+    seen, alone = masks(scene(MUG, BOX), SIZE)
+    assert seen.shape == (SIZE, SIZE)
+    assert set(np.unique(seen)) == {-1, 0, 1}
+    assert [int((seen == k).sum()) for k in (0, 1)] == alone
+    assert np.nonzero(seen == 0)[1].mean() < np.nonzero(seen == 1)[1].mean()
+
+
+def test_a_nearer_thing_takes_pixels_from_the_farther_one():
+    seen, alone = masks(scene(at(MUG, 0.0, 0.6), at(BOX, 0.0, -0.6)), SIZE)
+    assert (seen == 0).sum() < alone[0]
+    assert (seen == 1).sum() == alone[1]
+
+
+@pytest.mark.parametrize(
+    ("things", "fact", "reason"),
+    [
+        ((MUG, BOX), Fact("left", 2), None),
+        ((MUG, BOX), Fact("right", 2), "wrong side"),
+        ((MUG, BOX), Fact("front", 2), "wrong depth"),
+        ((MUG, BOX), Fact("top", 2), "not on top"),
+        ((MUG, BOX), Fact(None, 2), None),
+        ((MUG, BOX), Fact(None, 3), "wrong count"),
+        ((at(MUG, 0.05, -1.0), at(BOX, 0.0, 0.6)), Fact("front", 2), None),
+        ((at(MUG, 0.05, -1.0), at(BOX, 0.0, 0.6)), Fact("behind", 2), "wrong depth"),
+        ((at(MUG, 0.05, -1.0), at(BOX, 0.0, 0.6)), Fact("left", 2), "wrong side"),
+        ((at(MUG, -0.8, -1.2), at(BOX, 0.5, 0.4)), Fact("left", 2), "wrong side"),
+        ((at(MUG, 0.65, 1.1), replace(BOX, position=(0.0, -0.3, 0.0), size=1.3)), Fact("behind", 2), "occluded"),
+        ((replace(MUG, size=0.05), BOX), Fact("left", 2), "too small"),
+        ((at(MUG, -1.75, 0.0), BOX), Fact("left", 2), "cut off"),
+        ((at(MUG, 0.6, 0.0, 0.6949), BOX), Fact("top", 2), None),
+        ((at(MUG, 0.6, 0.0, 0.9), BOX), Fact("top", 2), "not on top"),
+        ((at(MUG, 0.2, 0.0, 0.6949), BOX), Fact("top", 2), "not on top"),
+        ((at(MUG, -0.7, 0.0, 0.3), BOX), Fact("left", 2), "not on top"),
+    ],
+)
+def test_a_scene_is_accepted_or_rejected_for_its_own_reason(things, fact, reason):
+    assert verdict(scene(*things), fact) == reason
+    assert reason is None or reason in REASONS
+
+
+def test_swapping_the_pictures_of_a_location_pair_is_always_noticed():
+    accepted = [q for q in (draw(Key("test", 5, "location", i)) for i in range(8)) if check(q, SIZE) is None]
+    assert len(accepted) >= 4
+    for quadruple in accepted:
+        swapped = replace(quadruple, scenes=(quadruple.scenes[1], quadruple.scenes[0]))
+        assert check(swapped, SIZE) is not None
+
+
+def test_swapping_the_pictures_of_a_counting_pair_is_always_noticed():
+    for index in range(3):
+        quadruple = draw(Key("test", 5, "counting", index))
+        swapped = replace(quadruple, scenes=(quadruple.scenes[1], quadruple.scenes[0]))
+        assert check(swapped, SIZE) is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from samples_again import remeasure
+from runs import remeasure
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.set_file import read_set_file

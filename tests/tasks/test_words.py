@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from samples_again import remeasure
+from runs import remeasure
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 

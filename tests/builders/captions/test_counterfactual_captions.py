@@ -462,6 +462,7 @@ def test_a_set_without_images_says_how_to_have_the_captions_alone(recipe, tmp_pa
         ("a.jsonl", '{"captions": "a dog"}\n', ("a.jsonl:1", "'caption'", "'captions'")),
         ("a.jsonl", '{"caption": "a dog", "image": "../a.png"}\n', ("a.jsonl:1", "'image'")),
         ("a.jsonl", '{"caption": "a dog", "image": 3}\n', ("'image'", "3")),
+        ("a.csv", "image,caption\na.png,\n", ("a.csv:2", "'caption'")),
         ("a.csv", "caption\n", ("a.csv", "captions")),
     ],
 )

@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from film_annotations import boundary, cooking
 from tellapart.builders.builder import Made, Start
 from tellapart.builders.pipeline import build
 from tellapart.builders.video.footage import EndOfVideoError, clip_files, frame_at, frame_number
@@ -26,7 +27,6 @@ from tellapart.errors import DataError
 STEADY = list(range(0, 4000, 40))
 SHIFTED = [time + 720 for time in STEADY]
 UNEVEN = list(accumulate([300] + [(40, 70, 20, 130)[k % 4] for k in range(59)]))
-Film = Callable[..., Path]
 
 VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
     "b-frames.mp4": (STEADY, {"bf": "3", "g": "25", "b-pyramid": "normal"}),
@@ -255,14 +255,10 @@ def geb_plus(film: str) -> list[dict[str, Any]]:
     """Return a film's boundaries as GEB+'s `val.json` has them."""
     end, subject, changes = CHANGES[film]
     times = [0.0, *(time for time, _, _ in changes), end]
-    rows = []
-    for number, (time, before, after) in enumerate(changes):
-        around = {"timestamp": time, "prev_timestamp": times[number], "next_timestamp": times[number + 2]}
-        states = {"subject": subject, "status_before": before, "status_after": after}
-        caption = f"Subject: {subject} //Status_Before: {before} //Status_After: {after}"
-        row = {"boundary_id": f"{film}_{number}A", **around, "label": "Change of Action", **states}
-        rows.append({**row, "action_of_cause": None, "caption": caption})
-    return rows
+    return [
+        boundary(f"{film}_{k}A", time, (times[k], times[k + 2]), states, subject)
+        for k, (time, *states) in enumerate(changes)
+    ]
 
 
 def youcook2(film: str) -> dict[str, Any]:
@@ -270,10 +266,8 @@ def youcook2(film: str) -> dict[str, Any]:
     end, subject, changes = CHANGES[film]
     times = [0.0, *(time for time, _, _ in changes), end]
     done = [changes[0][1], *(after for _, _, after in changes)]
-    steps = [
-        {"id": k, "segment": [times[k], times[k + 1]], "sentence": f"{subject} {what}"} for k, what in enumerate(done)
-    ]
-    return {"duration": end, "subset": "validation", "recipe_type": "0", "video_url": film, "annotations": steps}
+    steps = zip(pairwise(times), (f"{subject} {what}" for what in done), strict=True)
+    return cooking(steps, "validation")
 
 
 def middle(film: str, segment: int) -> float:
