@@ -54,17 +54,9 @@ def read(
     port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None = None
 ) -> dict[str, object]:
     """Let several populations of readers read at once, and return what each address's readers waited."""
-    return asyncio.run(_read(port, populations, seconds, pause))
-
-
-async def _read(
-    port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None
-) -> dict[str, object]:
     waits: dict[str, list[float]] = defaultdict(list)
     failed: dict[str, int] = defaultdict(int)
-    end = time.perf_counter() + seconds
-
-    cut = 0
+    end, cut = time.perf_counter() + seconds, 0
 
     async def patient(addresses: Iterator[Address]) -> None:
         nonlocal cut
@@ -91,12 +83,12 @@ async def _read(
                 await asyncio.sleep(pause)
         sender.close()
 
-    tasks = [
-        (reader if pause is None else patient)(islice(cycle(addresses), k % len(addresses), None))
-        for count, addresses in populations
-        for k in range(count)
-    ]
-    await asyncio.gather(*tasks)
+    async def read_all() -> None:
+        places = [(addresses, k) for count, addresses in populations for k in range(count)]
+        follow = reader if pause is None else patient
+        await asyncio.gather(*(follow(islice(cycle(addresses), k % len(addresses), None)) for addresses, k in places))
+
+    asyncio.run(read_all())
     every = [wait for waited in waits.values() for wait in waited]
     return {
         "readers": sum(count for count, _ in populations),

@@ -6,7 +6,6 @@ CPU seconds of this process and its workers count, not wall time: other work on 
 import json
 import os
 import platform
-import resource
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -19,12 +18,6 @@ from tellapart_render.captions.grammar import ASPECTS
 PAIRS_OF_THE_PAPER = 2000
 
 
-def spent() -> float:
-    """CPU seconds of this process and of its children that have ended."""
-    times = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in times)
-
-
 def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, float]:
     """Build pairs of one aspect and return what they cost."""
     recipe = folder / f"{aspect}.toml"
@@ -32,9 +25,9 @@ def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, f
         f'name = "{aspect}"\nbuilder = "scenes"\nseed = 11\n'
         f"[options]\nsize = 160\nsamples = 8\n[options.items]\n{aspect} = {pairs}\n"
     )
-    before = spent()
+    before = sum(os.times()[:4])  # of this process, and of its children that have ended
     build(recipe, folder / aspect, workers=workers)
-    seconds = spent() - before
+    seconds = sum(os.times()[:4]) - before
     card = json.loads((folder / aspect / "card.json").read_text())
     return {
         "pairs": pairs,

@@ -272,9 +272,10 @@ def _forged(show: Callable[[Path], object]) -> Attack:
     return Attack(read)
 
 
-def _export_board(run: Path) -> str:
+def export_board(run: Path, items: int = 0) -> str:
+    """Return the pages of a board of a run."""
     site = run.parent / "site"
-    ta.board_export(site, runs=run, items=0, comparisons=0)
+    ta.board_export(site, runs=run, items=items, comparisons=0)
     return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 
@@ -519,7 +520,7 @@ FALSE_INPUTS: dict[str, Attack] = {
     "record with a forged number: gate": _forged(lambda run: ta.compare(run, run, gate=True).model_dump_json()),
     "record with a forged number: push": _forged(_push),
     "record with a forged number: convert": _forged(lambda run: ta.convert(run, to="lm-eval")),
-    "record with a forged number: board": _forged(_export_board),
+    "record with a forged number: board": _forged(export_board),
     "record with a forged number: Python": _forged(lambda run: ta.read_result(run).model_dump_json()),
     "record with a forged number in a zip archive: show": _forged(
         lambda run: ta.open_run(zip_folder(run, run.parent / "run.zip"))

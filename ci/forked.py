@@ -4,15 +4,22 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from sets import write_set
+
+HERE = Path(__file__).resolve().parent
 
 #: What leaves a trace on the disk; SQLite's own writes raise none of these, and are met by moments of time.
 _WRITES = {
@@ -102,22 +109,32 @@ def _work(work: Callable[[], object], folder: Path, at_write: int | None, writin
     os._exit(code)
 
 
-def run_all(doc: str, what: str, names: Sequence[str], harm: Callable[[str, Path, int | None, int], Any]) -> int:
-    """Do harm to each, print what came of it and write the record; 1 where any came out badly.
+def write_inputs(folder: Path) -> None:
+    """Write three small pair sets, an architecture, and the files of `settings/`."""
+    for seed, name in enumerate(("few", "more", "held")):
+        write_set(folder / name, seed=seed)
+    shutil.copytree(HERE / "valid" / "arch", folder / "arch")
+    shutil.copytree(HERE / "settings", folder, dirs_exist_ok=True)
 
-    `what` names the option that says how often, and what is harmed: `kills of jobs`.
+
+def run_all(doc: str, what: str, often_of: Mapping[str, int], harm: Callable[[str, Path, int, int], Any]) -> int:
+    """Do harm to each so often, print what came of it and write the record; 1 where any came out badly.
+
+    `what` names the option that says how often instead, and what is harmed: `kills of jobs`. `harm` takes a name, a
+    folder with inputs, how often, and the seed.
     """
     often, _, group = what.partition(" of ")
     options = argparse.ArgumentParser(description=doc.splitlines()[0])
     options.add_argument(f"--{often}", type=int, help="of each, in place of the usual number")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument(f"--{group}", nargs="*", default=list(names))
+    options.add_argument(f"--{group}", nargs="*", default=list(often_of))
     options.add_argument("--out", type=Path)
     given = vars(options.parse_args())
     record: dict[str, Any] = {often: given[often], "seed": given["seed"], group: {}}
     with tempfile.TemporaryDirectory() as scratch:
+        write_inputs(Path(scratch))
         for name in given[group]:
-            record[group][name] = harm(name, Path(scratch), given[often], given["seed"])
+            record[group][name] = harm(name, Path(scratch), given[often] or often_of[name], given["seed"])
             print(name, json.dumps(record[group][name], indent=1), flush=True)
             if given["out"]:  # after each: it takes long
                 given["out"].write_text(json.dumps(record, indent=1) + "\n")

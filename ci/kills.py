@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
+sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
 from forked import run_all, run_command, run_forked
 
-from sets import write_set
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import write_upload
@@ -56,14 +55,6 @@ class Job:
     outcome: Callable[[Path], dict[str, bytes]]
     prepare: Callable[[Path], object] = lambda _folder: None
     kills: int = 20
-
-
-def write_inputs(folder: Path) -> None:
-    """Write three small pair sets, an architecture, and the files of `settings/`."""
-    for seed, name in enumerate(("few", "more", "held")):
-        write_set(folder / name, seed=seed)
-    shutil.copytree(HERE / "valid" / "arch", folder / "arch")
-    shutil.copytree(HERE / "settings", folder, dirs_exist_ok=True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -198,15 +189,7 @@ def _begin(job: Job, folder: Path) -> None:
     job.prepare(folder)
 
 
-def harm_job(name: str, home: Path, kills: int | None, seed: int) -> dict[str, Any]:
-    """Kill a job as often as is said, or as usual."""
-    if name == "train":
-        import_torch()
-        require("open_clip", extra="train")  # slow to import, and once here is once for all forks
-    if not (home / "few").exists():
-        write_inputs(home)
-    return kill_job(name, home, kills or JOBS[name].kills, seed)
-
-
 if __name__ == "__main__":
-    sys.exit(run_all(__doc__, "kills of jobs", list(JOBS), harm_job))
+    import_torch()
+    require("open_clip", extra="train")  # slow to import, and once here is once for all forks
+    sys.exit(run_all(__doc__, "kills of jobs", {name: job.kills for name, job in JOBS.items()}, kill_job))

@@ -15,6 +15,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from attacks import STEERS, Attack, write_file
 from container_doors import encode_picture
+from false_inputs import export_board
 
 import tellapart as ta
 from tellapart.data.item import Item
@@ -80,12 +81,6 @@ def _write_page(run: Path) -> str:
     return re.sub(r'(?s)id="report-data">.*?</script>', "", text)  # its texts become text nodes, a block each
 
 
-def _export_board(run: Path) -> str:
-    site = run.parent / "site"
-    ta.board_export(site, runs=run, items=6, comparisons=0)
-    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
-
-
 def _refuse(*facts: str, **options: Any) -> Attack:
     """An option of `evaluate` that has no effect or no such value."""
     measure = partial(ta.evaluate, "demo-encoder", "demo", limit=4, cache=False, **options)
@@ -98,7 +93,7 @@ NAME_ATTACKS: dict[str, Attack] = {
     "names that steer: show --all": _shown(_show_all),
     "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
     "names that steer: page": _shown(_write_page, page=True),
-    "names that steer: board": _shown(_export_board, page=True),
+    "names that steer: board": _shown(partial(export_board, items=6), page=True),
     "names that steer: notebook": _shown(_show_notebook, page=True),
     "half a character in mteb's JSON": Attack(
         lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")

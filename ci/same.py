@@ -65,15 +65,10 @@ _VARYING = (
 
 @dataclass(frozen=True)
 class Side:
-    """One version: its name and the environment in which it is installed."""
+    """One version: its name and the folder of its commands."""
 
     name: str
-    environment: Path
-
-    @property
-    def programs(self) -> Path:
-        """The folder of its commands."""
-        return self.environment / "bin"
+    programs: Path
 
 
 def install(name: str, source: Path, folder: Path) -> Side:
@@ -87,7 +82,7 @@ def install(name: str, source: Path, folder: Path) -> Side:
     (wheel,) = (folder / "wheel").glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps")
     _call(*pip, "--ignore-installed", wheel)
-    return Side(name, environment)
+    return Side(name, environment / "bin")
 
 
 def export_commit(commit: str, folder: Path) -> Path:

@@ -108,12 +108,9 @@ def _fill_sheet(home: Path, fields: tuple[str, ...], said: dict[str, dict[str, A
     table.writeheader()
     for row in rows:
         values = said[row["task"]]
-        table.writerow(row | {field: _cell(values[field]) for field in fields})
+        cells = {field: values[field] for field in fields}
+        table.writerow(row | {field: v if isinstance(v, str) else json.dumps(v) for field, v in cells.items()})
     return stream.getvalue()
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _export(study: Study, said: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

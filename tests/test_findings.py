@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.findings.counts import SCORES, read_systems
 from examples.findings.differing_words import measure_shift
 from examples.findings.frame import FOLDER, Source, make_table, points, write_pages_text
 from examples.findings.leaderboard import _auc_text
 from examples.findings.order_and_ties import _LAYOUTS
 from examples.findings.pages import PAGES, index_text
 from examples.findings.priors import Systems, read_sides
-from examples.findings.winoground_files import SCORES, read_systems
 from examples.findings.without_looking import _count_words, _join_clusters
 from matplotlib.figure import Figure
 from numpy.typing import NDArray

@@ -1,6 +1,7 @@
-"""Counts of published outcomes: tests read them without the published files, which are their authors' (decision 26).
+"""Winoground's published scores, and counts of published outcomes.
 
-Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
+Tests read the counts without the published files, which are their authors' (decision 26). Of two systems on the same
+items there are four: both are right, the first alone, the second alone, neither.
 """
 
 import itertools
@@ -11,6 +12,13 @@ from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+from examples.findings.frame import SOURCES, read_fields
+
+#: Files of 1,600 lines, one for each caption and image of 400 items.
+SCORES = SOURCES["winoground"]
+#: The file of people's ratings.
+PEOPLE = "human"
 
 COUNTS = Path(__file__).with_name("counts.json")
 
@@ -27,6 +35,19 @@ class Counts(TypedDict):
     gpt4v_orders: dict[str, FourCounts]
     bivlc: dict[str, FourCounts]
     sugarcrepe: dict[str, FourCounts]
+
+
+def read_systems(data: Path) -> dict[str, NDArray[np.float64]]:
+    """Return the scores of each file: name -> float64 `(item, image, text)`."""
+    found = {}
+    for path in SCORES.files(data):
+        scores = np.full((400, 2, 2), np.nan)
+        for row in read_fields(path):
+            item, text, image = row["label"].split("_")
+            scores[int(item), int(image[1]), int(text[1])] = row["score"]
+        assert np.isfinite(scores).all(), path
+        found[path.stem] = scores
+    return found
 
 
 def count_two(first: NDArray[np.float64], second: NDArray[np.float64]) -> FourCounts:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.counts import read_counts
+from examples.findings.counts import PEOPLE, SCORES, read_counts, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, make_table, name_rows, percent, points, read_fields
-from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.pareto import plain_logarithm
 from tellapart.report.plots.style import axes_of, look

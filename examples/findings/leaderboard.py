@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from scipy.stats import binom, rankdata
 
 import tellapart as ta
+from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, bounds, join_words, percent
-from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import GREY, axes_of, look

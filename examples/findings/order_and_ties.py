@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, name_rows, percent, points
-from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.order_bias import order_bias

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples.findings.checkpoints import checkpoints
-from examples.findings.counts import Counts, count_pairs, count_two
+from examples.findings.counts import SCORES, Counts, count_pairs, count_two, read_systems
 from examples.findings.differing_words import differing_words
 from examples.findings.frame import FOLDER, Page, write_pages_text
 from examples.findings.gains import BIVLC, gains, read_clips
 from examples.findings.leaderboard import HEADS, leaderboard
 from examples.findings.order_and_ties import ANSWERS, order_and_ties, read_orders
 from examples.findings.priors import priors
-from examples.findings.winoground_files import SCORES, read_systems
 from examples.findings.without_looking import without_looking
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import write_picture

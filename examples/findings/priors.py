@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, Page, percent, read_fields
 from examples.findings.gains import BIVLC
-from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import name_family
 from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
