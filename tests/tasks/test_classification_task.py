@@ -245,17 +245,9 @@ def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(command, tin
     assert "top5_accuracy" not in record["metrics"]
 
 
-@pytest.fixture
-def arrays() -> dict[str, NDArray[Any]]:
-    return {
-        "image_ids": np.array(["2", "0", "1"]),
-        "classes": np.array(["class 1", "class 0"]),
-        "scores": np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),
-    }
-
-
-def test_scores_are_put_in_the_sets_order(arrays, tmp_path):
-    np.savez(tmp_path / "s.npz", **arrays)
+def test_scores_are_put_in_the_sets_order(tmp_path):
+    scores = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
+    np.savez(tmp_path / "s.npz", image_ids=["2", "0", "1"], classes=["class 1", "class 0"], scores=scores)
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert found.placed.first.tolist() == [0, -1, 1]
     assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]
