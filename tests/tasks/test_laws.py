@@ -127,9 +127,7 @@ def write_rows(path: Path, rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize(("name", "suffix"), FILES)
-def test_a_template_that_is_filled_in_is_measured_compared_and_read_again_from_the_samples(
-    name, suffix, command, tmp_path
-):
+def test_a_filled_template_is_measured_compared_and_read_again_from_the_samples(name, suffix, command, tmp_path):
     case = CASES[name]
     (tmp_path / case.file).write_text(json.dumps(case.content))
     template = tmp_path / f"t{suffix}"
