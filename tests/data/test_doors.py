@@ -114,6 +114,10 @@ def test_what_is_quoted_of_a_file_is_bounded(tmp_path):
     with raises(DataError, "repeated", "header") as caught:
         list(read_csv(tmp_path / "a.csv"))
     assert len(str(caught.value)) < 400
+    (tmp_path / "a.toml").write_text("x" * 300_000 + " = inf")
+    with raises(DataError, "finite") as caught:
+        read_toml(tmp_path / "a.toml")
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("value", [{"a": [1, (2,), ()], "b": None}, [], {}, (1, 2), "it's", b"a", 1.5, True, {"x": {}}])

@@ -401,20 +401,11 @@ def test_an_error_in_one_rank_ends_all_with_one_line(made_set, torchrun, tmp_pat
 
 def save_open_clip(folder: Path) -> str:
     """A folder of open_clip, whose preprocessing keeps pictures beside the store."""
-    torch = import_torch()  # first: it makes the torchvision beside it importable
-    open_clip = pytest.importorskip("open_clip", reason="the model is of the extra 'models'")
+    import_torch()  # first: it makes the torchvision beside it importable
+    pytest.importorskip("open_clip", reason="the model is of the extra 'models'")
     import tiny_openclip
-    from open_clip import factory
 
-    (folder / "tiny.json").write_text(json.dumps(tiny_openclip.CLIP))
-    before = dict(factory._MODEL_CONFIGS)
-    open_clip.add_model_config(folder)
-    torch.manual_seed(0)
-    torch.save(open_clip.create_model("tiny").state_dict(), folder / "tiny.pt")
-    factory._MODEL_CONFIG_PATHS.remove(folder)
-    factory._MODEL_CONFIGS.clear()
-    factory._MODEL_CONFIGS.update(before)
-    return f"local-dir:{tiny_openclip.saved_folder(folder / 'open-clip', folder / 'tiny.pt')}"
+    return f"local-dir:{tiny_openclip.save_drawn(folder)}"
 
 
 @pytest.fixture(scope="module")

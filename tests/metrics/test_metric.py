@@ -64,11 +64,6 @@ def test_only_values_of_zero_and_one_are_declared_binary():
     }
 
 
-def test_the_minimum_is_taken_over_components_after_averaging_over_items():
-    measured = METRICS["min_pc_pf"].measure(np.array([[[0.9, 0.8]], [[0.2, 0.1]]]))  # p_c and p_f are both 1/2
-    assert measured.over(measured.strict) == 0.5
-
-
 def test_measured_items_have_the_facts_of_their_metric():
     square, texts = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]), np.array([[[0.9, 0.8, 0.8]]])
     group, deviation = METRICS["group_score"].measure(square), METRICS["v1"].measure(square)

@@ -78,39 +78,20 @@ def torch() -> Iterator[Any]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture
-def open_clip(torch, tmp_path) -> Iterator[tuple[Any, Path]]:
-    """open_clip with a tiny architecture, and a checkpoint of it with random weights."""
+def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_path):
     import open_clip
-    from open_clip import factory
+    import tiny_openclip
 
-    vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-    text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
-    (tmp_path / "tiny-classes-quickgelu.json").write_text(
-        json.dumps({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True})
-    )
-    configs = dict(factory._MODEL_CONFIGS)
-    open_clip.add_model_config(tmp_path / "tiny-classes-quickgelu.json")
-    torch.manual_seed(0)
-    state = open_clip.create_model("tiny-classes-quickgelu").state_dict()
-    torch.save({key: value * 4 if value.ndim > 1 else value for key, value in state.items()}, tmp_path / "weights.pt")
-    yield open_clip, tmp_path / "weights.pt"
-    factory._MODEL_CONFIG_PATHS.remove(tmp_path / "tiny-classes-quickgelu.json")
-    factory._MODEL_CONFIGS.clear()
-    factory._MODEL_CONFIGS.update(configs)
-
-
-def test_classes_are_open_clips_own_zero_shot_classifier(torch, open_clip, folders):
-    library, weights = open_clip
+    name = f"local-dir:{tiny_openclip.save_drawn(tmp_path)}"
     records, session = records_of(folders)
-    theirs, _, transform = library.create_model_and_transforms("tiny-classes-quickgelu", str(weights))
+    theirs, _, transform = open_clip.create_model_and_transforms(name)
     with torch.inference_mode():
-        classifier = library.build_zero_shot_classifier(
-            theirs.eval(), library.get_tokenizer("tiny-classes-quickgelu"), records.classes, list(TEMPLATES)
+        classifier = open_clip.build_zero_shot_classifier(
+            theirs.eval(), open_clip.get_tokenizer(name), records.classes, list(TEMPLATES)
         )
         images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels(records, session)]
         logits = (torch.nn.functional.normalize(torch.cat(images), dim=-1) @ classifier).numpy()
-    model = find_model(f"open_clip:tiny-classes-quickgelu@{weights}")
+    model = find_model(name)
     own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
     assert np.abs(own.T - classifier.numpy()).max() < 2e-6
     ordered = np.sort(logits, axis=1)
@@ -264,17 +245,9 @@ def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(command, tin
     assert "top5_accuracy" not in record["metrics"]
 
 
-@pytest.fixture
-def arrays() -> dict[str, NDArray[Any]]:
-    return {
-        "image_ids": np.array(["2", "0", "1"]),
-        "classes": np.array(["class 1", "class 0"]),
-        "scores": np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),
-    }
-
-
-def test_scores_are_put_in_the_sets_order(arrays, tmp_path):
-    np.savez(tmp_path / "s.npz", **arrays)
+def test_scores_are_put_in_the_sets_order(tmp_path):
+    scores = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
+    np.savez(tmp_path / "s.npz", image_ids=["2", "0", "1"], classes=["class 1", "class 0"], scores=scores)
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert found.placed.first.tolist() == [0, -1, 1]
     assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]

@@ -238,17 +238,6 @@ class Hue:
         return dot_products(images, texts)
 
 
-class Fused:
-    """The same as a pair scorer."""
-
-    name, fingerprint, kind = "fused", "fused-1", "similarity"
-
-    def score_pairs(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
-        hue = Hue()
-        rows = hue.encode_images(images) * hue.encode_texts(texts)
-        return np.asarray(rows.sum(axis=1), np.float32)
-
-
 @pytest.fixture
 def frames(data) -> Path:
     """Videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s; no two frames are equal."""
@@ -277,12 +266,6 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames, batch_siz
     again = Hue()
     assert evaluate(again, ready).samples == found.samples
     assert (again.images, again.texts) == (0, 0)
-
-
-def test_a_model_that_reads_pairs_finds_the_same(frames):
-    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
-    dual, fused = (evaluate(model, ready) for model in (Hue(), Fused()))
-    assert [one.outcomes for one in dual.samples] == [one.outcomes for one in fused.samples]
 
 
 def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames, tmp_path):

@@ -328,6 +328,14 @@ def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_
     assert told[-1] == ("answers", 4, 4)
 
 
+def test_an_answer_that_names_no_box_is_a_box_without_area_and_wrong():
+    model: Any = Says(["[0, 5, 20, 25]", "none", "[20, 5, 40, 25]", "it is there"])
+    session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))
+    found = TASKS["grounding"].runner(model)(model, RECORDS["grounding"], session)
+    assert found == [(0, 5, 20, 20), (0, 0, 0, 0), (20, 5, 20, 20), (0, 0, 0, 0)]
+    assert outcomes("grounding", found)["box_accuracy"] == [1, 0, 1, 0]
+
+
 @pytest.mark.parametrize("task", SPOKEN)
 def test_a_model_is_read_without_its_thoughts(task):
     session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))

@@ -71,18 +71,8 @@ def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_pat
     for name, seed in (("a", 0), ("b", 1)):
         scores = noise(gallery, seed)
         np.savez(f"{name}.npz", image_ids=np.array(images), caption_ids=np.array(captions), scores=scores)
-        ran = command(
-            "score",
-            "coco-retrieval",
-            "--scores",
-            f"{name}.npz",
-            "--data",
-            tmp_path / "data",
-            "--out",
-            name,
-            "--json",
-            code=0,
-        )
+        given = ("--scores", f"{name}.npz", "--data", tmp_path / "data", "--out", name, "--json")
+        ran = command("score", "coco-retrieval", *given, code=0)
         metrics = ran.json["runs"][0]["benchmarks"]["coco-retrieval"]["metrics"]
         assert {key: value["value"] for key, value in metrics.items()} == pytest.approx(values(gallery, scores))
         assert metrics["i2t_recall@1"]["n"] == 12
@@ -95,13 +85,8 @@ def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_pat
 def test_the_order_of_the_file_changes_nothing(gallery, tmp_path):
     scores, own = noise(gallery), ids(gallery)
     rows, columns = np.random.default_rng(1).permutation(12), np.random.default_rng(2).permutation(24)
-    path = tmp_path / "shuffled.npz"
-    np.savez(
-        path,
-        image_ids=own["image_ids"][rows],
-        caption_ids=own["caption_ids"][columns],
-        scores=scores[np.ix_(rows, columns)],
-    )
+    path, shuffled = tmp_path / "shuffled.npz", scores[np.ix_(rows, columns)]
+    np.savez(path, image_ids=own["image_ids"][rows], caption_ids=own["caption_ids"][columns], scores=shuffled)
     found, straight = RETRIEVAL.read(path, gallery), scores_both_ways(scores, gallery.pairs)
     assert found.image_to_text.rank.tolist() == straight.image_to_text.rank.tolist()
     assert found.text_to_image.rank.tolist() == straight.text_to_image.rank.tolist()

@@ -269,17 +269,6 @@ def test_linked_images_are_the_connected_ones(pairs):
         assert group[one] <= one
 
 
-def test_the_samples_of_a_run_are_read_as_predictions_again(command, tmp_path):
-    asked_ = [(5, "One cup?", "a.png", "yes"), (6, "one cup? ", "b.png", "no"), (7, "How many?", "a.png", "2")]
-    names = ("question_id", "question", "image", "answer")
-    (tmp_path / "vqa_vlue_test.json").write_text(json.dumps([dict(zip(names, row, strict=True)) for row in asked_]))
-    path = tmp_path / "p.csv"
-    path.write_text("id,prediction\n5,yes\n6,yes\n7,2\n")
-    command("score", "vlue-vqa", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run")
-    records = read_questions(tmp_path / "vqa_vlue_test.json")
-    assert VQA.read(tmp_path / "run" / "samples" / "vlue-vqa.jsonl", records) == ["yes", "yes", "2"]
-
-
 @pytest.mark.parametrize("joined", [False, True])
 def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path, joined):
     row = {"question_id": 9, "image_id": 42}

@@ -85,6 +85,23 @@ def saved_folder(
     return path
 
 
+def save_drawn(folder: Path) -> Path:
+    """A folder of the tiny CLIP with random weights, large enough that every step shows."""
+    import open_clip
+    from open_clip import factory
+
+    (folder / "tiny.json").write_text(json.dumps(CLIP))
+    before = dict(factory._MODEL_CONFIGS)
+    open_clip.add_model_config(folder)
+    torch.manual_seed(0)
+    state = open_clip.create_model("tiny").state_dict()
+    torch.save({key: value * 4 if value.ndim > 1 else value for key, value in state.items()}, folder / "tiny.pt")
+    factory._MODEL_CONFIG_PATHS.remove(folder)
+    factory._MODEL_CONFIGS.clear()
+    factory._MODEL_CONFIGS.update(before)
+    return saved_folder(folder / "open-clip", folder / "tiny.pt")
+
+
 def tagged(open_clip, monkeypatch: pytest.MonkeyPatch, architecture: str, **tags: dict[str, Any]) -> None:
     table = open_clip.pretrained._PRETRAINED
     monkeypatch.setitem(table, architecture, {tag: PREPROCESSING | config for tag, config in tags.items()})
