@@ -184,9 +184,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
                 model, file, upload = await _read_body(auth, suffixes, model, file)
         except (TimeoutError, ClientDisconnect) as error:
             raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
-        except (
-            OSError
-        ) as error:  # of the queue's folder, or the temporary one, where the form's parser keeps large files
+        except OSError as error:  # of the queue's disk, or the temporary one, where the form's parser keeps large files
             why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
             raise RefusedError(507, why) from error
         return await run_in_threadpool(board.queue.take, account, name, model, file, upload)
