@@ -9,17 +9,7 @@ import pytest
 
 from boards import labels, open_board, write_run
 from facts import check_facts, raises
-from tellapart.board.records import (
-    Benchmark,
-    BoardSettings,
-    Entry,
-    Item,
-    ItemList,
-    Model,
-    Tables,
-    rank,
-    read_settings,
-)
+from tellapart.board.records import Benchmark, BoardSettings, Entry, Item, ItemList, Model, Tables, rank, read_settings
 from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result

@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from boards import until
+
 NAME = "board.example.org"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "board_server.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -31,14 +33,9 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def until_open(port: int) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with socket.socket() as tried:
-            if not tried.connect_ex(("127.0.0.1", port)):
-                return
-        time.sleep(0.05)
-    pytest.fail(f"nothing listens on {port}")
+def is_open(port: int) -> bool:
+    with socket.socket() as tried:
+        return not tried.connect_ex(("127.0.0.1", port))
 
 
 @dataclass
@@ -131,8 +128,7 @@ def site(board, tmp_path, request) -> Iterator[Site]:
         subprocess.Popen([NGINX, "-p", folder, "-c", folder / "nginx.conf"]),
     ]
     try:
-        until_open(direct)
-        until_open(port)
+        until(lambda: is_open(direct) and is_open(port), every=0.05)
         yield Site(made, port, plain, direct, folder / "c.pem")
     finally:
         for each in served:

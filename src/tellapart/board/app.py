@@ -431,10 +431,8 @@ def _add_files(app: FastAPI, board: Board) -> None:
 
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
     def respond(request: Request, error: Exception) -> Response:
-        status, headers = (
-            int(getattr(error, "status_code", HTTPStatus.NOT_FOUND)),
-            getattr(error, "headers", None) or {},
-        )
+        status = int(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
+        headers = getattr(error, "headers", None) or {}
         title, text = HTTPStatus(status).phrase, str(getattr(error, "detail", error))
         if isinstance(error, UnknownNameError):
             title = "Not on this board"

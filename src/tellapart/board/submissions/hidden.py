@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, Field, field_validator, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.worker import exact_step, round_to
+from tellapart.board.submissions.worker import exact_step
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, MetricError, TellapartError
+from tellapart.errors import DataError, TellapartError
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS
 
@@ -154,20 +154,11 @@ class HiddenBenchmark(_Settings, frozen=True):
     protocol: Literal["scores", "answers", "predictions"] = "scores"
     metrics: tuple[str, ...] = ()
     public_share: float = Field(default=0.5, gt=0, lt=1)
-    step: float = 0.01
+    step: Annotated[float, AfterValidator(lambda step: exact_step(step) and step)] = 0.01
     daily: int = Field(default=3, ge=1)
     total: int = Field(default=20, ge=1)
     largest_share: float = Field(default=0.5, gt=0)
     closes: AwareDatetime | None = None
-
-    @field_validator("step")
-    @classmethod
-    def _check_step(cls, step: float) -> float:
-        try:
-            round_to(0.0, step)
-        except MetricError as error:
-            raise ValueError(str(error)) from error
-        return step
 
     @model_validator(mode="before")
     @classmethod

@@ -214,12 +214,7 @@ class HiddenRecords:
     sources: Mapping[str, str]  # published image name -> the benchmark's reference
     pixels: Mapping[str, str] = field(default_factory=dict)  # as `HiddenPairs` has them
 
-    @property
-    def shape(self) -> None:
-        """Images and texts of an item: records have none."""
-        return None
-
-    true = 1  # as `HiddenPairs` has it
+    shape, true = None, 1  # records have no images and texts of an item, and are one each
 
     @property
     def how(self) -> Hiding:

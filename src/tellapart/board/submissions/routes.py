@@ -184,8 +184,9 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
                 model, file, upload = await _read_body(auth, suffixes, model, file)
         except (TimeoutError, ClientDisconnect) as error:
             raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
-        except OSError as error:  # the form's parser keeps large files in the system's temporary folder
-            raise _cannot_keep(error) from error
+        except OSError as error:  # of the queue's disk, or the temporary one, where the form's parser keeps large files
+            why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
+            raise RefusedError(507, why) from error
         return await run_in_threadpool(board.queue.take, account, name, model, file, upload)
 
 
@@ -330,18 +331,10 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
             await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
-    except BaseException as error:  # the sender's disconnect, too
+    except BaseException:  # the sender's disconnect, too
         path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _cannot_keep(error) from error
         raise
     return Upload(path, size, digest.hexdigest())
-
-
-def _cannot_keep(error: OSError) -> RefusedError:
-    return RefusedError(
-        507, f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
-    )
 
 
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}

@@ -471,7 +471,7 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Measu
             best[sent.user, sent.model] = sent
     leaders = list(best.values())
     ranks = rank_places([sent.public.values[metric] for sent in leaders])
-    private_ranks = rank_places([sent.private and sent.private.values[metric] for sent in leaders])
+    private_ranks = rank_places([sent.private.values[metric] if sent.private else None for sent in leaders])
     placed = zip(leaders, ranks, private_ranks, strict=True)
     rows = [replace(sent, rank=rank, private_rank=private_rank) for sent, rank, private_rank in placed]
     return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.at))

@@ -214,18 +214,22 @@ class Split:
     worth: Mapping[str, float] = field(default_factory=dict)
 
 
+class RoundingError(MetricError, ValueError):
+    """A step that does not divide 1, or a number that is no fraction; a ValueError, since models check both."""
+
+
 def exact_step(step: float) -> Fraction:
     """Return a step of rounding as a fraction; it must divide 1."""
     exact = Fraction(str(step))
     if not 0 < exact <= Fraction(1, 2) or Fraction(1) % exact:
-        raise MetricError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
+        raise RoundingError(f"a step of {step} does not divide 1; use one such as 0.01, 0.005 or 0.001")
     return exact
 
 
 def round_to(value: float, step: float) -> float:
     """Round a fraction to the nearest multiple of a step; halves up."""
     if not 0 <= value <= 1:
-        raise MetricError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
+        raise RoundingError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
     over, under = exact_step(step).as_integer_ratio()
     top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
     return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
@@ -278,10 +282,7 @@ class MeasureResult(WorkerMessage, frozen=True):
     def _check_numbers(cls, split: Split, info: ValidationInfo) -> Split:
         """Accept only the job's metrics, rounded: more digits than the step has could hold labels."""
         job = cast("Mapping[str, Any]", info.context)
-        try:
-            rounded = {name: round_to(value, job["step"]) for name, value in split.values.items()}
-        except MetricError as error:
-            raise ValueError(str(error)) from error
+        rounded = {name: round_to(value, job["step"]) for name, value in split.values.items()}
         if rounded != dict(split.values) or set(rounded) != set(job["metrics"]):
             raise ValueError("these are not the numbers that were asked for")
         return split
