@@ -285,16 +285,6 @@ def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkey
     assert (len(rivals_of(section_of(runs)).duels), rivals_of(section_of(runs)).untested) == (3, 1)
 
 
-def test_a_p_that_no_flip_reached_is_a_bound(make_run):
-    right, wrong = np.float32([[0.9, 0.1], [0.1, 0.9]]), np.float32([[0.1, 0.9], [0.9, 0.1]])
-    runs = [
-        in_clusters(make_run(model=name, n=120, scores=np.tile(scores, (120, 1, 1))), 2)
-        for name, scores in (("good", right), ("bad", wrong))
-    ]
-    (duel,) = rivals_of(section_of(runs)).duels
-    assert {row.p_holm_text for row in duel.rows} == {"<= 0.0004"}
-
-
 def chosen(*runs: ReportRun) -> tuple[TellingItems, ...]:
     section = section_of(runs)
     return telling_items(section, rivals_of(section))
