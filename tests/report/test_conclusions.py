@@ -285,6 +285,13 @@ def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkey
     assert (len(rivals_of(section_of(runs)).duels), rivals_of(section_of(runs)).untested) == (3, 1)
 
 
+def test_a_p_that_no_flip_reached_is_a_bound(make_run):
+    scores = {"good": np.tile(np.float32(RIGHT), (120, 1, 1)), "bad": np.tile(np.float32(WRONG), (120, 1, 1))}
+    runs = [in_clusters(make_run(model=name, n=120, scores=of), 2) for name, of in scores.items()]
+    (duel,) = rivals_of(section_of(runs)).duels
+    assert {row.p_holm_text for row in duel.rows} == {"<= 0.0004"}
+
+
 def chosen(*runs: ReportRun) -> tuple[TellingItems, ...]:
     section = section_of(runs)
     return telling_items(section, rivals_of(section))
