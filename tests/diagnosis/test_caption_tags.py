@@ -9,7 +9,7 @@ from PIL import Image
 import tellapart as ta
 from facts import raises
 from tellapart.diagnosis.curve import count_edits, find_difference, tag_captions
-from tellapart.diagnosis.item_analysis import read_outcomes
+from tellapart.diagnosis.item_analysis import outcomes_of, read_systems
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import choose_models
 
@@ -60,6 +60,6 @@ def test_a_run_without_such_a_tag_has_a_curve_over_it(images, tmp_path):
 
 def test_a_tag_that_items_carry_is_kept(tmp_path):
     make_run(tmp_path, images=1, tag="3")
-    items = read_outcomes(choose_models([tmp_path / "run"]).runs).items
+    items = outcomes_of(*read_systems(choose_models([tmp_path / "run"]).runs)).items
     assert tag_captions(items, "first_difference") == items
     assert {item.tags["caption_edits"] for item in tag_captions(items, "caption_edits")} == {"1"}

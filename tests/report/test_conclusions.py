@@ -286,11 +286,8 @@ def test_fewer_models_are_tested_where_flips_would_take_minutes(make_run, monkey
 
 
 def test_a_p_that_no_flip_reached_is_a_bound(make_run):
-    right, wrong = np.float32([[0.9, 0.1], [0.1, 0.9]]), np.float32([[0.1, 0.9], [0.9, 0.1]])
-    runs = [
-        in_clusters(make_run(model=name, n=120, scores=np.tile(scores, (120, 1, 1))), 2)
-        for name, scores in (("good", right), ("bad", wrong))
-    ]
+    scores = {"good": np.tile(np.float32(RIGHT), (120, 1, 1)), "bad": np.tile(np.float32(WRONG), (120, 1, 1))}
+    runs = [in_clusters(make_run(model=name, n=120, scores=of), 2) for name, of in scores.items()]
     (duel,) = rivals_of(section_of(runs)).duels
     assert {row.p_holm_text for row in duel.rows} == {"<= 0.0004"}
 

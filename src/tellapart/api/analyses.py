@@ -22,7 +22,8 @@ from tellapart.diagnosis.item_analysis import (
     analyse_items,
     list_families,
     list_score_files,
-    read_outcomes,
+    outcomes_of,
+    read_systems,
 )
 from tellapart.diagnosis.psychometric import LEAST_ITEMS
 from tellapart.diagnosis.risk import Risks, measure_risks
@@ -119,9 +120,8 @@ def items(
     with unpacked([as_path(run, "runs") for run in runs]) as folders:
         models = choose_models(folders).runs if folders else ()
         left_out = as_names(without, "without")
-        outcomes = read_outcomes(
-            models, files, benchmark=benchmark, metric=metric, without=left_out, kind=kind, place=place
-        )
+        read = read_systems(models, files, benchmark=benchmark, without=left_out, kind=kind, place=place)
+        outcomes = outcomes_of(*read, metric)
         record = analyse_items(outcomes, list_families(family, outcomes.systems), short=short, seed=seed)
         if page is not None:
             read_image = _find_images(models, outcomes.benchmark, benchmark, place)
@@ -273,7 +273,7 @@ def curve(
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
         models = _choose_measured(folders)
-        outcomes = read_outcomes(models, benchmark=benchmark, metric=metric)
+        outcomes = outcomes_of(*read_systems(models, benchmark=benchmark), metric)
         curves = measure_curves(outcomes, over, chance=read_chance(models, outcomes), by=by, seed=seed)
     return _draw(CurvesFitted(curves), draw_thresholds, out)
 

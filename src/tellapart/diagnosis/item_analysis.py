@@ -28,9 +28,11 @@ from tellapart.evaluation.systems import (
     is_testable,
     key_samples,
     label_runs,
+    lay_out_outcomes,
     match_benchmarks,
     read_same_items,
     refuse_imported,
+    share_items,
 )
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
@@ -93,24 +95,6 @@ class SystemSamples:
     field: str = ""
 
 
-def read_outcomes(
-    runs: Sequence[System],
-    files: Sequence[Path] = (),
-    *,
-    benchmark: str | None = None,
-    metric: str | None = None,
-    without: Sequence[str] = (),
-    kind: ScoreKind | None = None,
-    place: Locations | None = None,
-) -> ItemOutcomes:
-    """Read the outcomes of the same items under runs, and under systems that files of scores come from.
-
-    A file's system is named as the file. The column `prediction` of `place` is the files' field of predictions.
-    """
-    name, systems = read_systems(runs, files, benchmark=benchmark, without=without, kind=kind, place=place)
-    return outcomes_of(name, systems, metric)
-
-
 def read_systems(
     runs: Sequence[System],
     files: Sequence[Path] = (),
@@ -120,7 +104,11 @@ def read_systems(
     kind: ScoreKind | None = None,
     place: Locations | None = None,
 ) -> tuple[str, list[SystemSamples]]:
-    """Read a benchmark's samples of every system, all of the same items; and its name, as runs hold it."""
+    """Read a benchmark's samples of runs, and of systems that files of scores come from, all of the same items.
+
+    Return its name, too, as runs hold it. A file's system is named as the file. The column `prediction` of `place` is
+    the files' field of predictions.
+    """
     names = [run.label for run in runs] + [path.stem for path in files]
     if unknown := [name for name in without if name not in names]:
         hint = nearest(unknown[0], names) or ";"
@@ -140,18 +128,17 @@ def read_systems(
 def outcomes_of(benchmark: str, systems: Sequence[SystemSamples], metric: str | None = None) -> ItemOutcomes:
     """Lay out the outcomes of one metric, by default the one that ranks models, of systems on the same items."""
     outcome = _choose_metric(systems, benchmark, metric)
-    keys = [key for key in systems[0].samples if any(outcome in system.samples[key].outcomes for system in systems)]
-    values = np.array(
-        [[system.samples[key].outcomes.get(outcome, np.nan) for system in systems] for key in keys], np.float64
-    )
-    measured: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
+    runs = share_items(system.samples.values() for system in systems)
+    values = lay_out_outcomes(runs, [outcome])[outcome]
+    missing = np.isnan(values)
+    measured, items = ~missing.any(axis=1), runs[0]
     return ItemOutcomes(
         benchmark=benchmark,
         metric=outcome,
         systems=tuple(label_runs([system.name for system in systems])),
-        items=tuple(systems[0].samples[key] for key, complete in zip(keys, measured, strict=True) if complete),
+        items=tuple(item for item, complete in zip(items, measured, strict=True) if complete),
         values=values[measured],
-        unmeasured=int((~measured).sum()),
+        unmeasured=int((~measured & ~missing.all(axis=1)).sum()),
         limited_from=systems[0].limited_from,
         fields={system.name: system.field for system in systems if system.field},
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, nearest
-from tellapart.evaluation.systems import label_runs
+from tellapart.evaluation.systems import key_samples, label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
 from tellapart.report.numbers import is_deviation, worth_text
@@ -177,11 +177,11 @@ def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Samp
             raise RunError(f"{place}: item {sample.id} has {sizes}; measure the run again")
     if first is None:
         return samples
-    by_id = {(sample.unit, sample.id): sample for sample in samples}
-    if by_id.keys() != {(sample.unit, sample.id) for sample in first}:
-        others = f"{len(by_id)} items that are not the {len(first)} of the other runs"
+    keyed, keys = key_samples(samples), key_samples(first).keys()
+    if keyed.keys() != keys:
+        others = f"{len(keyed)} items that are not the {len(first)} of the other runs"
         raise RunError(f"{place}: {others}, though the fingerprints agree; the run folder is incomplete")
-    return tuple(by_id[sample.unit, sample.id] for sample in first)
+    return tuple(keyed[key] for key in keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,6 @@ def test_percent_is_refused(tmp_path, form, metric, value):
     assert not (tmp_path / "run").exists()
 
 
-def test_ones_that_were_rounded_and_settings_of_a_probe_are_no_percent(tmp_path):
-    probe = clip_file(tmp_path, "cifar10", "linear_probe", {"acc1": 1.0000001, "epochs": 10, "lr": 0.1})
-    assert imported([probe], tmp_path / "run") == {"CLIP_benchmark:cifar10:linear_probe": {"acc1": 1.0000001}}
-
-
 def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path):
     metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", "right": True, **{f"k{k}": 0.5 for k in range(9)}}
     path = clip_file(tmp_path, "winoground", "image_caption_selection", metrics)
@@ -150,6 +145,11 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
     (folder / "model_meta.json").write_text('{"name": "laion/said"}')
     assert read_foreign(files[0])[0].model == "laion/said"
     assert read_foreign(files[0], "mine")[0].model == "mine"
+    (folder / "model_meta.json").write_text("{")
+    with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
+        read_foreign(files[0])
+    untold = mteb_file(folder, "Winoground", {"text_acc": 0.5}, mteb_version=None)
+    assert import_results([untold], tmp_path / "untold", model="m").run.versions == {"mteb": "not said"}
 
 
 def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path):
@@ -189,12 +189,6 @@ def test_files_that_mteb_publishes_are_read(tmp_path):
     assert {name: one.task for name, one in record.benchmarks.items()}["cifar10"] == "classification"
 
 
-def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path):
-    path = mteb_file(tmp_path, "Winoground", {"text_acc": 0.5}, mteb_version=None)
-    import_results([path], tmp_path / "run", command="", model="m")
-    assert read_result(tmp_path / "run").run.versions == {"mteb": "not said"}
-
-
 #: Rows that CLIP_benchmark publishes (benchmark/benchmark.csv), and columns as its `build` writes them.
 CLIP_CSV = """acc1,acc5,mean_per_class_recall,dataset,model,pretrained,task,image_retrieval_recall@5,model_fullname
 0.66,0.93,0.65,imagenet1k,ViT-B-32,openai,zeroshot_classification,,ViT-B-32 openai
@@ -225,14 +219,14 @@ def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path):
 
 def test_another_language_and_a_trained_probe_are_other_sets(tmp_path):
     arabic = {"acc1": 0.26514, "acc5": 0.4663}
-    probe = {"acc1": 0.84616, "acc5": 0.97496, "lr": 0.01, "epochs": 10, "seed": 0, "fewshot_k": -1}
+    probe = {"acc1": 1.0000001, "acc5": 0.97496, "lr": 0.01, "epochs": 10, "seed": 0, "fewshot_k": -1}  # one, rounded
     files = [
         clip_file(tmp_path, "imagenet1k", "zeroshot_classification", arabic, language="ar"),
         clip_file(tmp_path, "cifar10", "linear_probe", probe),
     ]
     assert imported(files, tmp_path / "run") == {
         "CLIP_benchmark:imagenet1k:ar": {"top1_accuracy": 0.26514, "top5_accuracy": 0.4663},
-        "CLIP_benchmark:cifar10:linear_probe": {"acc1": 0.84616, "acc5": 0.97496},
+        "CLIP_benchmark:cifar10:linear_probe": {"acc1": 1.0000001, "acc5": 0.97496},
     }
 
 
@@ -353,9 +347,12 @@ def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path)
     assert "text_acc as text_score" in note and "accuracy as group_score" in note and "left" not in note
 
 
-def test_a_folder_and_an_unnamed_column_are_answered(tmp_path):
+def test_a_folder_samples_of_another_tool_and_an_unnamed_column_are_answered(tmp_path):
     with raises(RunError, str(tmp_path), "folder", "*.json"):
         read_foreign(tmp_path)
+    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}\n{"doc_id": 1}\n')
+    with raises(RunError, "samples.jsonl", "examples.elsewhere.lmms_eval", "tellapart score"):
+        read_foreign(tmp_path / "samples.jsonl")
     path = tmp_path / "clip.csv"
     path.write_text(",txt,dataset,model,pretrained,task\n0,0.3,winoground,m,p,image_caption_selection\n")
     with raises(RunError, "text_acc", "txt") as refused:
@@ -363,12 +360,6 @@ def test_a_folder_and_an_unnamed_column_are_answered(tmp_path):
     assert " ," not in str(refused.value)
     path.write_text(",acc1,dataset,model,pretrained,task\n0,0.3,cifar10,m,p,zeroshot_classification\n")
     assert read_foreign(path)[0].metrics == {None: {"top1_accuracy": 0.3}}
-
-
-def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path):
-    (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}\n{"doc_id": 1}\n')
-    with raises(RunError, "samples.jsonl", "examples.elsewhere.lmms_eval", "tellapart score"):
-        read_foreign(tmp_path / "samples.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -393,13 +384,6 @@ def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, messa
     with raises(RunError, message) as refused:
         read_foreign(path)
     assert str(refused.value).startswith(str(path))
-
-
-def test_a_broken_model_meta_is_said(tmp_path):
-    path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
-    (tmp_path / "model_meta.json").write_text("{")
-    with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
-        read_foreign(path)
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
@@ -485,7 +469,7 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured):
         format_result(only, "eval-results")
 
 
-def test_a_card_says_that_a_number_was_imported(tmp_path):
+def test_a_card_and_lm_evals_layout_say_that_a_number_was_imported_and_has_no_interval(tmp_path):
     hub = pytest.importorskip("huggingface_hub")
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
     result = read_result(tmp_path / "run")
@@ -493,6 +477,9 @@ def test_a_card_says_that_a_number_was_imported(tmp_path):
     assert "imported from CLIP_benchmark" in first.metric_args["imported"][0] and "items" not in first.metric_args
     assert "imported from CLIP_benchmark" in format_result(result, "eval-results")
     assert "date" not in format_result(result, "eval-results")  # the import's is not the measurement's
+    held = json.loads(format_result(result, "lm-eval"))
+    assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
+    assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
 
 
 def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
@@ -513,13 +500,6 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
         assert set(held[part]) == tasks
     assert held["n-samples"]["shapes"] == {"original": 30, "effective": 30}
     assert held["config"]["model_args"] == "model=org/model"
-
-
-def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path):
-    imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
-    held = json.loads(format_result(read_result(tmp_path / "run"), "lm-eval"))
-    assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
-    assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
 
 
 def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured):

@@ -152,27 +152,24 @@ def agreement(
 
 def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
     """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
-    scores: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
+    table: dict[str, dict[str, Measured]] = {}
+
+    def add(model: str, benchmark: str, numbers: Mapping[str, Measured]) -> None:
+        if main := main_metric(headline(numbers) or sorted(numbers)):
+            table.setdefault(model, {})[benchmark] = numbers[main]
+
     for imported in (read_imported(path) for path in paths if path.suffix == ".toml"):
         for model in (model for model in imported.models if model.kind == "model"):
-            for name, numbers in model.scores.items():
+            for name, scores in model.scores.items():
                 size = imported.items.get(name, 0)
-                of_model = scores.setdefault(model.name, {})
-                of_model[name] = {metric: (number, size) for metric, number in numbers.items()}
+                add(model.name, name, {metric: Measured(score, size, metric) for metric, score in scores.items()})
     folders = [path for path in paths if path.suffix != ".toml"]
     for system in leave_references(gather(folders, labels)) if folders else ():
         for name, record in system.result.benchmarks.items():
             if record.limited_from is None:  # else a part of the items
-                shares = {key: (of.value, of.n) for key, of in record.metrics.items() if not is_deviation(of)}
-                scores.setdefault(system.label, {})[name] = shares
-    return {
-        model: {
-            name: Measured(*of[main], main)
-            for name, of in row.items()
-            if (main := main_metric(headline(of) or sorted(of)))
-        }
-        for model, row in scores.items()
-    }
+                shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
+                add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})
+    return table
 
 
 def draw_agreement(agreement: Agreeing) -> Figure:
