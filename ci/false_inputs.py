@@ -30,7 +30,7 @@ from tellapart.data.video import sample_frames
 from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
 from tellapart.evaluation.verified import read_result
-from tellapart.models.control_tokens import refuse_known_marks
+from tellapart.models.captions import refuse_known_marks
 from tellapart.models.fusion.region_file import read_regions
 from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores

@@ -174,7 +174,7 @@ def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path):
     )
     with (tmp_path / "prefix_package.py").open("a") as module:
         module.write(
-            "from tellapart.models.prefix import ModelPrefix\n"
+            "from tellapart.models.options import ModelPrefix\n"
             "from tellapart.models.reference import Constant\n"
             "MINE = ModelPrefix({'mine:SIZE': 'a model of a size'}, lambda name, options: Constant())\n"
         )

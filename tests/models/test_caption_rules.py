@@ -10,7 +10,7 @@ import tiny_models
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
-from tellapart.models.caption_rules import AS_AUTHORS, AS_LIBRARY
+from tellapart.models.captions import AS_AUTHORS, AS_LIBRARY
 from tellapart.models.find import find_model
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.options import ModelOptions

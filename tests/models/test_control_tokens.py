@@ -13,7 +13,7 @@ from tiny_generative import tokenizer as chat_tokenizer
 
 from facts import raises
 from tellapart.errors import ModelError
-from tellapart.models.control_tokens import ControlTokens, refuse_known_marks
+from tellapart.models.captions import ControlTokens, refuse_known_marks
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader

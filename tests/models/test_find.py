@@ -20,8 +20,7 @@ from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models import find
 from tellapart.models.find import Deferred, declared_prefix, find_deferred, find_model, name_forms, source_key
-from tellapart.models.options import MEANT_FOR, ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import MEANT_FOR, ModelOptions, ModelPrefix
 from tellapart.models.reference import Constant, Oracle
 from tellapart.models.store.embedding_store import EmbeddingStore
 

@@ -18,8 +18,7 @@ from tellapart import catalog
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model, find_prefix, prefix_of_type
 from tellapart.models.fusion.family import FusionPrefix
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.protocols import PairScorer
 from tellapart.models.reference import Constant
 from tellapart_native.family import Layout

@@ -22,8 +22,7 @@ from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.dual_encoder import FILES as ONNX_FILES
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
 from tellapart.models.openclip.weights import explain_weights, find_form
-from tellapart.models.options import ModelOptions, watch_options
-from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below, watch_options
 from tellapart.models.protocols import DualEncoder, Generator, Model, NoteTaker, PairScorer, TextScorer
 from tellapart.models.purpose import MODULES
 from tellapart.models.store.embedding_store import EmbeddingStore, library_versions

@@ -112,21 +112,6 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_cli
     assert torch.equal(given[0][:4], expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
-def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tolerance):
-    name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
-    exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
-    scores = [
-        model.similarity(model.encode_images(tiny.pictures()), model.encode_texts(tiny.TEXTS))
-        for model in (exact, half)
-    ]
-    difference = np.abs(scores[0] - scores[1]).max()
-    assert 0 < difference < tolerance
-    assert scores[1].dtype == np.float32
-    assert exact.fingerprint != half.fingerprint
-
-
 @pytest.fixture(scope="module")
 def transformers_folder(open_clip, tmp_path_factory):
     """A model whose text tower and tokenizer are of transformers, as open_clip saves it."""

@@ -235,19 +235,6 @@ def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(check
     assert source_key(name, ModelOptions()) != source_key(f"local-dir:{folder}", ModelOptions())
 
 
-@pytest.mark.parametrize("prefix", ["_orig_mod.", "module._orig_mod.", "model.", "clip_model."])
-def test_a_wrappers_prefix_is_left_out_and_said(checkpoints, tmp_path, prefix):
-    def wrap(state):
-        for name in list(state):
-            state[prefix + name] = state.pop(name)
-
-    file = spoilt(tmp_path, checkpoints("tiny"), wrap)
-    wrapped, plain = (find_model(f"open_clip:tiny-gelu@{path}") for path in (file, checkpoints("tiny")))
-    assert wrapped.fingerprint == plain.fingerprint
-    assert repr(prefix) in wrapped.provenance and file.name in wrapped.provenance
-    assert plain.provenance == ""
-
-
 def test_a_whole_model_is_not_run_and_the_line_that_saves_its_weights_works(open_clip, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = open_clip.create_model("tiny")

@@ -16,8 +16,6 @@ from tiny_openclip import TEXTS, named
 
 from tellapart.models.find import find_model
 from tellapart.models.openclip.tokens import TextTower
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import exact_batches, fixed_batches, positions_by_key
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
@@ -105,14 +103,6 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(chec
         assert np.array_equal(model.encode_texts(CAPTIONS), shared)
     with exact_batches(4):  # times one text at a time: nothing to share
         assert not model.shares_beginnings
-
-
-def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(checkpoints, picture_set, monkeypatch):
-    model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
-    runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
-    monkeypatch.setattr(TextTower, "shares", False)
-    runs.append(score(model, pairs, store=EmbeddingStore(None)).scores.values)
-    assert all(np.array_equal(runs[0], run) for run in runs[1:])
 
 
 def hook_states(text) -> None:

@@ -609,20 +609,6 @@ def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
     assert crop.get(A) is None and crop.get(B) is not None
 
 
-def test_a_damaged_picture_is_deleted_and_said_once(prepared, caplog):
-    kept = PreparedPictures(prepared, "crop")
-    kept.put({A: picture(1)})
-    kept.put({B: picture(1)})
-    with contextlib.closing(sqlite3.connect(prepared)) as file:
-        file.execute("UPDATE entry SET value = zeroblob(68)")
-        file.commit()
-    assert kept.get(A) is None and kept.get(B) is None
-    assert len(caplog.records) == 1
-    check_facts(caplog.text, "damaged", "aaaaaaaaaaaa")
-    kept.put({A: picture(1)})
-    assert kept.get(A) is not None
-
-
 def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(prepared, caplog):
     before = b"no database" * 999
     prepared.write_bytes(before)

@@ -58,7 +58,7 @@ def save(content, path: Path, legacy: bool) -> Path:
 
 
 @BOTH
-@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("prefix", ["", "module.", "module._orig_mod.", "model.", "clip_model."])
 @pytest.mark.parametrize("nesting", ["", "state_dict", "model", "model_state_dict"])
 def test_tensors_are_those_that_were_saved(tmp_path, legacy, nesting, prefix):
     saved = tensors()
@@ -70,6 +70,9 @@ def test_tensors_are_those_that_were_saved(tmp_path, legacy, nesting, prefix):
         assert read.tensors[name].dtype == tensor.dtype
         assert torch.equal(read.tensors[name], tensor.detach()), name
     assert read.beside == ({"epoch": 3} if nesting else {})
+    check_facts(read.weights, *([repr(prefix), "x.pth"] if prefix else []))
+    assert bool(read.weights) == bool(prefix)
+    assert list(read.saved) == list(named)
     shapes = read_checkpoint(path, shapes_only=True).tensors
     assert {name: (t.shape, t.dtype, t.device.type) for name, t in shapes.items()} == {
         name: (t.shape, t.dtype, "meta") for name, t in saved.items()

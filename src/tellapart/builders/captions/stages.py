@@ -227,7 +227,8 @@ class MeanPooledEncoder:
         def average(inputs: dict[str, Any]) -> NDArray[np.float32]:
             mask = inputs["attention_mask"]
             states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
-            return ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+            means: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+            return means
 
         vectors = self._text_model.run(self._text_model.ids(texts), average)
         return normalise(np.array(vectors, np.float32).reshape(len(texts), int(model.config.hidden_size)))

@@ -18,14 +18,13 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection, Form, fill_template, forms, picture_url
-from tellapart.models.control_tokens import refuse_known_marks
+from tellapart.models.captions import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.generative.sampling import Sampling
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames

@@ -19,10 +19,9 @@ from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, first_line, quote, require
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.dual_encoder import Channels, open_tokenizer
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TextReader, TorchDual, Towers

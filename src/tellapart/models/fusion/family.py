@@ -10,7 +10,7 @@ from typing import Any
 
 from tellapart.models.huggingface.files import config_facts, load_weights
 from tellapart.models.huggingface.inputs import ImageInputs, TokenReader, text_config
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import ModelPrefix
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.network import Network, Tensor
 

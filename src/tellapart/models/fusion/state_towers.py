@@ -12,7 +12,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from tellapart.errors import ModelError
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.fusion.scoring import SIZES, FusionScorer, Meet, StateEncoder, meet_pairs
 from tellapart.models.huggingface import files

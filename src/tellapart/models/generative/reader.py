@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
-from tellapart.models.control_tokens import list_control_tokens, refusal
+from tellapart.models.captions import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError, RunError, quote
 from tellapart.models.find import find_model, find_prefix
-from tellapart.models.options import MEANT_FOR, ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import MEANT_FOR, ModelOptions, ModelPrefix
 from tellapart.models.protocols import Model, Pixels
 
 _NAME = re.compile(r"sampled:(?P<number>[1-9]\d{0,5})@(?P<temperature>\d{1,3}(\.\d{1,6})?):(?P<model>.+)", re.DOTALL)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tellapart.errors import ModelError
-from tellapart.models.caption_rules import caption_rule
+from tellapart.models.captions import caption_rule
 from tellapart.models.huggingface import files
 from tellapart.models.huggingface.inputs import TokenReader, check_images, check_tokenizer, image_inputs, text_config
 from tellapart.models.options import ModelOptions

@@ -16,7 +16,7 @@ from typing import Any
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, load_json
 from tellapart.errors import ModelError, first_sentence, require
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint

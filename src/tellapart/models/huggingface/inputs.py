@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tellapart.errors import ModelError, first_sentence, require
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
 from tellapart.models.torch.dual_encoder import Inputs, TextReader

@@ -14,8 +14,7 @@ from tellapart.errors import ModelError, TellapartWarning
 from tellapart.models.find import prefix_of_type
 from tellapart.models.huggingface.dual_encoder import TOWERS, find_towers, is_siglip
 from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 

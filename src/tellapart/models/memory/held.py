@@ -21,7 +21,7 @@ import numpy as np
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, TellapartWarning, quote
-from tellapart.models.control_tokens import refuse_known_marks
+from tellapart.models.captions import refuse_known_marks
 from tellapart.models.memory import adapter, identity, mistakes
 from tellapart.models.memory.adapter import MemoryModel
 from tellapart.models.memory.identity import Description, hash_tensors

@@ -24,8 +24,7 @@ from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, nearest, quote, require
 from tellapart.models.memory.external import read_parquet
 from tellapart.models.memory.mistakes import to_array
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.vectors import dot_products, normalise
 
 SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")

@@ -19,10 +19,9 @@ from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, first_line, quote
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix
+from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.store.batches import available_cores
 from tellapart.models.vectors import dot_products, normalise

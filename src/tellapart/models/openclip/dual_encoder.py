@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from tellapart.errors import ModelError, first_line, require
-from tellapart.models.caption_rules import caption_rule
+from tellapart.models.captions import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
 from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip, name_activation
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tellapart.models.control_tokens import ControlTokens, refusal
+from tellapart.models.captions import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart.models.torch.dual_encoder import Inputs, TextReader

@@ -14,7 +14,7 @@ from typing import Any, cast
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_line, require
-from tellapart.models.caption_rules import caption_rule
+from tellapart.models.captions import caption_rule
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.library import build_model, import_open_clip, quiet_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, NEW_ARCHITECTURE, TAG, Source, name_forms

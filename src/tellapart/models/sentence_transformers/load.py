@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.fusion.scoring import FusionScorer, StateEncoder
 from tellapart.models.fusion.state_towers import meet_tokens
 from tellapart.models.huggingface import files
 from tellapart.models.huggingface.dual_encoder import pool_at_end
-from tellapart.models.options import ModelOptions
-from tellapart.models.prefix import ModelPrefix, files_below
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.purpose import MODULES, find_library_file
 from tellapart.models.torch import backend

@@ -20,7 +20,7 @@ from tellapart.catalog import names
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import DataError, ModelError, UnknownNameError, nearest
-from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.captions import ControlTokens
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights, read_config
 from tellapart.models.options import ModelOptions
