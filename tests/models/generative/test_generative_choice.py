@@ -13,11 +13,14 @@ from PIL import Image
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
-from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, pad_to_square, side_by_side
+from tellapart.models.generative.choice import BothOrders, Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import Prompt
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.choice import PAIRING
+from tellapart.tasks.task import Session
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 
@@ -54,35 +57,33 @@ def pairs(tmp_path):
     return PairSet("colours", tuple(items), tmp_path)
 
 
+def ask(model, pairs, **options) -> BothOrders:
+    session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None), **options)
+    return PAIRING.runner(model)(model, pairs, session)
+
+
 @pytest.mark.parametrize(
     ("habit", "expected"),
     [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
 )
 def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, expected):
     names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
-    names += ("order_bias", "followed_list", "unparseable")
-    values = ask_both_orders(Person(habit), pairs).measure()
+    names += ("pairing_bias", "followed_list", "unparseable")
+    values = ask(Person(habit), pairs).measure()
     assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs):
     reports = []
     person = Person()
-    both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
+    both = ask(person, pairs, batch_size=4, progress=lambda *report: reports.append(report))
     assert both.ids == ("red-blue", "blue-green", "green-red")
-    assert person.batches == [2, 2, 1, 1]
-    assert reports == [("items", 2, 3), ("items", 3, 3)]
-    whole = ask_both_orders(Person(), pairs)
+    assert (person.batches, reports) == ([4, 2], [("answers", 4, 6), ("answers", 6, 6)])
+    whole = ask(Person(), pairs)
     assert (both.in_order, both.swapped) == (whole.in_order, whole.swapped)
     assert isinstance(person, Chooser)
-
-
-def test_other_shapes_and_missing_answers_are_refused(pairs, tmp_path):
-    with raises(ModelError, "model", "'person'", "1", "3"):
-        ask_both_orders(Person("few"), pairs)
-    one = PairSet("one", (Item(id="a", images=("red.png",), texts=("red", "blue")),), tmp_path)
-    with raises(DataError, "1", "2", "2x2"):
-        ask_both_orders(Person(), one)
+    with raises(ModelError, "model", "'person'", "1", "6"):
+        ask(Person("few"), pairs)
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))

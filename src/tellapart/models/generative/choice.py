@@ -13,10 +13,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.answer_text import strip_thought
-from tellapart.data.pairset import PairSet
-from tellapart.data.progress import Progress
-from tellapart.errors import DataError, ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.protocols import Model, Pixels
@@ -57,7 +53,7 @@ class BothOrders:
 
         - `group_score_in_order`, `group_score_swapped`: all of the pairing is right, in one order (Table 7's rows);
         - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
-        - `order_bias`: right in order less right swapped;
+        - `pairing_bias`: right in order less right swapped;
         - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;
         - `unparseable`: share of answers that cannot be read.
         """
@@ -67,36 +63,10 @@ class BothOrders:
             "group_score_in_order": bias.true_first,
             "group_score_swapped": bias.true_second,
             "group_score_both_orders": bias.both,
-            "order_bias": bias.difference,
+            "pairing_bias": bias.difference,
             "followed_list": bias.chose_first,
             "unparseable": np.asarray(np.mean(unread, axis=0), np.float64),
         }
-
-
-def ask_both_orders(
-    model: Chooser, pairset: PairSet, *, batch_size: int = 8, progress: Progress | None = None
-) -> BothOrders:
-    """Ask a model about every 2x2 item, in both orders of the captions."""
-    if pairset.shape != (2, 2):
-        images, texts = pairset.shape
-        raise DataError(
-            f"{pairset.name} has items of {images} images and {texts} texts; which caption belongs where is asked of "
-            "2x2 items"
-        )
-    in_order: list[str] = []
-    swapped: list[str] = []
-    for start in range(0, len(pairset), batch_size):
-        items = pairset.items[start : start + batch_size]
-        pictures = [(pairset.pixels(item.images[0]), pairset.pixels(item.images[1])) for item in items]
-        listed = [(item.texts[0], item.texts[1]) for item in items]
-        for answers, captions in ((in_order, listed), (swapped, [(second, first) for first, second in listed])):
-            batch = model.choose(pictures, captions)
-            if len(batch) != len(items):
-                raise ModelError(f"model {model.name!r} returned {len(batch)} answers for {len(items)} items")
-            answers.extend(map(strip_thought, batch))
-        if progress is not None:
-            progress("items", len(in_order), len(pairset))
-    return BothOrders(tuple(item.id for item in pairset.items), tuple(in_order), tuple(swapped))
 
 
 def beside_each_other(left: Pixels, right: Pixels) -> list[Pixels]:
