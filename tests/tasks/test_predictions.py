@@ -361,7 +361,7 @@ class Says:
         return [self.answers.pop(0) for _ in prompts]
 
     def read_box(self, answer: str, pixels: np.ndarray):
-        return parse_box(answer, "pixels", (9, 9), (9, 9))
+        return parse_box(answer, (9, 9), (9, 9))
 
 
 @pytest.mark.parametrize("task", SPOKEN)

@@ -176,25 +176,19 @@ def test_a_verdict_is_one_word_of_one_meaning(answer, verdict):
 
 HALF = (50.0, 50.0, 150.0, 100.0)
 BOXES = [
-    ("[0.25, 0.5, 0.75, 1.0]", "unit", None, HALF),
-    ("<|box_start|>(250,500),(750,1000)<|box_end|>", "thousandths", None, HALF),
-    ('```json\n[{"bbox_2d": [10, 10, 30, 20], "label": "cup"}]\n```', "pixels", (40, 20), HALF),
-    ("(0, 0, 0.5, 0.5) and [0.1, 0.1, 0.2, 0.2]", "unit", None, (0.0, 0.0, 100.0, 50.0)),
-    ("[-0.5, 0, 2, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
-    (f"[0, 0, {'9' * 400}, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
-    *((none, "unit", None, None) for none in ("[0.75, 0.5, 0.25, 1.0]", "[1.5, 0, 2, 1]", "[0.1, 0.2, 0.3]", "left")),
+    ("[0.25, 0.5, 0.75, 1.0]", (1, 1), HALF),
+    ("<|box_start|>(250,500),(750,1000)<|box_end|>", (1000, 1000), HALF),
+    ('```json\n[{"bbox_2d": [10, 10, 30, 20], "label": "cup"}]\n```', (40, 20), HALF),
+    ("(0, 0, 0.5, 0.5) and [0.1, 0.1, 0.2, 0.2]", (1, 1), (0.0, 0.0, 100.0, 50.0)),
+    ("[-0.5, 0, 2, 1]", (1, 1), (0.0, 0.0, 200.0, 100.0)),
+    (f"[0, 0, {'9' * 400}, 1]", (1, 1), (0.0, 0.0, 200.0, 100.0)),
+    *((none, (1, 1), None) for none in ("[0.75, 0.5, 0.25, 1.0]", "[1.5, 0, 2, 1]", "[0.1, 0.2, 0.3]", "left")),
 ]
 
 
-@pytest.mark.parametrize(("answer", "convention", "resized", "box"), BOXES)
-def test_a_box_is_read_in_the_convention_of_its_family(answer, convention, resized, box):
-    assert parse_box(answer, convention, (200, 100), resized) == box
-
-
-@pytest.mark.parametrize(("convention", "said"), [("pixels", ("size", "resized")), ("percent", ("'percent'", "box"))])
-def test_a_convention_that_cannot_be_read_is_refused(convention, said):
-    with raises(ModelError, said):
-        parse_box("[0, 0, 1, 1]", convention, (10, 10))
+@pytest.mark.parametrize(("answer", "unit", "box"), BOXES)
+def test_a_box_is_read_in_the_unit_of_its_family(answer, unit, box):
+    assert parse_box(answer, unit, (200, 100)) == box
 
 
 PROMPTS = [value for value in vars(prompts).values() if isinstance(value, Prompt)]

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal, get_args
 
 from tellapart.data.answer_text import plain_answer, read_label
-from tellapart.errors import ModelError
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
-
-#: Unit of a family's box numbers.
-BoxConvention = Literal["unit", "thousandths", "pixels"]
 
 _PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
 _BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
@@ -77,22 +72,17 @@ def parse_verdict(answer: str) -> bool | None:
     return verdicts.pop()
 
 
-def parse_box(
-    answer: str, convention: BoxConvention, size: tuple[int, int], resized: tuple[int, int] | None = None
-) -> Corners | None:
+def parse_box(answer: str, unit: tuple[int, int], size: tuple[int, int]) -> Corners | None:
     """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
+
+    `unit` is the picture's width and height in the answer's numbers, `size` in pixels.
 
     The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
     top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
     """
-    if convention not in get_args(BoxConvention):
-        raise ModelError(f"no box convention {convention!r}; use one of {', '.join(get_args(BoxConvention))}")
-    if convention == "pixels" and resized is None:
-        raise ModelError("boxes in pixels are those of the picture as the model reads it; give its size as resized")
     matches = [match for form in _BOXES if (match := form.search(answer))]
     if not matches:
         return None
-    unit = {"unit": (1, 1), "thousandths": (1000, 1000), "pixels": resized}[convention] or (1, 1)
     numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
     corners = [
         min(max(number * size[axis % 2] / unit[axis % 2], 0.0), float(size[axis % 2]))

@@ -117,14 +117,12 @@ class Generative:
             )
         from PIL import Image
 
-        convention, _ = BOXES[self._family]
-        height, width = pixels.shape[:2]
-        resized = None
-        if convention == "pixels":  # as Qwen's processors resize the picture
+        unit, _ = BOXES[self._family]
+        if unit is None:
             processor = self._reader.processor.image_processor
             _, rows, columns = processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
-            resized = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
-        return parse_box(answer, convention, (width, height), resized)
+            unit = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
+        return parse_box(answer, unit, (pixels.shape[1], pixels.shape[0]))
 
     def _read_answers(
         self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer
