@@ -23,8 +23,13 @@ from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_
 from tellapart_native.heads.matching import combine_halves
 from tellapart_native.layers.resnet import Resnet
 from tellapart_native.module import NativeConfig, build_linear, nn
-from tellapart_native.preprocessing.captions import clean_like_ofa, clean_like_ofa_matching
-from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS, square_inputs
+from tellapart_native.preprocessing import (
+    HALF_COLOURS,
+    IMAGENET_COLOURS,
+    clean_like_ofa,
+    clean_like_ofa_matching,
+    square_inputs,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
