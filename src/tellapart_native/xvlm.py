@@ -11,8 +11,14 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.decoding import ByToken, Past, Search, Writer
-from tellapart_native.heads.grad_cam import GradCam
-from tellapart_native.heads.matching import AlternatingImages, FusedText, MatchLogit, ProjectedTokens, combine_halves
+from tellapart_native.heads.matching import (
+    AlternatingImages,
+    FusedText,
+    GradCam,
+    MatchLogit,
+    ProjectedTokens,
+    combine_halves,
+)
 from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.swin import Swin
 from tellapart_native.module import NativeConfig, build_head, build_linear, nn

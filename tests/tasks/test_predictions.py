@@ -32,7 +32,7 @@ from tellapart.data.task_records import (
 )
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
-from tellapart.models.generative.answers_grammar import parse_box
+from tellapart.models.generative.answers import parse_box
 from tellapart.models.generative.prompts import CAPTION, GROUNDING_SENTENCE, NLVR2, SHORT_ANSWER, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import TASKS

@@ -22,8 +22,7 @@ from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.metrics.order_bias import order_bias
-from tellapart.models.generative.answers_grammar import parse_pairing
-from tellapart.models.generative.choice import BothOrders, Chooser
+from tellapart.models.generative.answers import BothOrders, Chooser, parse_pairing
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text

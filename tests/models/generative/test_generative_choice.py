@@ -15,8 +15,15 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
-from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
-from tellapart.models.generative.choice import BothOrders, Chooser, pad_to_square, side_by_side
+from tellapart.models.generative.answers import (
+    BothOrders,
+    Chooser,
+    pad_to_square,
+    parse_box,
+    parse_pairing,
+    parse_verdict,
+    side_by_side,
+)
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.choice import PAIRING

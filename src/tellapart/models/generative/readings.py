@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.generative.answers_grammar import Corners, parse_box
+from tellapart.models.generative.answers import ANSWER_TOKENS, Corners, beside_each_other, pad_to_square, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
-from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other, pad_to_square
 from tellapart.models.generative.encoder_decoder import Blip, EncoderDecoderModel
 from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
 from tellapart.models.generative.reader import PromptedAnswer, Reader, Task
