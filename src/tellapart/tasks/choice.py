@@ -59,7 +59,8 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 
 
 def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    captions = [order for item in records.items for order in (item.texts, item.texts[::-1])]
+    listed = [(item.texts[0], item.texts[1]) for item in records.items]
+    captions = [order for first, second in listed for order in ((first, second), (second, first))]
 
     def choose(part: slice, pictures: Sequence[Any]) -> list[str]:
         answers = model.choose([(left, right) for left, right in pictures], captions[part])
@@ -68,7 +69,7 @@ def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrd
         return [*map(strip_thought, answers)]
 
     images = [item.images for item in records.items for _ in range(2)]
-    return _pair_answers(records, compute_batches(images, session, choose))
+    return _pair_answers(records, compute_batches(images, session, choose, pixels=records.pixels))
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:

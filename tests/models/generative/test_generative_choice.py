@@ -13,7 +13,7 @@ from PIL import Image
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import ModelError
+from tellapart.errors import DataError, ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers import (
     BothOrders,
@@ -91,6 +91,9 @@ def test_answers_stay_with_their_items_for_any_batch_size(pairs):
     assert isinstance(person, Chooser)
     with raises(ModelError, "model", "'person'", "1", "6"):
         ask(Person("few"), pairs)
+    (pairs.root / "blue.png").write_bytes(b"none")
+    with raises(DataError, "item red-blue", "'images[1]'", "blue.png"):
+        ask(Person(), pairs)
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))
