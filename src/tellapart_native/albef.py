@@ -8,15 +8,18 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
-from tellapart_native.heads.grad_cam import GradCam
-from tellapart_native.heads.matching import FusedText, MatchLogit, ProjectedTokens, combine_halves
-from tellapart_native.heads.two_images import AlternatingImages
+from tellapart_native.heads.matching import (
+    AlternatingImages,
+    FusedText,
+    GradCam,
+    MatchLogit,
+    ProjectedTokens,
+    combine_halves,
+)
 from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, build_linear, nn
-from tellapart_native.preprocessing.captions import clean_like_albef
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
-from tellapart_native.preprocessing.positions import resize_grid
+from tellapart_native.preprocessing import CLIP_COLOURS, clean_like_albef, resize_grid, square_inputs
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 30

@@ -17,9 +17,7 @@ from tellapart_native.heads.matching import MatchLogit, combine_halves
 from tellapart_native.layers.bert import build_text
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, build_linear, nn, unit_vectors
-from tellapart_native.preprocessing.captions import clean_like_blip
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
-from tellapart_native.preprocessing.positions import resize_grid
+from tellapart_native.preprocessing import CLIP_COLOURS, clean_like_blip, resize_grid, square_inputs
 
 #: Tokens of a caption in the authors' retrieval code.
 _CONTEXT = 35

@@ -20,7 +20,7 @@ from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import ByToken, Likelihood, Past
 from tellapart_native.heads.matching import combine_halves
 from tellapart_native.module import NativeConfig, build_linear, nn
-from tellapart_native.preprocessing.images import HALF_COLOURS, square_inputs
+from tellapart_native.preprocessing import HALF_COLOURS, square_inputs
 
 #: Tokens of a caption in BiVLC's code, and the side of its images in pixels.
 _CONTEXT, _IMAGE_SIZE = 64, 256

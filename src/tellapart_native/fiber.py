@@ -14,8 +14,7 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_before
-from tellapart_native.heads.matching import RankOutput, combine_halves
-from tellapart_native.heads.two_images import PooledImages
+from tellapart_native.heads.matching import PooledImages, RankOutput, combine_halves
 from tellapart_native.layers.bert import (
     EPSILON,
     BertLayer,
@@ -27,7 +26,7 @@ from tellapart_native.layers.bert import (
 )
 from tellapart_native.layers.swin import Merging, Swin, WindowAttention, resize_bias_tables
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn, unit_vectors
-from tellapart_native.preprocessing.images import IMAGENET_COLOURS, square_inputs
+from tellapart_native.preprocessing import IMAGENET_COLOURS, square_inputs
 
 #: FIBER's captioner writes without a prompt.
 FIBER_CAPTION = Prompt("fiber-caption", 1, "", "FIBER (Dou et al. 2022), its captioning code")

@@ -20,9 +20,16 @@ from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ANSWERS_FILE, Answers, read_answer_list
-from tellapart_native.heads.captioner import NativeCaptioner, NativeWriter, check_ends
 from tellapart_native.heads.decoding import Writer
-from tellapart_native.heads.other_tasks import FusionAnswers, FusionBoxes, FusionHeat, FusionTwoImages
+from tellapart_native.heads.other_tasks import (
+    FusionAnswers,
+    FusionBoxes,
+    FusionHeat,
+    FusionTwoImages,
+    NativeCaptioner,
+    NativeWriter,
+    check_ends,
+)
 from tellapart_native.prefix import TOKENIZER_FILES
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ from tellapart.models.huggingface.inputs import ImageInputs
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
-from tellapart_native.heads.matching import RankOutput, combine_halves
-from tellapart_native.heads.two_images import PooledImages
+from tellapart_native.heads.matching import PooledImages, RankOutput, combine_halves
 from tellapart_native.layers.bert import BertLayer, Pooler, build_roberta, read_context
-from tellapart_native.layers.clip_vit import ClipTower
 from tellapart_native.layers.swin import Swin, resize_bias_tables
+from tellapart_native.layers.vit import ClipTower
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn
-from tellapart_native.preprocessing.images import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs
-from tellapart_native.preprocessing.positions import resize_grid
+from tellapart_native.preprocessing import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs, resize_grid
 
 #: Tokens of a text for a file without a number: the authors' retrieval code, and all their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50

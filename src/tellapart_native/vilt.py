@@ -14,7 +14,7 @@ from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, add_linear, nn
-from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
+from tellapart_native.preprocessing import HALF_COLOURS, shorter_side
 
 #: An image's patches are padded to the next multiple of this.
 _PATCH_BUCKET = 16

@@ -11,15 +11,18 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import DecodesAnswers, add_task_heads
 from tellapart_native.heads.decoding import ByToken, Past, Search, Writer
-from tellapart_native.heads.grad_cam import GradCam
-from tellapart_native.heads.matching import FusedText, MatchLogit, ProjectedTokens, combine_halves
-from tellapart_native.heads.two_images import AlternatingImages
+from tellapart_native.heads.matching import (
+    AlternatingImages,
+    FusedText,
+    GradCam,
+    MatchLogit,
+    ProjectedTokens,
+    combine_halves,
+)
 from tellapart_native.layers.bert import build_text, rename_text
 from tellapart_native.layers.swin import Swin
 from tellapart_native.module import NativeConfig, build_head, build_linear, nn
-from tellapart_native.preprocessing.captions import clean_like_albef
-from tellapart_native.preprocessing.images import CLIP_COLOURS, square_inputs
-from tellapart_native.preprocessing.positions import resize_window_biases
+from tellapart_native.preprocessing import CLIP_COLOURS, clean_like_albef, resize_window_biases, square_inputs
 
 #: The captioners were trained with these words before every caption.
 XVLM_CAPTION = Prompt("xvlm-caption", 1, "a picture of ", "X-VLM (Zeng et al. 2022), configs/Captioning.yaml")

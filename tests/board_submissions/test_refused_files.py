@@ -22,7 +22,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError, TellapartError
-from tellapart.models.generative.choice import BothOrders
+from tellapart.models.generative.answers import BothOrders
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.registry import HIDEABLE
 

@@ -8,7 +8,7 @@ from steps import steps_of
 from tellapart.board.submissions.prepared import HiddenPairs, answer_seconds, measure_sent
 from tellapart.data.item import Item
 from tellapart.data.scores import Scores
-from tellapart.models.generative.choice import BothOrders
+from tellapart.models.generative.answers import BothOrders
 
 
 def hidden_pairs(items: int) -> HiddenPairs:

@@ -136,10 +136,16 @@ def greedy(model, image, longest: int) -> list[int]:
     return ids[0, len(halves.start) :].tolist()
 
 
-def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model, monkeypatch):
+def test_beams_read_anew_write_the_same_and_one_beam_is_greedy(model, monkeypatch):
     halves, image = model.halves, image_of(model)
+
+    def read_anew(ids, _rows):
+        rows = tuple(tensor.expand(len(ids), *tensor.shape[1:]) for tensor in image)
+        return decode(model, ids, rows)[:, -1].log_softmax(-1)
+
     with torch.inference_mode():
-        assert halves.write_text(image) == halves.write_text(image, keep=False)
+        anew = search_beams(read_anew, halves.start, halves.end, halves.search)
+        assert halves.write_text(image) == halves.spell_words(anew)
         several = halves.write_text(image, 9)
         monkeypatch.setattr(type(halves), "search", Search(beams=1, longest=9))
         one = halves.write_text(image)

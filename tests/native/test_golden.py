@@ -24,7 +24,7 @@ from tellapart.errors import ModelError
 from tellapart_native.family import NativeFamily
 from tellapart_native.layers.swin import SwinBlock
 from tellapart_native.prefix import find_family
-from tellapart_native.preprocessing.images import HALF_COLOURS, shorter_side
+from tellapart_native.preprocessing import HALF_COLOURS, shorter_side
 from tellapart_native.vlt5 import Vlt5
 
 RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"

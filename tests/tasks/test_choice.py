@@ -18,7 +18,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
-from tellapart.models.generative.choice import BothOrders
+from tellapart.models.generative.answers import BothOrders
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.choice import CHOICE, PAIRING, Chosen, measure_choices, parse_choice, read_choices

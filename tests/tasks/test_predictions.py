@@ -24,7 +24,7 @@ from tellapart.data.task_records import (
 )
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
-from tellapart.models.generative.answers_grammar import parse_box
+from tellapart.models.generative.answers import parse_box
 from tellapart.models.generative.prompts import CAPTION, GROUNDING_SENTENCE, NLVR2, SHORT_ANSWER, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import TASKS
@@ -296,7 +296,7 @@ class Says:
         return [self.answers.pop(0) for _ in prompts]
 
     def read_box(self, answer: str, pixels: np.ndarray):
-        return parse_box(answer, "pixels", (99, 99), (99, 99))
+        return parse_box(answer, (99, 99), (99, 99))
 
 
 #: Task -> the words that a model is asked, of those that the record holds.

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
-from tellapart.models.generative.answers_grammar import Corners
+from tellapart.models.generative.answers import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.declared import facts_of, hiding_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.data.answer_text import plain_answer
+from tellapart.data.answer_text import plain_answer, strip_thought
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.reading import current_reading
@@ -20,14 +20,13 @@ from tellapart.data.rows import AnnotationRow, Filled, read_json
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, quote
+from tellapart.errors import DataError, ModelError, quote
 from tellapart.metrics.order_bias import order_bias
-from tellapart.models.generative.answers_grammar import parse_pairing
-from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
+from tellapart.models.generative.answers import BothOrders, Chooser, parse_pairing
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.running import ask, describe_unread, expect_filled
+from tellapart.tasks.running import ask, compute_batches, describe_unread, expect_filled
 from tellapart.tasks.task import Hiding, Session, Task, Units, all_images, unit_of, value_of
 
 
@@ -43,13 +42,15 @@ def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
     golds = ("1;2", "2;1")  # in the item's order, and swapped
     read = read_predictions(path, ids, text, "question", lambda number, answer: answer == golds[number % 2])
-    answers = expect_filled(path, read)
+    return _pair_answers(records, expect_filled(path, read))
+
+
+def _pair_answers(records: PairSet, answers: Sequence[str]) -> BothOrders:
     return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 
 def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
     values = answers.measure()
-    values["pairing_bias"] = values.pop("order_bias")
     units = tuple(
         unit_of(item, texts=item.texts, output=[first, second], gold="1;2, then 2;1")
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
@@ -58,7 +59,17 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 
 
 def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
+    listed = [(item.texts[0], item.texts[1]) for item in records.items]
+    captions = [order for first, second in listed for order in ((first, second), (second, first))]
+
+    def choose(part: slice, pictures: Sequence[Any]) -> list[str]:
+        answers = model.choose([(left, right) for left, right in pictures], captions[part])
+        if len(answers) != len(pictures):
+            raise ModelError(f"model {model.name!r} returned {len(answers)} answers for {len(pictures)} questions")
+        return [*map(strip_thought, answers)]
+
+    images = [item.images for item in records.items for _ in range(2)]
+    return _pair_answers(records, compute_batches(images, session, choose, pixels=records.pixels))
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:

@@ -35,13 +35,15 @@ def compute_batches(
     session: Session,
     compute: Callable[[slice, list[list[Pixels]]], Iterable[T]],
     noun: str = "answers",
+    pixels: Callable[[str], Pixels] | None = None,
 ) -> list[T]:
-    """Compute something for each record of its images, a batch at a time."""
+    """Compute something for each record of its images, a batch at a time; `pixels` decodes one as a pair set does."""
     values: list[T] = []
+    decode = pixels or session.pixels
     for start in range(0, len(images), session.batch):
         part = slice(start, start + session.batch)
         # Neighbouring records often share an image: each is decoded once for the batch.
-        decoded = {reference: session.pixels(reference) for own in images[part] for reference in own}
+        decoded = {reference: decode(reference) for own in images[part] for reference in own}
         pictures = [[decoded[reference] for reference in own] for own in images[part]]
         values += compute_named(
             lambda rows, start=start, pictures=pictures: compute(  # type: ignore[misc]

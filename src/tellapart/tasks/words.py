@@ -39,7 +39,7 @@ from tellapart.metrics.yes_no import (
     read_strictly,
     yes_table,
 )
-from tellapart.models.generative.answers_grammar import parse_verdict
+from tellapart.models.generative.answers import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels, TwoImageClassifier
 from tellapart.stats.interval import Reduce

@@ -18,7 +18,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
-from tellapart_native.heads.two_images import share_sources
+from tellapart_native.heads.matching import share_sources
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, build_layers
 from tellapart_native.module import nn
 

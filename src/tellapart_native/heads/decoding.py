@@ -179,13 +179,12 @@ class Writer(Likelihood):
         *self.start, self.end = tokenizer(self.opening)["input_ids"]
         self.given, self.tokenizer = len(self.start), tokenizer
 
-    def write_text(self, images: Tensors, longest: int | None = None, *, keep: bool = True) -> str:
+    def write_text(self, images: Tensors, longest: int | None = None) -> str:
         """Write a caption of one image, whose half is `(1, ...)`."""
-        search, past = self.search, Past() if keep else None
-        search = replace(search, longest=min(search.longest, longest or search.longest))
+        search, past = replace(self.search, longest=min(self.search.longest, longest or self.search.longest)), Past()
 
         def next_logs(ids: Tensor, rows: Tensor | None) -> Tensor:
-            if past is not None and rows is not None:
+            if rows is not None:
                 past.take_rows(rows)
             expanded = tuple(tensor.expand(len(ids), *tensor.shape[1:]) for tensor in images)
             return self.decode(ids, expanded, past)[:, -1].float().log_softmax(-1)

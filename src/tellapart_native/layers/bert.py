@@ -132,12 +132,12 @@ class BertEncoder(nn.Module):
 class Pooler(nn.Module):
     """The first token's state through a dense layer and tanh."""
 
-    def __init__(self, width: int, out: int | None = None) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, out or width)
+        self.dense = nn.Linear(width, width)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Pool `(batch, n, width)` to `(batch, out)`."""
+        """Pool `(batch, n, width)` to `(batch, width)`."""
         return self.dense(states[:, 0]).tanh()
 
 
@@ -162,10 +162,10 @@ class FusedBert(nn.Module):
         return states
 
 
-def build_text(layout: Layout, prefix: str = "text_encoder", *, segments: int = 2) -> FusedBert:
-    """Build the text half, whose sizes and depths follow from the shapes."""
-    embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=segments)
-    layers, fusion = build_layers(layout, f"{prefix}.encoder.layer")
+def build_text(layout: Layout, *, segments: int = 2) -> FusedBert:
+    """Build `text_encoder`, the text half, whose sizes and depths follow from the shapes."""
+    embeddings = BertEmbeddings(layout, "text_encoder.embeddings", segments=segments)
+    layers, fusion = build_layers(layout, "text_encoder.encoder.layer")
     return FusedBert(embeddings, layers, fusion)
 
 

@@ -22,11 +22,10 @@ from tellapart.models.api import connection
 from tellapart.models.api.connection import HOST, KEY, Completion
 from tellapart.models.api.load import Answers
 from tellapart.models.find import find_model
-from tellapart.models.generative.choice import ask_both_orders
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.choice import CHOICE, PAIRING
 from tellapart.tasks.task import Session
 
 
@@ -273,7 +272,9 @@ class ThinkingServer(OtherServer):
 
 def test_a_thought_before_a_choice_is_not_read(pairs):
     with serve(ThinkingServer) as address, watch_reading() as thoughts:
-        found = ask_both_orders(find_model(f"api:{address}/v1", ModelOptions(reading="choice")), pairs)
+        model = find_model(f"api:{address}/v1", ModelOptions(reading="choice"))
+        session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
+        found = PAIRING.runner(model)(model, pairs, session)
     assert {*found.in_order, *found.swapped} == {"1;2"} and thoughts.stripped == 12
     assert found.measure()["group_score_in_order"].tolist() == [1] * 6
 

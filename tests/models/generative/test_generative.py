@@ -39,8 +39,8 @@ from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.generative import chat as generative_chat
+from tellapart.models.generative.answers import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.chat import ChatFormat
-from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.generative.readings import Answerer

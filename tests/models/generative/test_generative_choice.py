@@ -15,9 +15,19 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
 from tellapart.models.generative import prompts
-from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
-from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, pad_to_square, side_by_side
+from tellapart.models.generative.answers import (
+    BothOrders,
+    Chooser,
+    pad_to_square,
+    parse_box,
+    parse_pairing,
+    parse_verdict,
+    side_by_side,
+)
 from tellapart.models.generative.prompts import Prompt
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.choice import PAIRING
+from tellapart.tasks.task import Session
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 
@@ -54,35 +64,36 @@ def pairs(tmp_path):
     return PairSet("colours", tuple(items), tmp_path)
 
 
+def ask(model, pairs, **options) -> BothOrders:
+    session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None), **options)
+    return PAIRING.runner(model)(model, pairs, session)
+
+
 @pytest.mark.parametrize(
     ("habit", "expected"),
     [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
 )
 def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, expected):
     names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
-    names += ("order_bias", "followed_list", "unparseable")
-    values = ask_both_orders(Person(habit), pairs).measure()
+    names += ("pairing_bias", "followed_list", "unparseable")
+    values = ask(Person(habit), pairs).measure()
     assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs):
     reports = []
     person = Person()
-    both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
+    both = ask(person, pairs, batch_size=4, progress=lambda *report: reports.append(report))
     assert both.ids == ("red-blue", "blue-green", "green-red")
-    assert person.batches == [2, 2, 1, 1]
-    assert reports == [("items", 2, 3), ("items", 3, 3)]
-    whole = ask_both_orders(Person(), pairs)
+    assert (person.batches, reports) == ([4, 2], [("answers", 4, 6), ("answers", 6, 6)])
+    whole = ask(Person(), pairs)
     assert (both.in_order, both.swapped) == (whole.in_order, whole.swapped)
     assert isinstance(person, Chooser)
-
-
-def test_other_shapes_and_missing_answers_are_refused(pairs, tmp_path):
-    with raises(ModelError, "model", "'person'", "1", "3"):
-        ask_both_orders(Person("few"), pairs)
-    one = PairSet("one", (Item(id="a", images=("red.png",), texts=("red", "blue")),), tmp_path)
-    with raises(DataError, "1", "2", "2x2"):
-        ask_both_orders(Person(), one)
+    with raises(ModelError, "model", "'person'", "1", "6"):
+        ask(Person("few"), pairs)
+    (pairs.root / "blue.png").write_bytes(b"none")
+    with raises(DataError, "item red-blue", "'images[1]'", "blue.png"):
+        ask(Person(), pairs)
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))
@@ -175,25 +186,19 @@ def test_a_verdict_is_one_word_of_one_meaning(answer, verdict):
 
 HALF = (50.0, 50.0, 150.0, 100.0)
 BOXES = [
-    ("[0.25, 0.5, 0.75, 1.0]", "unit", None, HALF),
-    ("<|box_start|>(250,500),(750,1000)<|box_end|>", "thousandths", None, HALF),
-    ('```json\n[{"bbox_2d": [10, 10, 30, 20], "label": "cup"}]\n```', "pixels", (40, 20), HALF),
-    ("(0, 0, 0.5, 0.5) and [0.1, 0.1, 0.2, 0.2]", "unit", None, (0.0, 0.0, 100.0, 50.0)),
-    ("[-0.5, 0, 2, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
-    (f"[0, 0, {'9' * 400}, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
-    *((none, "unit", None, None) for none in ("[0.75, 0.5, 0.25, 1.0]", "[1.5, 0, 2, 1]", "[0.1, 0.2, 0.3]", "left")),
+    ("[0.25, 0.5, 0.75, 1.0]", (1, 1), HALF),
+    ("<|box_start|>(250,500),(750,1000)<|box_end|>", (1000, 1000), HALF),
+    ('```json\n[{"bbox_2d": [10, 10, 30, 20], "label": "cup"}]\n```', (40, 20), HALF),
+    ("(0, 0, 0.5, 0.5) and [0.1, 0.1, 0.2, 0.2]", (1, 1), (0.0, 0.0, 100.0, 50.0)),
+    ("[-0.5, 0, 2, 1]", (1, 1), (0.0, 0.0, 200.0, 100.0)),
+    (f"[0, 0, {'9' * 400}, 1]", (1, 1), (0.0, 0.0, 200.0, 100.0)),
+    *((none, (1, 1), None) for none in ("[0.75, 0.5, 0.25, 1.0]", "[1.5, 0, 2, 1]", "[0.1, 0.2, 0.3]", "left")),
 ]
 
 
-@pytest.mark.parametrize(("answer", "convention", "resized", "box"), BOXES)
-def test_a_box_is_read_in_the_convention_of_its_family(answer, convention, resized, box):
-    assert parse_box(answer, convention, (200, 100), resized) == box
-
-
-@pytest.mark.parametrize(("convention", "said"), [("pixels", ("size", "resized")), ("percent", ("'percent'", "box"))])
-def test_a_convention_that_cannot_be_read_is_refused(convention, said):
-    with raises(ModelError, said):
-        parse_box("[0, 0, 1, 1]", convention, (10, 10))
+@pytest.mark.parametrize(("answer", "unit", "box"), BOXES)
+def test_a_box_is_read_in_the_unit_of_its_family(answer, unit, box):
+    assert parse_box(answer, unit, (200, 100)) == box
 
 
 PROMPTS = [value for value in vars(prompts).values() if isinstance(value, Prompt)]

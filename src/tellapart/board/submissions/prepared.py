@@ -43,7 +43,7 @@ from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, MetricError, TellapartError, quote
 from tellapart.metrics.registry import METRICS, defined_for
-from tellapart.models.generative.choice import BothOrders
+from tellapart.models.generative.answers import BothOrders
 from tellapart.tasks.choice import PAIRING
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline

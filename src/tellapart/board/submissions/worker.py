@@ -182,7 +182,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
     if task not in _COLUMNS:
         return rows
     # Imported here, so that a process that reads scores starts sooner.
-    from tellapart.models.generative.choice import BothOrders
+    from tellapart.models.generative.answers import BothOrders
     from tellapart.tasks.choice import Chosen
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)

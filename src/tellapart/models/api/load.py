@@ -20,7 +20,7 @@ from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection, Form, fill_template, forms, picture_url
 from tellapart.models.captions import refuse_known_marks
 from tellapart.models.generative import prompts
-from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
+from tellapart.models.generative.answers import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.generative.sampling import Sampling

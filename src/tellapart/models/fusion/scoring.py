@@ -34,9 +34,6 @@ _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 #: Samples of one forward pass, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
 
-#: Halves kept in memory, in bytes: about 600 images of BLIP at 384 pixels (577 x 768 float32 each).
-CACHE_BYTES = 2**30
-
 #: Pairs whose halves are in memory together beyond the cache's bound.
 _CHUNK = 64
 
@@ -222,22 +219,18 @@ class StateModel:
     States are large (a third of a million numbers for one image of BLIP), so they are never in the store on disk.
     Whether a half was looked up or computed changes no number.
 
-    Args:
-        encoder: computes the states.
-        cache_bytes: bound of all states kept, in bytes. Beyond it `pair_numbers` keeps the states of 64 pairs alone.
-
     Attributes:
+        cache_bytes: bound of all states kept. Beyond it `pair_numbers` keeps the states of 64 pairs alone.
         images_encoded, texts_encoded: how many halves were computed.
         bytes_held: memory of the states that are kept now, in bytes.
     """
 
     #: A sentence on its files for results: which weights were taken, if there were others.
     provenance = ""
+    cache_bytes = 2**30  #: about 600 images of BLIP at 384 pixels (577 x 768 float32 each)
 
-    def __init__(self, encoder: StateEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
-        if cache_bytes < 0:
-            raise ModelError(f"cache_bytes must be at least 0; got {cache_bytes}")
-        self.encoder, self._limit = encoder, cache_bytes
+    def __init__(self, encoder: StateEncoder) -> None:
+        self.encoder = encoder
         self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind
         self.parameters, self.images_encoded, self.texts_encoded, self.bytes_held = encoder.parameters, 0, 0, 0
         self._states = OrderedDict[str, TorchState]()  # those unused the longest come first, and are dropped first
@@ -289,7 +282,7 @@ class StateModel:
         self.bytes_held += sum(state.nbytes for state in encoded)
         for key in distinct:
             self._states.move_to_end(key)
-        while self.bytes_held > self._limit:
+        while self.bytes_held > self.cache_bytes:
             self.bytes_held -= self._states.popitem(last=False)[1].nbytes
         states = cached | fresh
         return [states[key] for key in keys], fresh
@@ -306,8 +299,8 @@ class FusionScorer(StateModel):
     batch_size = _CHUNK
     score_pairs = StateModel.pair_numbers
 
-    def __init__(self, encoder: StateEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
-        super().__init__(encoder, cache_bytes=cache_bytes)
+    def __init__(self, encoder: StateEncoder) -> None:
+        super().__init__(encoder)
         self.prepare_image = encoder.prepare_image
         self.__dict__ |= encoder.offers
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
-from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import CHAT_TASKS, PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
@@ -43,11 +42,12 @@ _THINK, _NO_THOUGHT = "<think>", "\n\n</think>\n\n"
 #: but right for every architecture.
 _CACHES_IMAGE = frozenset({"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"})
 
-#: Family -> the unit of a box's numbers, and the prompt that asks for a box.
-BOXES: dict[str, tuple[BoxConvention, Prompt]] = {
-    "llava": ("unit", prompts.GROUNDING_SENTENCE),
-    "qwen2_vl": ("thousandths", prompts.GROUNDING_JSON),
-    "qwen2_5_vl": ("pixels", prompts.GROUNDING_JSON),
+#: Family -> width and height of a picture in a box's numbers (None: in pixels, as the processor resizes it), and the
+#: prompt that asks for a box.
+BOXES: dict[str, tuple[tuple[int, int] | None, Prompt]] = {
+    "llava": ((1, 1), prompts.GROUNDING_SENTENCE),
+    "qwen2_vl": ((1000, 1000), prompts.GROUNDING_JSON),
+    "qwen2_5_vl": (None, prompts.GROUNDING_JSON),
 }
 
 #: Rounding that is allowed, by dtype: of a token's log-probabilities when a later token changes, and of an answer's

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tellapart.errors import ModelError
-from tellapart.models.generative.choice import pad_to_square
+from tellapart.models.generative.answers import pad_to_square
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels

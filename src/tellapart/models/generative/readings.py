@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.generative.answers_grammar import Corners, parse_box
+from tellapart.models.generative.answers import ANSWER_TOKENS, Corners, beside_each_other, pad_to_square, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
-from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other, pad_to_square
 from tellapart.models.generative.encoder_decoder import Blip, EncoderDecoderModel
 from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
 from tellapart.models.generative.reader import PromptedAnswer, Reader, Task
@@ -117,14 +116,12 @@ class Generative:
             )
         from PIL import Image
 
-        convention, _ = BOXES[self._family]
-        height, width = pixels.shape[:2]
-        resized = None
-        if convention == "pixels":  # as Qwen's processors resize the picture
+        unit, _ = BOXES[self._family]
+        if unit is None:
             processor = self._reader.processor.image_processor
             _, rows, columns = processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
-            resized = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
-        return parse_box(answer, convention, (width, height), resized)
+            unit = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
+        return parse_box(answer, unit, (pixels.shape[1], pixels.shape[0]))
 
     def _read_answers(
         self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer

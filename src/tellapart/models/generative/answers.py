@@ -1,0 +1,184 @@
+"""A model's free text: which caption belongs to which image, true or false, a box; and EqBen's choice in both orders.
+
+Each parser states its grammar. An answer that the grammar does not cover is None, never a guess, so that callers can
+count those.
+
+EqBen shows chat models both images side by side, and lists both captions: which belongs where? It is asked in both
+orders of the captions, because a model that repeats the order of the list looks perfect in one of them: LLaVA got 90 %
+and 0 % in the paper. No pair gets a score; all of an item's pairing is right or wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.answer_text import plain_answer, read_label
+from tellapart.metrics.order_bias import OrderBias, order_bias
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.scoring.frames import list_frames
+
+Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
+
+_PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
+_BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
+_MENTION = re.compile(r"\b(?:caption|index)\s*#?\s*([12])\b|\b(left|right)\b", re.IGNORECASE)
+_VERDICTS = {"true": True, "yes": True, "false": False, "no": False}
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
+_BOXES = (
+    re.compile(rf"\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"),
+    re.compile(rf"\({_NUMBER},{_NUMBER}\)\s*,?\s*\({_NUMBER},{_NUMBER}\)"),
+    re.compile(rf"\({_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\)"),
+)
+
+
+def parse_pairing(answer: str) -> tuple[int, int] | None:
+    """Read which caption belongs to the left image and which to the right one: (1, 2), (2, 1) or None.
+
+    The grammar:
+
+    1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
+       right. If the answer holds such pairs, they decide. `A,B` is the same if it is all of the answer.
+    2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
+       captions and two sides, in turn, each caption next to its side, all four different.
+
+    None: neither form, several pairs that differ, or one caption for both images.
+
+    Source: EqBen section 5.5, whose prompt asks for `A;B`.
+    """
+    bare = _BARE_PAIR.fullmatch(answer)
+    pairs = {(int(left), int(right)) for left, right in ([bare.groups()] if bare else _PAIR.findall(answer))}
+    if pairs:
+        return _as_permutation(pairs.pop()) if len(pairs) == 1 else None
+    mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
+    kinds = [mention.isdigit() for mention in mentions]
+    if len(mentions) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
+        return None
+    captions = [int(mention) for mention in mentions if mention.isdigit()]
+    caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
+    return _as_permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
+
+
+def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
+    return pair if pair[0] != pair[1] else None
+
+
+def parse_verdict(answer: str) -> bool | None:
+    """Read whether an answer calls a statement true: True, False or None.
+
+    The grammar: a label alone (`read_label`), or of the words true, yes, false and no, in any case, the answer holds
+    those of one meaning only, and no `not` or `n't`. Anything else is None.
+    """
+    if (label := read_label(answer)) is not None:
+        return label
+    words = _WORD.findall(plain_answer(answer).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    verdicts = {_VERDICTS[word] for word in words if word in _VERDICTS}
+    if len(verdicts) != 1 or any(word == "not" or word.endswith("n't") for word in words):
+        return None
+    return verdicts.pop()
+
+
+def parse_box(answer: str, unit: tuple[int, int], size: tuple[int, int]) -> Corners | None:
+    """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
+
+    `unit` is the picture's width and height in the answer's numbers, `size` in pixels.
+
+    The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
+    top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
+    """
+    matches = [match for form in _BOXES if (match := form.search(answer))]
+    if not matches:
+        return None
+    numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
+    corners = [
+        min(max(number * size[axis % 2] / unit[axis % 2], 0.0), float(size[axis % 2]))
+        for axis, number in enumerate(numbers)
+    ]
+    x1, y1, x2, y2 = corners
+    return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 and all(map(math.isfinite, corners)) else None
+
+
+#: "1;2" has four tokens or so; a sentence of the same meaning fits, too.
+ANSWER_TOKENS = 48
+
+
+@runtime_checkable
+class Chooser(Model, Protocol):
+    """A model that answers in words which of two captions belongs to which of two images."""
+
+    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
+        """Answer, in the model's words, for images `k` (left, right) and captions `k` (1, 2)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BothOrders:
+    """A model's answers to each 2x2 item: with caption 1 the left image's (`in_order`), and with them `swapped`."""
+
+    ids: tuple[str, ...]
+    in_order: tuple[str, ...]
+    swapped: tuple[str, ...]
+
+    @property
+    def bias(self) -> OrderBias:
+        """Right and wrong in both orders, `true_first` in the items'; an answer that cannot be read is wrong."""
+        read = [[parse_pairing(answer) for answer in answers] for answers in (self.in_order, self.swapped)]
+        signs = [
+            np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])
+            for pairings, right in zip(read, ((1, 2), (2, 1)), strict=True)
+        ]
+        return order_bias(*signs)
+
+    def measure(self) -> dict[str, NDArray[np.float64]]:
+        """Return one value an item, each float64 `(item,)`, for means and intervals.
+
+        - `group_score_in_order`, `group_score_swapped`: all of the pairing is right, in one order (Table 7's rows);
+        - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
+        - `pairing_bias`: right in order less right swapped;
+        - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;
+        - `unparseable`: share of answers that cannot be read.
+        """
+        bias, both = self.bias, (self.in_order, self.swapped)
+        unread = [[parse_pairing(answer) is None for answer in answers] for answers in both]
+        return {
+            "group_score_in_order": bias.true_first,
+            "group_score_swapped": bias.true_second,
+            "group_score_both_orders": bias.both,
+            "pairing_bias": bias.difference,
+            "followed_list": bias.chose_first,
+            "unparseable": np.asarray(np.mean(unread, axis=0), np.float64),
+        }
+
+
+def beside_each_other(left: Pixels, right: Pixels) -> list[Pixels]:
+    """Put two images, or each frame of two videos, `side_by_side` into one picture."""
+    return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
+
+
+def side_by_side(left: Pixels, right: Pixels) -> Pixels:
+    """Put two images into one without a gap; the lower one is enlarged to the other's height (bicubic)."""
+    from PIL import Image
+
+    height = max(left.shape[0], right.shape[0])
+    sides = []
+    for side in (left, right):
+        size = (max(1, round(side.shape[1] * height / side.shape[0])), height)
+        enlarged = Image.fromarray(side).resize(size, Image.Resampling.BICUBIC)
+        sides.append(side if side.shape[0] == height else np.asarray(enlarged))
+    return np.concatenate(sides, axis=1)
+
+
+def pad_to_square(pixels: Pixels, colour: Sequence[int] = (127, 127, 127)) -> Pixels:
+    """Pad an image to a square, the image in the middle, on middle grey or another colour."""
+    height, width = pixels.shape[:2]
+    side = max(height, width)
+    canvas = np.full((side, side, 3), colour, np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    canvas[top : top + height, left : left + width] = pixels
+    return canvas
