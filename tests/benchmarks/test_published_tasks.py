@@ -317,7 +317,7 @@ def moments_of(*rows):
 REFUSED = [
     (questions_with(lambda q, a: q["questions"].clear()), ("q.json", "'questions'")),
     (questions_with(lambda q, a: a.pop("annotations")), ("object", "rows", "key")),
-    (questions_with(lambda q, a: a["annotations"][0].update(question_id=8)), ("question_id", "8")),
+    (questions_with(lambda q, a: a["annotations"][0].update(question_id=8)), ("question_id", "0")),
     (
         questions_with(lambda q, a: a["annotations"][0].update(image_id=7)),
         ("question_id", "0", "'image_id'", "7", "40"),
