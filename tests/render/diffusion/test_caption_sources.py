@@ -1,7 +1,6 @@
 """Caption pairs come from files as they are, and from Eq-SD's grammar as Figure 15 has it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from published import published
 from sets import write_file
 from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.errors import DataError, ModelError
@@ -22,8 +22,6 @@ from tellapart_render.diffusion.image_filters import (
     unit_vectors,
 )
 from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
-
-COCO_CF = Path(__file__).parents[4] / "shared" / "data" / "coco_counterfactuals"
 
 
 def test_jsonl_and_csv_say_the_same(tmp_path):
@@ -71,10 +69,9 @@ def test_a_missing_file_is_named(tmp_path):
         read_caption_pairs(tmp_path / "gone.txt")
 
 
-@pytest.mark.skipif(not COCO_CF.is_dir(), reason="COCO-Counterfactuals' files are not beside the repository")
 def test_coco_counterfactuals_own_files_agree():
-    captions = read_caption_pairs(COCO_CF / "coco_counterfactuals_captions.jsonl")
-    generated = read_caption_pairs(COCO_CF / "generated_sim_0.8_0.91.txt")
+    captions = read_caption_pairs(published("coco_counterfactuals", "coco_counterfactuals_captions.jsonl"))
+    generated = read_caption_pairs(published("coco_counterfactuals", "generated_sim_0.8_0.91.txt"))
     assert (len(captions), len(generated)) == (17_410, 24_508)
     assert captions["158956_0"].cluster == "158956"
     assert all(generated[name] == pair for name, pair in captions.items())
