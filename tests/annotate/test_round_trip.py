@@ -1,7 +1,4 @@
-"""From a survey to answers.
-
-Whatever the side an option stood on and the file it came back in, the answer is the same.
-"""
+"""From a survey to answers, of a few people and of a crowd; files that are wrong are named with their row."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""`tellapart audit`: what it prints, writes and refuses."""
+"""`tellapart audit`: what it prints, writes, keeps and refuses."""
 
 import json
 import re

@@ -60,8 +60,7 @@ AT_HAND = {
     *("sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"),
     "coco-counterfactuals",
 }
-#: ARO's four sets have their made files in test_aro.py, those of 2026 a few rows below; real files of the others are
-#: read in test_published_rows.py.
+#: ARO's four sets have made files in test_minimal_pairs.py, those of 2026 a few rows below, and the others real ones.
 ELSEWHERE = re.compile(
     "(aro-|camerabench|vitatecs|vilma-|marvl-|tifa|seetrue|urban1k|docci|dci|iiw-|fg-ovd|auto-comp|vlms-|visualflip|"
     "counterbench|vb|geneval2|editreward)"

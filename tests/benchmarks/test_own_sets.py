@@ -1,4 +1,4 @@
-"""Sets of the user: a TOML file of ten lines, and a table of pairs."""
+"""Sets of the user: a TOML file of ten lines, a table of pairs, and where their images may lie."""
 
 import gzip
 import json

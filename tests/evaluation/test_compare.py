@@ -1,4 +1,4 @@
-"""Two runs beside each other: exact tests on the items both measured, and nothing else."""
+"""Two runs or many beside each other: exact tests on the items that all measured, their sentence, and the gate."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Rules change what they say they change, keep to good English, and leave alone what they cannot be sure of."""
+"""Rules change what they say they change and leave alone what is unsure; scorers of texts select among them."""
 
 import json
 import re

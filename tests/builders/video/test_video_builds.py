@@ -1,4 +1,4 @@
-"""Builds from videos: all builders, and Action Genome's pairs."""
+"""Builds from videos: all builders, Action Genome's pairs, and captions with times."""
 
 import json
 import pickle

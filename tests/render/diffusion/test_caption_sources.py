@@ -1,4 +1,4 @@
-"""Caption pairs come from files as they are, and from Eq-SD's grammar as Figure 15 has it."""
+"""Caption pairs come from files, and from Eq-SD's grammar; filters of drawn pairs follow their rule."""
 
 import json
 from typing import Any

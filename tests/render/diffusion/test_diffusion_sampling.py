@@ -1,4 +1,4 @@
-"""What is drawn depends on its own seed: not on how many are drawn, nor beyond a level of 256 on the batch."""
+"""What is drawn depends on its own seed alone; the builder `generated-images` has candidates and pairs."""
 
 import json
 import shutil
