@@ -80,14 +80,12 @@ def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
     found = read_statements(write_file(tmp_path / "rows.json", rows)).rows
     assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
-    box = read_boxes(write_file(tmp_path / "rows.json", [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[
-        1
-    ]
+    rows = [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}]
+    box = read_boxes(write_file(tmp_path / "rows.json", rows)).rows[1]
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected
-    people = read_questions(
-        write_file(tmp_path / "rows.json", [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}])
-    )
+    rows = [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]
+    people = read_questions(write_file(tmp_path / "rows.json", rows))
     assert people.rows[0].gold == ("yes",) * 9 + ("no",)
 
 
