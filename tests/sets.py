@@ -1,5 +1,7 @@
 """Small pair sets on disk."""
 
+import csv
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +38,27 @@ def write_set(
 def contents(folder: Path) -> dict[str, bytes]:
     """The bytes of every file of a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def file_bytes(name: str, content: Any) -> bytes:
+    """Return a file's bytes: of text, or of rows and other content as CSV, JSON lines or JSON, as the name ends."""
+    if isinstance(content, str):
+        return content.encode()
+    if name.endswith(".csv"):
+        stream = io.StringIO()
+        columns = list(dict.fromkeys(column for row in content for column in row))
+        writer = csv.DictWriter(stream, columns, restval="", quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(content)
+        return stream.getvalue().encode(errors="surrogatepass")
+    if name.endswith(".jsonl"):
+        return "".join(f"{json.dumps(row)}\n" for row in content).encode()
+    return json.dumps(content).encode()
+
+
+def write_file(path: Path, content: Any) -> Path:
+    path.write_bytes(file_bytes(path.name, content))
+    return path
 
 
 def record(**changes: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from sets import write_file
 from tellapart import PairSet, read_pair_set
 from tellapart.annotate.study import decode_replies, read_replies, write_study
 from tellapart.annotate.surveys import Earlier, Study, SurveyAnswer, deal, find_survey
@@ -53,7 +54,7 @@ class Desk:
                 annotation = {"id": len(rows) + 100, "completed_by": user, "was_cancelled": reply is None}
                 annotation |= {"result": [self._result(field, value) for field, value in (reply or {}).items()]}
                 rows.append({"id": len(rows) + 1, "data": data, "annotations": [annotation], "predictions": []})
-        return self._written(name, rows)
+        return write_file(self.folder.parent / name, rows)
 
     def export_minimal(self, person: Person, name: str = "minimal.json") -> Path:
         """Its JSON_MIN export, as Label Studio's converter makes it of the JSON one: skipped tasks are left out."""
@@ -72,7 +73,7 @@ class Desk:
                     (row[part["from_name"]],) = value["choices" if part["type"] == "choices" else "text"]
             row |= {"annotator": annotation["completed_by"], "annotation_id": annotation["id"], "lead_time": 1.5}
             rows.append(row)
-        return self._written(name, rows)
+        return write_file(self.folder.parent / name, rows)
 
     def sheets(self, person: Person) -> list[Path]:
         """The sheets, filled in."""
@@ -84,11 +85,7 @@ class Desk:
             for row, (_, view) in zip(rows, self.seen(annotator), strict=True):
                 reply = person(annotator, view)
                 row.update({"skip": "x"} if reply is None else {key: _cell(value) for key, value in reply.items()})
-            paths.append(self.folder.parent / f"filled_{annotator}.csv")
-            with paths[-1].open("w", newline="") as stream:
-                writer = csv.DictWriter(stream, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
+            paths.append(write_file(self.folder.parent / f"filled_{annotator}.csv", rows))
         return paths
 
     def imported(self, *paths: Path, **how) -> list[SurveyAnswer]:
@@ -96,11 +93,6 @@ class Desk:
         survey = find_survey(self.study.survey)
         replies = [reply for path in paths for reply in read_replies(path, survey, self.study)]
         return decode_replies(survey, self.study, replies, **how)
-
-    def _written(self, name: str, rows: list[Any]) -> Path:
-        path = self.folder.parent / name
-        path.write_text(json.dumps(rows))
-        return path
 
     def _result(self, field: str, value) -> dict[str, Any]:
         if isinstance(value, list):  # a box in pixels, of an image of 8 x 8

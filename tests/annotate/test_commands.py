@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from facts import check_facts
+from sets import write_file
 from tellapart.annotate.study import read_study
 
 
@@ -16,12 +17,7 @@ def fill(sheet: Path, choose) -> Path:
     key = {task.id: task for task in read_study(sheet.parents[1]).tasks}
     for row in rows:
         row.update(choose(key[row["task"]]))
-    filled = sheet.parents[2] / f"{sheet.parents[1].name}-{sheet.name}"
-    with filled.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return filled
+    return write_file(sheet.parents[2] / f"{sheet.parents[1].name}-{sheet.name}", rows)
 
 
 def true_option(field: str):
@@ -129,7 +125,7 @@ def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set
     before = answers.read_bytes()
     token = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[2]["data"]
     if other == "B":
-        sheet.write_text(sheet.read_text().replace(",A,", ",B,").replace(",A\n", ",B\n"))
+        sheet.write_text(sheet.read_text().replace('"A"', '"B"'))
         given = sheet
     else:
         result = [] if other else [{"from_name": "caption", "value": {"choices": ["B"]}}]

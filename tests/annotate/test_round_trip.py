@@ -1,7 +1,4 @@
-"""From a survey to answers.
-
-Whatever the side an option stood on and the file it came back in, the answer is the same.
-"""
+"""From a survey to answers, of a few people and of a crowd; files that are wrong are named with their row."""
 
 import csv
 import json
@@ -14,6 +11,7 @@ import pytest
 from PIL import Image
 
 from facts import check_facts, raises
+from sets import write_file
 from tellapart.annotate.findings import human_rows
 from tellapart.annotate.study import (
     decode_replies,
@@ -267,14 +265,6 @@ def test_errors_are_sampled_and_put_into_categories(desk, knows):
 Row = dict[str, str]
 
 
-def written(path: Path, rows: list[Row]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, rows[0], quoting=csv.QUOTE_ALL)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
 def batch(at, person, workers: list[list[str]], status: str = "Approved") -> list[Row]:
     """MTurk's results of ann's sheet: a row for each worker of each HIT, who all see it as ann would."""
     with (at.folder / "sheets" / "ann.csv").open(newline="") as stream:
@@ -304,7 +294,7 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
 
     # Each HIT has two of four workers; W9 is always wrong, and sees options in ann's order, not in bob's.
     rows = batch(at, crowd, [["W1", "W9"], ["W9", "W2"], ["W3", "W1"]])
-    answers = imported(at, written(tmp_path / "batch.csv", rows))
+    answers = imported(at, write_file(tmp_path / "batch.csv", rows))
     assert [answer.task for answer in answers] == [task.id for task in at.study.tasks]
     right = [answer.values["caption"] == at.study.unit_of[answer.unit].truth for answer in answers]
     assert len(right) - sum(right) == sum(row["WorkerId"] == "W9" for row in rows)
@@ -319,25 +309,25 @@ def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path):
     good = batch(at, knows(at), [["W1", "W2"]])
     bad = batch(at, lambda *_: {"caption": "no letter"}, [["W3"]], "Rejected")
     with pytest.warns(TellapartWarning, match="rejected: 4"):
-        answers = imported(at, written(tmp_path / "batch.csv", [*bad, *good]))
+        answers = imported(at, write_file(tmp_path / "batch.csv", [*bad, *good]))
     assert len(answers) == 8
     with raises(DataError, "caption", "no letter", "A, B"):
-        imported(at, written(tmp_path / "batch.csv", [{**bad[0], "AssignmentStatus": "Submitted"}]))
+        imported(at, write_file(tmp_path / "batch.csv", [{**bad[0], "AssignmentStatus": "Submitted"}]))
 
 
 def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path):
     at = desk("i2t", n=2)
     with raises(DataError, "batch.csv:3", "'W1'", "image", "keep one"):
-        imported(at, written(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W1"]])))
+        imported(at, write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W1"]])))
     with raises(DataError, "batch.csv:4", "2 annotators", "export"):
-        imported(at, written(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W2", "W3"]])))
+        imported(at, write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W2", "W3"]])))
 
 
 def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
     at = desk("i2t", n=2, annotators=("ann",))
     names = {"Input.study": "S", "Input.task": "Q1", "WorkerId": "PROLIFIC_PID", "Answer.caption": "Q2, chosen"}
     rows = [{names[name]: row[name] for name in names} for row in batch(at, knows(at), [["p1"], ["p2"]])]
-    path = written(tmp_path / "survey.csv", rows)
+    path = write_file(tmp_path / "survey.csv", rows)
     columns = {"study": "S", "task": "Q1", "worker": "PROLIFIC_PID"}
     by_answer = imported(at, path, {**columns, "answer": "Q2, chosen"})
     assert by_answer == imported(at, path, {**columns, "caption": "Q2, chosen"})
@@ -353,7 +343,7 @@ def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
 def test_a_list_of_participants_is_named_as_one_without_answers(desk, tmp_path):
     row = {"Submission id": "1", "Participant id": "p1", "Status": "APPROVED", "Age": "30"}
     with raises(DataError, "people.csv:2", "Prolific", "no answers", "tool"):
-        imported(desk("i2t", n=2), written(tmp_path / "people.csv", [row]))
+        imported(desk("i2t", n=2), write_file(tmp_path / "people.csv", [row]))
 
 
 @pytest.mark.filterwarnings("default::tellapart.errors.TellapartWarning")
@@ -362,7 +352,7 @@ def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, kn
     rows = batch(at, knows(at), [["W1", "W2"]])
     rows.append({**rows[0], "WorkerId": "W4", "AssignmentStatus": "Rejected"})
     renamed = [{name.replace("Answer.caption", "Answer.choice"): cell for name, cell in row.items()} for row in rows]
-    path = written(at.folder.parent / "batch.csv", renamed)
+    path = write_file(at.folder.parent / "batch.csv", renamed)
     refused = command("annotate", "import", at.folder, path, code=2)
     check_facts(refused.err, "batch.csv:2", "'Answer.caption'", "--columns caption=COLUMN")
     read = command("annotate", "import", at.folder, path, "--columns", "answer=Answer.choice")

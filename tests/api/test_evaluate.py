@@ -1,4 +1,4 @@
-"""The Python interface: models and benchmarks as people hold them, runs as they look at them."""
+"""The Python interface: models, benchmarks and vectors as people hold them, runs as they look at them, dry runs."""
 
 import json
 import shutil

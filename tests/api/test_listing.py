@@ -1,4 +1,4 @@
-"""What `ls benchmarks` lists of each, and its filters; a value that no benchmark has is refused."""
+"""What `ls benchmarks` lists, its filters, and what `doctor` finds of extras and of the hub."""
 
 import importlib.metadata
 import socket

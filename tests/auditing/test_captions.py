@@ -1,5 +1,6 @@
-"""What captions give away: planted leaks are found, fair sets pass."""
+"""What captions give away: planted leaks, scripts, torn pairs, cuts and bindings are found, and fair sets pass."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,14 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+import tellapart as ta
 from facts import raises
+from published import NEEDS_NLTK_DATA, NLTK_DATA
 from tellapart import Item, PairSet
 from tellapart.auditing import captions
 from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
+from tellapart.auditing.bindings import find_in_corpus, list_bindings, open_tagger, seen_bindings
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.pictures import caption_duplicates
-from tellapart.errors import ModelError
+from tellapart.builders.captions.stages import NltkTagger
+from tellapart.errors import ModelError, RunError
 from tellapart.models.reference import Blind, Constant
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
@@ -316,3 +321,68 @@ def test_the_findings_are_in_the_record_and_on_both_cards(captioned, monkeypatch
         assert by_name[name].title in html(card) and by_name[name].title in markdown(card)
     plain = audit(captioned([("a", "b")] * 3), Options(pictures=False))
     assert {"context", "order: truth first"} <= {each.name for each in plain.not_done}
+
+
+# Bindings of captions, and which of them a corpus holds.
+
+
+@pytest.fixture(scope="module")
+def tagger() -> NltkTagger:
+    return open_tagger(f"nltk:{NLTK_DATA}")
+
+
+@NEEDS_NLTK_DATA
+@pytest.mark.parametrize(
+    ("caption", "bindings"),
+    [
+        ("a red car and a blue sky", {("red", "car"), ("blue", "sky")}),
+        ("the car is red", {("red", "car")}),
+        ("the horse is eating the grass", {("hors", "eat", "grass")}),
+        ("the door is to the left of the bus", {("door", "to left of", "bu")}),
+        (
+            "two men in front of a large wooden table",
+            {("men", "in front of", "tabl"), ("larg", "tabl"), ("wooden", "tabl")},
+        ),
+        ("an old person kisses a young person", {("old", "person"), ("person", "kiss", "person"), ("young", "person")}),
+        ("there are three clocks", set()),
+    ],
+)
+def test_bindings_are_attributes_and_relations(tagger, caption, bindings):
+    assert list_bindings(tagger.read(caption)) == bindings
+
+
+@NEEDS_NLTK_DATA
+def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger):
+    wanted = {("red", "car"), ("blue", "sky"), ("hors", "eat", "grass")}
+    corpus = ["a red sky over a blue car", "Red cars in the rain", "grass and a horse", "a horse eats grass"]
+    assert find_in_corpus(wanted, corpus, tagger) == {("red", "car"), ("hors", "eat", "grass")}
+
+
+@NEEDS_NLTK_DATA
+def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path):
+    pairs = captioned([("a red car under a blue sky", "a blue car under a red sky")] * 30)
+    corpus = tmp_path / "captions.txt"
+    corpus.write_text("a red car is parked\n7\ta blue sky\na car under a sky\n")
+    finding, classes = seen_bindings(pairs, corpus, tagger)
+    assert (finding.value, finding.verdict, {*classes.values()}) == (1.0, "warn", {"seen"})
+    assert "100.0 % of true and 0.0 % of false" in finding.says
+    corpus.write_text("a red car is parked\n")
+    finding, classes = seen_bindings(pairs, corpus, tagger)
+    assert (finding.value, finding.verdict, {*classes.values()}) == (0.0, "pass", {"partly"})
+
+
+@NEEDS_NLTK_DATA
+def test_an_audit_writes_the_classes_of_items(tmp_path):
+    corpus = tmp_path / "captions.jsonl"
+    corpus.write_text(json.dumps({"caption": "a red cube left of a blue sphere"}) + "\n")
+    audited = ta.audit("demo", corpus=corpus, tagger=f"nltk:{NLTK_DATA}", read_images=False, to=tmp_path / "audit")
+    rows = [json.loads(line) for line in (tmp_path / "audit" / "bindings.jsonl").read_text().splitlines()]
+    assert {row["id"]: row["bindings"] for row in rows} == audited.record.bindings
+    assert len(rows) == 400 and {row["bindings"] for row in rows} <= {"seen", "partly", "unseen", "none"}
+
+
+def test_a_corpus_needs_its_tagger():
+    with raises(RunError, "corpus=", "tagger=", "nltk:FOLDER"):
+        ta.audit("demo", corpus="captions.txt", read_images=False)
+    with raises(ModelError, "spacy:en", "nltk:FOLDER"):
+        open_tagger("spacy:en")

@@ -1,4 +1,4 @@
-"""The data card says what is known, asks what is not, and takes no text for markup."""
+"""The data card and Croissant say what is known, ask what is not, and take no text for markup."""
 
 import fnmatch
 import hashlib

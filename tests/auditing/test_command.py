@@ -1,4 +1,4 @@
-"""`tellapart audit`: what it prints, writes and refuses."""
+"""`tellapart audit`: what it prints, writes, keeps and refuses."""
 
 import json
 import re
@@ -84,8 +84,7 @@ def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(m
     found = {each["name"]: each for each in findings}
     assert found["context: cut"]["value"] == 1.0 and found["context: cut"]["verdict"] == "warn"
     assert "context" in {each["name"] for each in command("audit", pairs, "--no-images", "--json").json["not_done"]}
-    refused = command("audit", pairs, "--no-images", "--model", "random", code=2)
-    check_facts(refused.err, "'random'", "open_clip:", "77")
+    check_facts(command("audit", pairs, "--no-images", "--model", "random", code=2).err, "'random'", "open_clip:", "77")
 
 
 def test_json_is_the_record_that_is_written(made_set, command):
@@ -145,8 +144,7 @@ def test_no_picture_is_read_if_none_is_wanted(made_set, command):
     for picture in (folder / "images").iterdir():
         picture.write_bytes(b"no picture")
     assert command("audit", folder, "--no-images").code == 0
-    ran = command("audit", folder, code=2)
-    check_facts(ran.err, "decoded", "image")
+    check_facts(command("audit", folder, code=2).err, "decoded", "image")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pictures and captions of two processes are told apart; those of one process are not."""
+"""Pictures and captions of two processes are told apart, by statistics and by heads; those of one process are not."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Duplicates, leaks and changes that were planted are found, and nothing else."""
+"""Duplicates, leaks and changes of pictures and films that were planted are found, and nothing else."""
 
 import io
 import json

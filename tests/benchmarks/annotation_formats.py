@@ -1,8 +1,5 @@
 """A small file of each annotation format, made by hand in the form of the real one, and how its benchmark loads it."""
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from film_annotations import boundary
+from sets import write_file
 from tellapart.benchmarks import eqben, minimal_pairs, published_tasks
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.locations import Locations
@@ -48,22 +46,8 @@ class Format:
 
     def write(self, folder: Path) -> Path:
         for name, content in (self.beside or {}).items():
-            (folder / name).write_bytes(encoded(name, content))
-        (folder / self.file).write_bytes(encoded(self.file, self.content))
-        return folder / self.file
-
-
-def encoded(name: str, content) -> bytes:
-    if name.endswith(".csv"):
-        stream = io.StringIO()
-        columns = list(dict.fromkeys(column for row in content for column in row))
-        writer = csv.DictWriter(stream, columns, restval="", quoting=csv.QUOTE_ALL)
-        writer.writeheader()
-        writer.writerows(content)
-        return stream.getvalue().encode(errors="surrogatepass")
-    if name.endswith(".jsonl"):
-        return "".join(f"{json.dumps(row)}\n" for row in content).encode()
-    return json.dumps(content).encode()
+            write_file(folder / name, content)
+        return write_file(folder / self.file, self.content)
 
 
 def pairs(name: str, *, ids: bool) -> Load:

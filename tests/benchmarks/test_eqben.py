@@ -136,23 +136,8 @@ def test_a_run_finds_images_and_prints_the_papers_table_and_a_later_report_finds
             path = tmp_path / "pictures" / row[side]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(draw(2 * k + int(side[-1]), kind="npy" if path.suffix == ".npy" else "PNG", size=9))
-    images = tmp_path / "pictures"
-    ran = command(
-        "run",
-        "-m",
-        "oracle",
-        "-m",
-        "constant",
-        "-b",
-        "eqben",
-        "--data",
-        folder.parent,
-        "--images",
-        images,
-        "--out",
-        "r",
-        code=0,
-    )
+    place = ("--data", folder.parent, "--images", tmp_path / "pictures")
+    command("run", "-m", "oracle", "-m", "constant", "-b", "eqben", *place, "--out", "r", code=0)
     table = command("show", "r", "--all").out
     assert re.search(r"^ +oracle +constant$", table, re.MULTILINE)
     assert re.search(r"^Eq-Kubric group +100\.00 +0\.00$", table, re.MULTILINE)

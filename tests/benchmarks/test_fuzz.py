@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from annotation_formats import COUNTERFACTUALS, FORMATS, GROOVES, Content, Format, answers, encoded, pairs, retrieval
+from annotation_formats import COUNTERFACTUALS, FORMATS, GROOVES, Content, Format, answers, pairs, retrieval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
 from published import published
+from sets import write_file
 from tellapart.auditing.origin import detector_outcomes
 from tellapart.benchmarks import eqben, minimal_pairs, set_file
 from tellapart.benchmarks.find import find_benchmark
@@ -87,7 +88,7 @@ def check_bytes(form: Format, path: Path, before: Content, damaged: bytes, *, le
 def check_content(form: Format, path: Path, content) -> Content | None:
     whole = path.read_bytes()
     try:
-        path.write_bytes(encoded(form.file, content))
+        write_file(path, content)
         return outcome(form, path)
     finally:
         path.write_bytes(whole)
@@ -198,7 +199,7 @@ def test_a_field_that_holds_nothing_is_named(made):
     form, path, _ = made
     fields = {place[-1]: place for place in places_of(form) if len(place) > form.rows and isinstance(place[-1], str)}
     for field, place in fields.items():
-        path.write_bytes(encoded(form.file, changed(form.content, place, None)))
+        write_file(path, changed(form.content, place, None))
         try:
             form.load(path)
         except DataError as error:
@@ -293,7 +294,7 @@ def test_a_detectors_probabilities_are_such_or_are_one_error(kind, one, other):
 def test_what_the_fuzz_has_found_is_named(tmp_path, kind, place, value, message):
     form = FORMATS[kind]
     path = form.write(tmp_path)
-    path.write_bytes(encoded(form.file, changed(form.content, place, value)))
+    write_file(path, changed(form.content, place, value))
     with raises(DataError, message):
         form.load(path)
 

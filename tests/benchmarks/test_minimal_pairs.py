@@ -1,6 +1,7 @@
 """Published sets of minimal pairs whose files follow rules of their own: from published and made files."""
 
 import csv
+import io
 import json
 import re
 import shutil
@@ -11,15 +12,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aro_rule import original_choice
 from numpy.typing import NDArray
+from PIL import Image
 
 from facts import raises
 from pictures import draw
 from published import published
+from sets import write_file
 from tellapart import Benchmark, Scores, find_benchmark
+from tellapart.benchmarks import set_file
 from tellapart.benchmarks.minimal_pairs import SUBSETS, same_words
+from tellapart.data.rows import expect_count
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import read_both_orders, read_given_choices
@@ -91,12 +98,6 @@ def other(chosen: str) -> dict[str, Any]:
     return item(answer={"free_form_answer": "", "multiple_choice_answer": chosen}, correct=chosen == "a red cup")
 
 
-def write(folder: Path, found, name: str = "gpt4v-add_att.json") -> Path:
-    path = folder / name
-    path.write_text(json.dumps(found), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("subset", TABLE)
 def test_a_recount_gives_the_published_table(subset):
     folder = published("sugarcrepe", "gpt-4v-results")
@@ -111,15 +112,17 @@ def test_a_recount_gives_the_published_table(subset):
 
 
 def test_choices_are_the_captions_that_answers_repeat(tmp_path):
-    path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
+    path = write_file(
+        tmp_path / "gpt4v-add_att.json", {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333}
+    )
     answers = read_given_choices(path)
     assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
     assert (answers["0"].caption, answers["0"].negative_caption) == ("a red cup", "a blue cup")
 
 
 def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path):
-    first = write(tmp_path, {"0": item(), "7": other("")}, "first.json")
-    second = write(tmp_path, {"7": other("a blue cup"), "0": item()}, "second.json")
+    first = write_file(tmp_path / "first.json", {"0": item(), "7": other("")})
+    second = write_file(tmp_path / "second.json", {"7": other("a blue cup"), "0": item()})
     assert read_both_orders(first, second) == {"0": (1, 1), "7": (0, -1)}
 
 
@@ -138,15 +141,15 @@ def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path):
 )
 def test_a_bad_file_raises(tmp_path, found, message):
     with raises(DataError, "gpt4v-add_att.json", message):
-        read_given_choices(write(tmp_path, found))
+        read_given_choices(write_file(tmp_path / "gpt4v-add_att.json", found))
 
 
 def test_files_that_do_not_ask_the_same_raise(tmp_path):
-    first = write(tmp_path, {"0": item()}, "first.json")
+    first = write_file(tmp_path / "first.json", {"0": item()})
     with raises(DataError, "'3'"):
-        read_both_orders(first, write(tmp_path, {"0": item(), "3": item()}, "second.json"))
+        read_both_orders(first, write_file(tmp_path / "second.json", {"0": item(), "3": item()}))
     with raises(DataError, "second.json", "'0'", "first.json"):
-        read_both_orders(first, write(tmp_path, {"0": item(filename="b.jpg")}, "second.json"))
+        read_both_orders(first, write_file(tmp_path / "second.json", {"0": item(filename="b.jpg")}))
 
 
 # VALSE: the annotators' filter, and the forms that its fields take.
@@ -310,3 +313,100 @@ def test_a_table_in_another_order_or_cut_short_is_refused(at, tmp_path, change):
     (tmp_path / "BiVLC_x.csv").write_text("".join([lines[0], *rows]), encoding="utf-8")
     with raises(DataError, "published order" if change == "shuffled" else ("2,926", "2,933")):
         at("bivlc", tmp_path).records()
+
+
+# ARO: its boxes, its permutations, and both of the rules that its own code has for ties.
+
+BOX = {"bbox_x": 2, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
+
+
+def boxed(k: int) -> dict[str, Any]:
+    return {
+        "image_id": 5,
+        "image_path": "5.png",
+        "true_caption": f"the cup {k} is on the table",
+        "false_caption": f"the table is on the cup {k}",
+        "relation_name": ("on", "in")[k % 2],
+        "attributes": ["red", "big"],
+        **BOX,
+    }
+
+
+@pytest.fixture
+def few(monkeypatch) -> None:
+    """Let three items be all that a benchmark has."""
+    monkeypatch.setattr(set_file, "expect_count", lambda path, count, _published: expect_count(path, count, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "tags"),
+    [
+        ("aro-relation", "visual_genome_relation", {"relation": "in"}),
+        ("aro-attribution", "visual_genome_attribution", {"attributes": "red_big"}),
+    ],
+)
+def test_the_model_sees_the_box_alone(at, few, tmp_path, name, file, tags):
+    (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "5.png").write_bytes(draw(0, size=8))
+    pairs = at(name, tmp_path).records()
+    item = pairs.items[1]
+    assert (item.id, item.shape, item.tags, item.cluster) == ("1", (1, 2), tags, "5.png")
+    assert item.texts == ("the cup 1 is on the table", "the table is on the cup 1")
+    assert item.images == ("5.png#2,1,3,4",)
+    with Image.open(io.BytesIO(draw(0, size=8))) as whole:
+        expected = np.asarray(whole.crop((2, 1, 5, 5)))
+    assert (pairs.pixels(item.images[0]) == expected).all()
+
+
+def test_a_box_that_leaves_the_image_is_filled_with_black(at, few, tmp_path):
+    rows = [boxed(k) | {"bbox_x": -2, "bbox_w": 30} for k in range(3)]
+    (tmp_path / "visual_genome_relation.json").write_text(json.dumps(rows))
+    (tmp_path / "5.png").write_bytes(draw(0, size=8))
+    pixels = at("aro-relation", tmp_path).records().pixels("5.png#-2,1,30,4")
+    assert pixels.shape == (4, 30, 3)
+    assert (pixels[:, :2] == 0).all()
+    assert (pixels[:, 10:] == 0).all()
+
+
+@pytest.mark.parametrize(("name", "file"), [("aro-coco-order", "coco_order"), ("aro-flickr-order", "flickr30k_order")])
+def test_a_caption_stands_among_four_permutations(at, few, tmp_path, name, file):
+    rows = [{"image": "val2014/7.jpg", "caption_options": [f"{word} {k}" for word in "abcde"]} for k in range(3)]
+    (tmp_path / f"{file}.json").write_text(json.dumps(rows))
+    item = at(name, tmp_path).records().items[2]
+    assert (item.shape, item.texts, item.cluster) == ((1, 5), ("a 2", "b 2", "c 2", "d 2", "e 2"), "val2014/7.jpg")
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "said"),
+    [
+        ("visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "'bbox_w'")),
+        ("visual_genome_relation", [boxed(0) | {"relation_name": None}], ("'relation_name'", "expected")),
+        ("visual_genome_relation", [boxed(0)], ("1", "benchmark", "3")),
+        ("visual_genome_relation", ["a"], ("0", "object", "row")),
+    ],
+)
+def test_a_wrong_row_is_named(at, few, tmp_path, file, rows, said):
+    (tmp_path / f"{file}.json").write_text(json.dumps(rows))
+    with raises(DataError, said):
+        at("aro-relation", tmp_path).records()
+
+
+def test_an_item_without_four_permutations_is_refused(at, few, tmp_path):
+    rows = [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3
+    (tmp_path / "coco_order.json").write_text(json.dumps(rows))
+    with raises(DataError, "0", "(1, 5)", "(1, 2)"):
+        at("aro-coco-order", tmp_path).records()
+
+
+@pytest.mark.parametrize(("texts", "tied"), [(2, 0.0), (5, 1.0)])
+def test_the_original_decides_ties_in_two_ways_and_this_project_in_one(texts, tied):
+    constant = np.full((4, 1, texts), 0.25)
+    assert original_choice(constant).tolist() == [tied] * 4
+    assert choice_score(constant).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("texts", [2, 5])
+def test_without_ties_both_rules_agree(texts):
+    scores = np.random.default_rng(0).permuted(np.tile(np.arange(texts), (50, 1)), axis=1)[:, None, :]
+    assert (original_choice(scores) == choice_score(scores)).all()

@@ -1,22 +1,24 @@
-"""Sets of the user: a TOML file of ten lines, and a table of pairs."""
+"""Sets of the user: a TOML file of ten lines, a table of pairs, and where their images may lie."""
 
 import gzip
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
-from annotation_formats import encoded
 
 import tellapart as ta
 from facts import check_facts, raises
 from pictures import draw, plain
+from sets import write_file
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import make_card, markdown
-from tellapart.benchmarks.find import find_benchmark, set_name
-from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
+from tellapart.benchmarks.locations import FolderImages, Locations
 from tellapart.benchmarks.pair_table import read_pair_table
 from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
@@ -71,13 +73,13 @@ def test_a_text_of_the_set_is_a_field_of_every_row_whatever_the_columns_are(own,
 def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
     asked = {"pair": "0", "question": "Which way?", "candidates": "['up', 'down']"}
     rows = [asked | {"film": "a", "answer": "down"}, asked | {"film": "b", "answer": "up"}]
-    (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", rows))
+    write_file(tmp_path / "asked.csv", rows)
     (tmp_path / "films.toml").write_text(OWN_OPTIONS.replace('options = "{candidates}"', f"options = {options}"))
     records = find_benchmark(str(tmp_path / "films.toml")).records()
     assert [(one.images, one.gold) for one in records.rows] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
     assert records.rows[0].texts[0] == "Which way? (A) up (B) down Answer with the letter."
     assert records.groups_by("group") == ((0, 1),)
-    (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", [rows[0], rows[1] | {"answer": "left"}]))
+    write_file(tmp_path / "asked.csv", [rows[0], rows[1] | {"answer": "left"}])
     with raises(DataError, "asked.csv:3", "'{answer}'", "'left'"):
         find_benchmark(str(tmp_path / "films.toml")).records()
 
@@ -210,8 +212,8 @@ def shade(number: int) -> bytes:
 
 
 @pytest.fixture
-def photos(tmp_path) -> Path:
-    folder = tmp_path / "photos"
+def shades(tmp_path) -> Path:
+    folder = tmp_path / "shades"
     folder.mkdir()
     for k in range(4):
         for side in (0, 1):
@@ -231,10 +233,10 @@ def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.csv.gz"])
-def test_a_table_is_measured_with_its_columns_named(tmp_path, photos, name):
+def test_a_table_is_measured_with_its_columns_named(tmp_path, shades, name):
     path = write_table(tmp_path, name, ROWS)
     typed = f"table:{path}" if "jsonl" in name else str(path)
-    ta.evaluate("oracle", typed, images=photos, columns=COLUMNS, out=tmp_path / "run")
+    ta.evaluate("oracle", typed, images=shades, columns=COLUMNS, out=tmp_path / "run")
     record = read_result(tmp_path / "run").benchmarks[f"table:{name}"]
     assert (record.shape, record.metrics["group_score"].value, list(record.by)) == ((2, 2), 1.0, ["kind"])
     # Reports find the images again, though a record names no columns.
@@ -243,9 +245,9 @@ def test_a_table_is_measured_with_its_columns_named(tmp_path, photos, name):
     assert set_name(typed) == f"table:{name}"
 
 
-def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path, photos):
+def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path, shades):
     ta.evaluate(
-        "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=photos, columns=COLUMNS, out=tmp_path / "run"
+        "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=shades, columns=COLUMNS, out=tmp_path / "run"
     )
     assert read_result(tmp_path / "run").run.columns == COLUMNS
     assert set(ta.verify(tmp_path / "run")["state"]) == {"equal"}
@@ -258,43 +260,43 @@ def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path
     [
         ("Left Side/0_0.PNG", ".", "did you mean 'left side/0_0.png'"),
         ("leftside/0_0.png", ".", "did you mean 'left side/0_0.png'"),
-        ("left side/0_0.png", "left side", "images={photos}"),
+        ("left side/0_0.png", "left side", "images={shades}"),
         ("left side/o_0.png", ".", "name the folder"),
         ("left side/9_9.png", ".", "name the folder"),
         ("left sid/0_0.png", ".", "name the folder"),
         ("left side/0-0.png", ".", "did you mean '0_0.png'"),
     ],
 )
-def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp_path, photos, typed, folder, meant):
-    (photos / "left side").mkdir()
-    (photos / "left side" / "0_0.png").write_bytes(shade(0))
+def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp_path, shades, typed, folder, meant):
+    (shades / "left side").mkdir()
+    (shades / "left side" / "0_0.png").write_bytes(shade(0))
     rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
-    place = Locations(images=photos / folder)
-    with raises(DataError, "p.csv:2", typed, meant.format(photos=photos), field="image"):
+    place = Locations(images=shades / folder)
+    with raises(DataError, "p.csv:2", typed, meant.format(shades=shades), field="image"):
         read_pair_table(write_table(tmp_path, "p.csv", rows), place)
 
 
-def test_columns_without_a_table_are_refused_with_what_was_named(photos):
-    with raises(RunError, "columns=", "table:FILE", str(photos)):
-        ta.evaluate("oracle", str(photos), columns=COLUMNS)
+def test_columns_without_a_table_are_refused_with_what_was_named(shades):
+    with raises(RunError, "columns=", "table:FILE", str(shades)):
+        ta.evaluate("oracle", str(shades), columns=COLUMNS)
 
 
-def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path, photos):
-    pairs = ta.load_pairs(f"table:{write_table(photos, 'p.csv', ROWS)}", columns=COLUMNS)
+def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path, shades):
+    pairs = ta.load_pairs(f"table:{write_table(shades, 'p.csv', ROWS)}", columns=COLUMNS)
     ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
     read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), "table:p.csv").reader()
     assert read is not None and read("3_1.png") == shade(7)
 
 
-def test_usual_names_need_no_option(tmp_path, photos):
+def test_usual_names_need_no_option(tmp_path, shades):
     rows = [{"filepath": "0_0.png", "caption": "a cat", "foil": "a dog", "note": "x"}]
-    pairs = find_benchmark(str(write_table(photos, "p.csv", rows))).records()
+    pairs = find_benchmark(str(write_table(shades, "p.csv", rows))).records()
     assert pairs.items[0].texts == ("a cat", "a dog")
     assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
 
 
-def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
-    path = write_table(photos, "p.csv", ROWS)
+def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
+    path = write_table(shades, "p.csv", ROWS)
     with raises(DataError, "p.csv:2", "'lefft'", "did you mean 'left'", field="image_0"):
         ta.evaluate("oracle", str(path), columns={**COLUMNS, "image_0": "lefft"})
     with raises(DataError, "'pictures'", "image_0", "tag:NAME"):
@@ -303,15 +305,15 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
         ta.load_pairs(str(path), columns="image_0=left")
     with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
         ta.evaluate("oracle", str(path))
-    near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
+    near = write_table(shades, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
     with raises(DataError, "near.csv:2", "'captoin_0'", "did you mean 'caption_0'", field="captoin_0"):
         find_benchmark(str(near))
     with raises(DataError, "p.csv:2", "'gone.png'", field="image_0"):
-        broken = write_table(photos, "p.csv", [{**ROWS[0], "left": "gone.png"}])
+        broken = write_table(shades, "p.csv", [{**ROWS[0], "left": "gone.png"}])
         ta.evaluate("oracle", str(broken), columns=COLUMNS)
     with raises(DataError, "p.csv:2", "columns={'image_0': 'left'}"):
         ta.evaluate("oracle", str(path), columns={"left": "image_0"})
-    single = write_table(photos, "single.csv", [{"image": "0_0.png", "caption": "a", "negative": "b"}])
+    single = write_table(shades, "single.csv", [{"image": "0_0.png", "caption": "a", "negative": "b"}])
     with raises(DataError, "single.csv", "'negative_caption'", "'negative'"):
         ta.evaluate("oracle", str(single))
     with raises(DataError, str(path), "table:"):
@@ -320,39 +322,39 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
         ta.evaluate("oracle", "demo", columns=COLUMNS)
 
 
-def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path, photos):
+def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path, shades):
     rows = [{field: row[column] for field, column in COLUMNS.items()} for row in ROWS]
-    path = write_table(photos, "p.csv", rows)
+    path = write_table(shades, "p.csv", rows)
     with raises(DataError, "p.csv:2", "columns={'caption_0': 'caption_1'}", "'caption_0'"):
         ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1"})
     turned = ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1", "caption_1": "caption_0"})
     assert [item.texts for item in turned.items] == [(row["caption_1"], row["caption_0"]) for row in rows]
 
 
-def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path, photos):
+def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path, shades):
     rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
     path = write_table(tmp_path, "p.csv", rows)
     with raises(DataError, "p.csv", "'negative_caption'", "'image_1'", "'remark'", "columns="):
-        ta.evaluate("oracle", str(path), images=photos, columns={"image": "left", "caption": "first"})
+        ta.evaluate("oracle", str(path), images=shades, columns={"image": "left", "caption": "first"})
 
 
-def test_the_command_line_takes_columns(command, tmp_path, photos):
+def test_the_command_line_takes_columns(command, tmp_path, shades):
     path = write_table(tmp_path, "p.csv", ROWS)
     columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())
     ran = command(
-        "run", "-m", "oracle", "-b", path, "--images", photos, "--columns", columns, "--out", "r", "--json", code=0
+        "run", "-m", "oracle", "-b", path, "--images", shades, "--columns", columns, "--out", "r", "--json", code=0
     )
     assert "table:p.csv" in ran.json["runs"][0]["benchmarks"]
-    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", "image_0", "--out", "r2")
+    ran = command("run", "-m", "oracle", "-b", path, "--images", shades, "--columns", "image_0", "--out", "r2")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "FIELD=COLUMN" in ran.err
-    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--out", "r3")
+    ran = command("run", "-m", "oracle", "-b", path, "--images", shades, "--out", "r3")
     assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err
 
 
-def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, photos):
+def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, shades):
     path = write_table(tmp_path, "p.csv", ROWS)
-    place = Locations(images=photos, columns=tuple(COLUMNS.items()))
+    place = Locations(images=shades, columns=tuple(COLUMNS.items()))
     without = read_pair_table(path, place)
     (tmp_path / "card.json").write_text(json.dumps({"title": "Cups", "frames": 4, "datasheet": {"purpose": "To test"}}))
     pairs = read_pair_table(path, place)
@@ -364,9 +366,9 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, photos):
         read_pair_table(path, place)
 
 
-def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(photos):
+def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shades):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    paths = sorted(photos.glob("*.png"))[:2]
+    paths = sorted(shades.glob("*.png"))[:2]
     columns = {
         "struct": [{"bytes": path.read_bytes(), "path": None} for path in paths],
         "bytes": [path.read_bytes() for path in paths],
@@ -375,26 +377,266 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(photo
     place = Locations(columns=tuple(zip(COLUMNS, ("left", "right", "first", "second"), strict=False)))
     for name, column in columns.items():
         table = {"left": column, "right": column[::-1], "first": ["a", "b"], "second": ["x", "y"]}
-        parquet.write_table(pyarrow.table(table), photos / f"{name}.parquet")
-        pairs = find_benchmark(str(photos / f"{name}.parquet"), place).records()
+        parquet.write_table(pyarrow.table(table), shades / f"{name}.parquet")
+        pairs = find_benchmark(str(shades / f"{name}.parquet"), place).records()
         assert (pairs.shape, pairs.items[1].texts) == ((2, 2), ("b", "y"))
         assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [
             path.read_bytes() for path in paths[::-1]
         ]
 
 
-def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, photos):
-    (name, *_) = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")
+def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, shades):
+    (name, *_) = sorted(path.name for path in shades.iterdir() if path.suffix == ".png")
     rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
     with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
-        read_pair_table(write_table(photos, "blank.csv", rows), Locations())
+        read_pair_table(write_table(shades, "blank.csv", rows), Locations())
     with raises(DataError, "coded.csv:2", "'image'", "base64"):
-        read_pair_table(write_table(photos, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
-    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n")
+        read_pair_table(write_table(shades, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
+    (shades / "bare.csv").write_text(f"{name},a cat,a dog\n")
     with raises(DataError, "bare.csv", "first line names the columns"):
-        read_pair_table(photos / "bare.csv", Locations())
-    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n" * 2)
+        read_pair_table(shades / "bare.csv", Locations())
+    (shades / "bare.csv").write_text(f"{name},a cat,a dog\n" * 2)
     with raises(DataError, "bare.csv:2", name, "first line", "line above"):
-        read_pair_table(photos / "bare.csv", Locations())
+        read_pair_table(shades / "bare.csv", Locations())
     with raises(DataError, "upper.csv:2", name.upper(), f"did you mean '{name}'"):
-        read_pair_table(write_table(photos, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())
+        read_pair_table(write_table(shades, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())
+
+
+# Images of the user's own sets: below `--images`, in the set's folder, and elsewhere by a word of the user's alone.
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    """A collection that nobody copies: `val/0.png` to `val/3.png`."""
+    folder = tmp_path / "photos"
+    (folder / "val").mkdir(parents=True)
+    for number in range(4):
+        (folder / "val" / f"{number}.png").write_bytes(draw(number, size=16))
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path) -> Write:
+    """Write a set of two 2x2 items whose images are named by a function of their numbers."""
+
+    def make(image: Callable[[int], str], name: str = "mine") -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        rows = [
+            {"id": f"{k}", "images": [image(2 * k), image(2 * k + 1)], "texts": [f"one cup {k}", f"two cups {k}"]}
+            for k in range(2)
+        ]
+        (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return folder
+
+    return make
+
+
+@pytest.fixture(params=["absolute", "dots", "link"])
+def outside(request, write, photos, tmp_path) -> Path:
+    """A set whose images lie outside of its folder, in each of the ways that there are."""
+    if request.param == "absolute":
+        return write(lambda number: str(photos / "val" / f"{number}.png"))
+    if request.param == "dots":
+        return write(lambda number: f"../photos/val/{number}.png")
+    folder = write(lambda number: f"{number}.png")
+    for number in range(4):
+        (folder / f"{number}.png").symlink_to(photos / "val" / f"{number}.png")
+    return folder
+
+
+def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmark(write, photos):
+    folder = write(lambda number: f"{number}.png")
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "images="):
+        load_pairs(f"folder:{folder}")
+    for images in (photos / "val", photos):  # in it, or one folder deeper
+        assert load_pairs(f"folder:{folder}", Locations(images=images)).read_bytes("3.png") == draw(3, size=16)
+
+
+def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(write, photos):
+    folder = write(lambda number: f"{number}.png")
+    (photos / "mine").mkdir()
+    (photos / "mine" / "0.png").write_bytes(draw(10))
+    for number in (0, 1, 2, 3):
+        (folder / f"{number}.png").write_bytes(draw(20 + number))
+    pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
+    assert pairs.read_bytes("0.png") == draw(10)
+    assert pairs.read_bytes("1.png") == draw(21)
+    assert load_pairs(f"folder:{folder}").read_bytes("0.png") == draw(20)
+
+
+def test_where_images_lie_changes_no_number_and_no_fingerprint(command, write, photos):
+    write(lambda number: f"{number}.png")
+    own = write(lambda number: f"images/{number}.png", "own")
+    (photos / "val").rename(own / "images")
+    (photos / "val").symlink_to(own / "images")
+    common = ("run", "-m", "bag-of-words", "-m", "random", "--no-cache", "--json")
+    there = command(*common, "-b", "folder:mine", "--images", photos / "val", "--out", "a").json["runs"]
+    here = command(*common, "-b", "folder:own", "--out", "b").json["runs"]
+    for one, other in zip(there, here, strict=True):
+        (mine,), (others,) = one["benchmarks"].values(), other["benchmarks"].values()
+        assert (mine["fingerprint"], mine["metrics"]) == (others["fingerprint"], others["metrics"])
+    assert Path("a/report.html").read_text().count("data:image/") == Path("b/report.html").read_text().count(
+        "data:image/"
+    )
+    assert Path("a/report.html").read_text().count("data:image/") > 0
+
+
+def test_images_outside_are_refused_by_an_error_that_names_the_option(outside):
+    with raises(DataError, "pairs.jsonl:1", "'images[0]'", "outside_images=True"):
+        load_pairs(f"folder:{outside}")
+    with raises(DataError, "outside_images=True"):
+        load_pairs(f"folder:{outside}", Locations(images=outside))
+
+
+def test_images_outside_are_read_if_that_is_allowed(outside):
+    pairs = load_pairs(f"folder:{outside}", Locations(outside=True))
+    assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [draw(2, size=16), draw(3, size=16)]
+
+
+def test_what_is_allowed_for_images_is_a_picture_still(write, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    for reference, said in (("../secret.txt", ("image", ".webp")), ("https://a/b.png", "address")):
+        folder = write(lambda _number, reference=reference: reference)
+        with raises(DataError, said):
+            load_pairs(f"folder:{folder}", Locations(outside=True))
+
+
+@pytest.mark.few(2)
+def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(command, outside):
+    name = f"folder:{outside}"
+    refused = command("run", "-m", "random", "-b", name, "--out", "r")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--outside-images" in refused.err
+    assert refused.err.count("\n") == 1
+    command("run", "-m", "random", "-b", name, "--out", "r", "--outside-images", code=0)
+    pictures = Path("r/report.html").read_text().count("data:image/")
+    assert pictures > 0
+    record = json.loads(Path("r/results.json").read_text())
+    assert "outside" in record["run"].pop("command")
+    assert "outside" not in json.dumps(record)  # or a stranger's run would allow itself what it likes
+    check_facts(command("show", "r").err, "warning", "report", "--outside-images")
+    Path("r/report.html").unlink()
+    command("show", "r")
+    assert Path("r/report.html").read_text().count("data:image/") == 0
+    shown = command("show", "r", "--outside-images")
+    assert (shown.code, shown.err) == (0, "")
+    assert Path("r/report.html").read_text().count("data:image/") == pictures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "folder:mine", "--to", "TO.csv"),
+        ("audit", "mine"),
+        ("annotate", "export", "match", "folder:mine", "--to", "TO"),
+        ("time", "-m", "random", "-b", "folder:mine", "--repeats", "1", "--warm-up", "1", "--batch-size", "2"),
+        ("score", "folder:mine", "--scores", "scores.csv", "--out", "TO"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_that_reads_a_folder_takes_both_options(command, write, photos, tmp_path, arguments):
+    rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
+    (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    write(lambda number: str(photos / "val" / f"{number}.png"))
+    refused = command(*arguments, code=2)
+    assert "--outside-images" in refused.err
+    command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images", code=0)
+    write(lambda number: f"{number}.png")
+    command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos, code=0)
+
+
+def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(tmp_path, photos):
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    row = {"image_0": "0", "image_1": "1", "caption_0": "one cup", "caption_1": "two cups"}
+    (folder / "metadata.jsonl").write_text(json.dumps(row))
+    pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
+    assert pairs.items[0].images == ("0.png", "1.png")
+    assert pairs.read_bytes("1.png") == draw(1, size=16)
+
+
+def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path, photos):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").symlink_to(photos / "val" / "0.png")
+    with raises(DataError, "'a.png'", "outside_images=True"):
+        FolderImages(tmp_path / "images")("a.png")
+    assert FolderImages(tmp_path / "images", outside=True).find("a.png") == photos / "val" / "0.png"
+
+
+@pytest.mark.parametrize("listing", ["pairs.jsonl", "metadata.csv", "pairs.csv", "pairs.tsv", "pairs.parquet"])
+def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos, listing):
+    rows = [
+        {
+            **{f"image_{side}": str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)},
+            **{f"caption_{side}": f"{side + 1} cups {k}" for side in (0, 1)},
+        }
+        for k in range(2)
+    ]
+    if listing == "pairs.jsonl":
+        rows = [
+            {"id": str(k), "images": [*row.values()][:2], "texts": [*row.values()][2:]} for k, row in enumerate(rows)
+        ]
+        (photos / listing).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif listing.endswith("parquet"):
+        pandas.DataFrame(rows).to_parquet(photos / listing)
+    else:
+        pandas.DataFrame(rows).to_csv(photos / listing, index=False, sep="\t" if listing.endswith("tsv") else ",")
+    kind = "folder:{}" if listing in {"pairs.jsonl", "metadata.csv"} else "table:{}/" + listing
+    # The folder's name may go through a link, in the file or on the command line.
+    link = photos.parent / "link"
+    link.symlink_to(photos)
+    for name in (kind.format(photos), kind.format(link)):
+        pairs = load_pairs(name)
+        assert pairs.items[1].images == ("val/2.png", "val/3.png")
+        assert pairs.read_bytes("val/3.png") == (photos / "val" / "3.png").read_bytes()
+    elsewhere = photos.parent / "elsewhere"
+    elsewhere.mkdir()
+    (photos / listing).rename(elsewhere / listing)
+    moved = kind.format(elsewhere)
+    with raises(DataError, f"{photos}/val/0.png", "absolute", elsewhere, "images=", "outside_images=True"):
+        load_pairs(moved)
+    below = load_pairs(moved, Locations(images=photos))
+    assert below.items[0].images == ("val/0.png", "val/1.png")
+    assert below.read_bytes("val/1.png") == (photos / "val" / "1.png").read_bytes()
+
+
+def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos, tmp_path):
+    (tmp_path / "secret.png").write_bytes((photos / "val" / "0.png").read_bytes())
+    (photos / "link.png").symlink_to(tmp_path / "secret.png")
+    (photos / "up").symlink_to(tmp_path)
+    images = FolderImages(photos)
+    for way in ("../secret.png", "link.png", "up/secret.png", "up/../secret.png", "val/../../secret.png"):
+        with raises(DataError, "outside_images=True"):
+            images.find(f"{photos}/{way}")
+    with raises(DataError, "absolute"):
+        images.find(f"{photos}-2/val/0.png")
+
+
+def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos, tmp_path):
+    (tmp_path / "mine" / "val").mkdir(parents=True)
+    picture = tmp_path / "mine" / "val" / "0.png"
+    picture.write_bytes((photos / "val" / "1.png").read_bytes())
+    images = FolderImages(photos, also=tmp_path / "mine")
+    with raises(DataError, picture, "absolute"):  # 'val/0.png' is another picture in the first folder
+        images.find(str(picture))
+    picture = picture.rename(picture.with_name("9.png"))
+    assert images.find(str(picture)) == picture.resolve()
+
+
+@pytest.mark.parametrize("name", ["folder:photos", "table:photos/p.csv"])
+def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(command, photos, name):
+    images = [str(photos / "val" / f"{k}.png") for k in (0, 1)]
+    item = {"id": "0", "images": images, "texts": ["one cup", "two cups"]}
+    rows = {
+        "folder": json.dumps(item),
+        "table": f"image_0,image_1,text_0,text_1\n{images[0]},{images[1]},a cup,two cups",
+    }
+    kind = name.partition(":")[0]
+    (photos / {"folder": "pairs.jsonl", "table": "p.csv"}[kind]).write_text(rows[kind])
+    ran = command("audit", name, "--to", "card")
+    assert not Path("card/croissant.json").exists()
+    check_facts(ran.out, "no croissant.json", "absolute" if kind == "folder" else "write_pair_set")

@@ -12,6 +12,7 @@ from annotation_formats import ASKED, GIVEN
 from facts import raises
 from film_annotations import boundary
 from published import published
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import (
@@ -75,20 +76,16 @@ def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path):
         read_retrieval(path)
 
 
-def write(folder: Path, found, name: str = "rows.json") -> Path:
-    path = folder / name
-    path.write_text(json.dumps(found), encoding="utf-8")
-    return path
-
-
 def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
-    found = read_statements(write(tmp_path, rows)).rows
+    found = read_statements(write_file(tmp_path / "rows.json", rows)).rows
     assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
-    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
+    rows = [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}]
+    box = read_boxes(write_file(tmp_path / "rows.json", rows)).rows[1]
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected
-    people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
+    rows = [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]
+    people = read_questions(write_file(tmp_path / "rows.json", rows))
     assert people.rows[0].gold == ("yes",) * 9 + ("no",)
 
 
@@ -96,8 +93,8 @@ def test_the_order_of_rows_changes_no_pairs(tmp_path):
     rows = [
         {**QUESTION, "question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
     ]
-    there = read_questions(write(tmp_path, rows))
-    back = read_questions(write(tmp_path, rows[::-1]))
+    there = read_questions(write_file(tmp_path / "rows.json", rows))
+    back = read_questions(write_file(tmp_path / "rows.json", rows[::-1]))
 
     def names(found) -> set[frozenset[str]]:
         return {frozenset(found.rows[row].id for row in pair) for pair in found.complementary_pairs()}
@@ -257,12 +254,6 @@ VIDEO = "Vt7W3DoohcA"
 ROW = boundary(f"{VIDEO}_0A")
 
 
-def write_moments(folder: Path, found) -> Path:
-    path = folder / "val.json"
-    path.write_text(json.dumps(found), encoding="utf-8")
-    return path
-
-
 def gebplus(split: str) -> MomentSet:
     return read_moments(published("gebplus", f"{split}.json"))
 
@@ -296,7 +287,7 @@ def test_a_perfect_model_is_held_back_only_by_the_frames():
 
 
 def rows_of(read, *rows):
-    return lambda folder: read(write(folder, [*rows]))
+    return lambda folder: read(write_file(folder / "rows.json", [*rows]))
 
 
 def questions_with(change):
@@ -305,7 +296,7 @@ def questions_with(change):
     def read(folder: Path) -> object:
         asked, given = copy.deepcopy(({"questions": ASKED}, {"annotations": GIVEN}))
         change(asked, given)
-        return read_vqa2(write(folder, asked, "q.json"), write(folder, given, "a.json"))
+        return read_vqa2(write_file(folder / "q.json", asked), write_file(folder / "a.json", given))
 
     return read
 
@@ -317,14 +308,14 @@ def lines_with(**change):
 
 
 def moments_of(*rows):
-    return lambda folder: read_moments(write_moments(folder, {VIDEO: [*rows]}))
+    return lambda folder: read_moments(write_file(folder / "val.json", {VIDEO: [*rows]}))
 
 
 #: What reads a file that is no such file, and the facts of its refusal.
 REFUSED = [
     (questions_with(lambda q, a: q["questions"].clear()), ("q.json", "'questions'")),
     (questions_with(lambda q, a: a.pop("annotations")), ("object", "rows", "key")),
-    (questions_with(lambda q, a: a["annotations"][0].update(question_id=8)), ("question_id", "8")),
+    (questions_with(lambda q, a: a["annotations"][0].update(question_id=8)), ("question_id", "0")),
     (
         questions_with(lambda q, a: a["annotations"][0].update(image_id=7)),
         ("question_id", "0", "'image_id'", "7", "40"),
@@ -371,8 +362,8 @@ def test_the_order_of_rows_and_videos_changes_no_query(tmp_path):
     rows = [boundary(f"{VIDEO}_{name}", time) for name, time in (("0A", 1.0), ("1B", 1.0), ("2A", 5.0))]
     other = copy.deepcopy(rows[:1])
     other[0]["boundary_id"] = "abcdefghijk_0A"
-    there = read_moments(write_moments(tmp_path, {VIDEO: rows, "abcdefghijk": other}))
-    back = read_moments(write_moments(tmp_path, {"abcdefghijk": other, VIDEO: rows[::-1]}))
+    there = read_moments(write_file(tmp_path / "val.json", {VIDEO: rows, "abcdefghijk": other}))
+    back = read_moments(write_file(tmp_path / "val.json", {"abcdefghijk": other, VIDEO: rows[::-1]}))
     assert there.videos == back.videos
     gold = [dict(zip([m.id for m in found.rows], found.gold, strict=True)) for found in (there, back)]
     assert gold[0] == gold[1]

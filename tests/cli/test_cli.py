@@ -137,8 +137,7 @@ def test_a_group_of_commands_alone_prints_its_help_once(command):
 def test_a_path_that_is_a_file_where_a_folder_is_wanted_is_said_to_be(command, made_set, tmp_path):
     (tmp_path / "file").write_text("")
     here = f"folder:{made_set()}"
-    ran = command("run", "-m", "random", "-b", here, "--out", "file", code=2)
-    check_facts(ran.err, "error", "file", "folder")
+    check_facts(command("run", "-m", "random", "-b", here, "--out", "file", code=2).err, "error", "file", "folder")
     ran = command("run", "-m", "random", "-b", here, "--out", "r", "--cache", "file")
     assert (ran.code, ran.out) == (2, "")
     assert re.match(r"error: .*file.*", ran.err)

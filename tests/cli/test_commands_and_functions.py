@@ -1,4 +1,4 @@
-"""Every command has a function of its name at the root, whose parameters are its options."""
+"""Every command has a function of its name, whose parameters are its options, and a help that opens with an example."""
 
 import csv
 import inspect

@@ -1,4 +1,4 @@
-"""Every command takes `--json`, and then prints one JSON document on standard output and nothing else."""
+"""Every command takes `--json`, and then prints one JSON document alone; every door counts the same ties."""
 
 import json
 import re

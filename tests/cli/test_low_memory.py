@@ -1,4 +1,4 @@
-"""Too little memory (`ulimit -v`) is one line that says what to do, whichever library runs out of it."""
+"""Too little memory, a disk that may only be read, and Ctrl-C: a command says in one line what is so and what to do."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Wrong input on the command line: exit status 2, and one line that says what is wrong and what helps."""
+"""Wrong input on the command line, and options without effect: exit status 2, and one line that helps."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Runs for tests: measured by a model, or from a table of scores."""
+"""Runs for tests: measured by a model, from a table of scores, or again from a run's samples alone."""
 
 import json
 from collections.abc import Mapping, Sequence

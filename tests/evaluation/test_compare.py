@@ -1,4 +1,4 @@
-"""Two runs beside each other: exact tests on the items both measured, and nothing else."""
+"""Two runs or many beside each other: exact tests on the items that all measured, their sentence, and the gate."""
 
 import json
 import re
@@ -683,8 +683,7 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_se
     ],
 )
 def test_options_that_do_not_fit_are_refused(command, options, message):
-    ran = command("compare", "a", "b", *options, code=2)
-    check_facts(ran.err, message)
+    check_facts(command("compare", "a", "b", *options, code=2).err, message)
 
 
 @pytest.mark.slow

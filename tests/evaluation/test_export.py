@@ -97,8 +97,7 @@ def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(command, made_set,
     command("export", name, "--to", "t.jsonl")
     filled(Path("t.jsonl"), np.tile(np.eye(2), (12, 1, 1)))
     spoil(Path("t.jsonl"))
-    ran = command("score", name, "--scores", "t.jsonl", "--out", "r", code=2)
-    check_facts(ran.err, said)
+    check_facts(command("score", name, "--scores", "t.jsonl", "--out", "r", code=2).err, said)
     assert not Path("r").exists()
 
 
@@ -139,8 +138,7 @@ def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter):
 def test_a_shorter_file_can_be_asked_to_be_an_error(command, shorter):
     facts = ("1", "nlvr2", "6,967", "--strict")
     given = ("--data", str(shorter), "--out", "run", "--strict")
-    ran = command("score", "nlvr2", "--scores", shorter / "p.json", *given, code=2)
-    check_facts(ran.err, facts)
+    check_facts(command("score", "nlvr2", "--scores", shorter / "p.json", *given, code=2).err, facts)
     with raises(DataError, (*facts[:-1], "strict=True")):
         prepare(find_benchmark("nlvr2", Locations(shorter)), store=EmbeddingStore(None), strict=True)
     assert not Path("run").exists()

@@ -1,4 +1,4 @@
-"""A run that is cut off, however rudely, goes on where it was and ends in the same numbers."""
+"""A run that is cut off goes on and ends in the same numbers; one process at a time writes into its folder."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A run folder: its layout, what may not change its numbers, and how it is taken up again."""
+"""A run folder: its layout, what may not change its numbers, how it is taken up again, and notes on its scores."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -233,8 +233,7 @@ def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verificatio
 def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refused(command, scored):
     other = scored.parent / "other.npz"
     write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), other)
-    ran = command("verify", str(scored), "--scores", str(other), code=1)
-    check_facts(ran.out, "mine.npz", "other.npz", "SHA-256")
+    check_facts(command("verify", str(scored), "--scores", str(other), code=1).out, "mine.npz", "other.npz", "SHA-256")
     with raises(RunError, "gone.npz"):
         ta.verify(scored, scores=scored.parent / "gone.npz")
     run = ta.evaluate("oracle", "demo", limit=3)
@@ -299,8 +298,7 @@ def test_scores_under_a_name_that_neither_file_nor_command_has_are_named(scored)
 
 def test_a_name_that_the_command_gave_is_listed_among_what_is_not_known(command):
     command("run", "-m", "oracle", "--name", "mine", "--limit", "4", "--out", "a")
-    done = command("verify", "a", "--strict", code=0)
-    check_facts(done.out, "not known", "'mine'", "'oracle'", "command")
+    check_facts(command("verify", "a", "--strict", code=0).out, "not known", "'mine'", "'oracle'", "command")
 
 
 def longer(image: object, text: str) -> int:

@@ -101,8 +101,7 @@ def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(command
     ],
 )
 def test_what_is_missing_is_said_and_nothing_is_written(command, files, tmp_path, arguments, said):
-    ran = command("score", *arguments, "--out", "runs/mine", code=2)
-    check_facts(ran.err, said)
+    check_facts(command("score", *arguments, "--out", "runs/mine", code=2).err, said)
     assert not (tmp_path / "runs").exists()
 
 

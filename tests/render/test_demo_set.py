@@ -1,4 +1,4 @@
-"""The committed demo: complete, within its size, minimal, in agreement with its specs, and renderable again."""
+"""The committed demo, complete, minimal and renderable again; the options of rendered sets."""
 
 import io
 import json

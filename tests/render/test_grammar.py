@@ -1,4 +1,4 @@
-"""The vocabulary against EqBen's Figure 14, and the held-out rule."""
+"""The vocabulary against EqBen's Figure 14, the held-out rule, and the captions of training rows."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Laws of drawn quadruples, without rendering: minimal, determined by the key, held-out pairs kept apart."""
+"""Laws of drawn quadruples and of graded ones: minimal, determined by the key, held-out pairs kept apart."""
 
 import hashlib
 import json

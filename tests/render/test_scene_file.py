@@ -1,4 +1,4 @@
-"""Scenes as JSON: read back as they were, rendered to the same bytes as the set's picture, refused by field."""
+"""Scenes as JSON, read back and rendered to the bytes of the set's picture; Blender beside Mitsuba."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Rendered scenes through the pipeline, of built-in meshes and of scans: verified, the same by any workers."""
+"""Rendered scenes: pictures, masks and checks, and whole builds of built-in meshes and of scans."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -49,14 +49,8 @@ def _tokenizer():
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
-    return PreTrainedTokenizerFast(tokenizer_object=backend, **names)
+    marks = {f"{mark[1:-1].lower()}_token": mark for mark in _SPECIAL}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **marks)
 
 
 def write_bert(folder: Path, kind: str, seed: int = 0) -> Path:
@@ -149,18 +143,10 @@ def recipe(parts, tmp_path):
             for k, (image, caption) in enumerate(CAPTIONS * times)
         ]
         (home / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        options = {
-            "captions": "captions.jsonl",
-            "images": "images",
-            "tagger": f"nltk:{parts / 'nltk'}",
-        }
-        options |= {
-            "masked_lm": str(parts / "masked"),
-            "similarity": str(parts / "encoder"),
-            "minimum": -1.0,
-            "maximum": 0.999,
-        }
-        options |= {"language_model": str(parts / "causal")} | changed
+        options = {"captions": "captions.jsonl", "images": "images", "tagger": f"nltk:{parts / 'nltk'}"}
+        models = {"masked_lm": "masked", "similarity": "encoder", "language_model": "causal"}
+        options |= {key: str(parts / folder) for key, folder in models.items()}
+        options |= {"minimum": -1.0, "maximum": 0.999} | changed
         lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
         path = home / "recipe.toml"
         head = 'name = "few"\nbuilder = "counterfactual-captions"\nseed = 5\n[options]\n'

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from facts import check_facts, raises
-from published import NEEDS_NLTK_DATA, NLTK_DATA
+from published import NEEDS_NLTK_DATA, NLTK_DATA, published
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
@@ -486,20 +486,16 @@ def test_the_example_recipe_is_one(tmp_path):
 # The authors' own counterfactuals: checks without a model, and with the tagger where its data are available.
 
 ROOT = Path(__file__).parents[3]
-DATA = ROOT.parent / "shared/data/coco_counterfactuals"
-released = pytest.mark.skipif(
-    not (DATA / "generated_sim_0.8_0.91.txt").is_file(), reason="needs ../shared/data/coco_counterfactuals"
-)
+PAIRS = "generated_sim_0.8_0.91.txt"
 
 
-@released
 def test_the_authors_inputs_are_read_and_their_blanks_are_one():
-    captions = read_captions(DATA / "input_cap_val_2017.txt")
+    captions = read_captions(published("coco_counterfactuals", "input_cap_val_2017.txt"))
     assert len(captions) == 25_014
     assert captions[0].id == "179765_0" and captions[0].cluster == "179765"
     assert len({caption.cluster for caption in captions}) == 5_000
     assert not [caption for caption in captions if caption.text != " ".join(caption.text.split())]
-    names = {line.partition("\t")[0] for line in (DATA / "generated_sim_0.8_0.91.txt").read_text().splitlines()}
+    names = {line.partition("\t")[0] for line in published("coco_counterfactuals", PAIRS).read_text().splitlines()}
     assert len(names) == 24_508
     assert names < {caption.id for caption in captions}
 
@@ -532,12 +528,11 @@ def test_the_published_tagger_knows_nouns(tagger):
     ]  # fmt: skip
 
 
-@released
 @NEEDS_NLTK_DATA
 @pytest.mark.slow
 def test_the_record_is_what_the_tagger_says_of_the_first_pairs(tagger):
     program = runpy.run_path(str(ROOT / "docs/counterfactual_agreement.py"))
-    rows = program["read"](DATA / "generated_sim_0.8_0.91.txt")[:600]
+    rows = program["read"](published("coco_counterfactuals", PAIRS))[:600]
     pairs, counts = program["align"](rows, tagger)
     expected = Counter(one_word=600, noun_before=600, noun_after=600, noun_before_and_after=600, same_text_rejoined=600)
     assert counts == dict(expected) | {"pairs": 600, "same_text_kept": 598}

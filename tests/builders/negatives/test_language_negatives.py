@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import check_facts, raises
+from published import published
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.negatives.language_negatives import (
@@ -144,9 +145,6 @@ def test_another_machine_is_asked_over_plain_http_only_where_the_command_line_sa
     assert not (home / "set").exists()
     assert command("build", recipe, "--out", home / "set", "--workers", workers, "--insecure").code == 0
     assert len(server.asked) == 1
-
-
-SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"
 
 
 def reason(outcome: RewriteReply | Rejected | None) -> str:
@@ -297,11 +295,10 @@ def test_one_form_of_a_caption_is_kept_by_another_round(text):
     assert words(once) == words(text)
 
 
-@pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="needs SugarCrepe's captions in ../shared/data")
 def test_most_of_sugarcrepe_s_replacements_are_one_phrase_for_another():
     # 0.93 to 0.97 of them are, as the paper's templates ask; the check would be wrong if it refused those.
     for kind in ("replace_obj", "replace_att", "replace_rel"):
-        rows = json.loads((SUGARCREPE / f"{kind}.json").read_text()).values()
+        rows = json.loads(published("sugarcrepe", "data", f"{kind}.json").read_text()).values()
         good = 0
         for row in rows:
             one, other = words(row["caption"]), words(row["negative_caption"])

@@ -1,4 +1,4 @@
-"""Rules change what they say they change, keep to good English, and leave alone what they cannot be sure of."""
+"""Rules change what they say they change and leave alone what is unsure; scorers of texts select among them."""
 
 import json
 import re
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import raises
+from published import published
 from tellapart import Item, read_pair_set
 from tellapart import models as models_room
 from tellapart.auditing.audit import Options, audit
@@ -592,8 +593,6 @@ def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(captions):
     assert "demo-encoder" in (built.folder / "card.json").read_text()
 
 
-SUGARCREPE = Path(__file__).parents[4] / "shared/data/sugarcrepe/data"
-
 #: Few distinct values, so that ties and zeros occur, and the numbers that log-likelihoods are.
 VALUES = st.one_of(st.integers(-4, 4).map(float), st.floats(-60, 60, width=32))
 GAPS = st.tuples(st.integers(0, 40), st.integers(1, 3)).flatmap(
@@ -672,10 +671,9 @@ def test_an_item_of_another_shape_is_named():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="needs SugarCrepe's captions in ../shared/data")
 def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away():
     items = []
-    for path in sorted(SUGARCREPE.glob("*.json")):
+    for path in sorted(published("sugarcrepe", "data").glob("*.json")):
         rows = json.loads(path.read_text())
         items += [item(f"{path.stem}-{k}", r["caption"], r["negative_caption"], path.stem) for k, r in rows.items()]
     gaps = np.stack(

@@ -1,4 +1,4 @@
-"""Builds from videos: all builders, and Action Genome's pairs."""
+"""Builds from videos: all builders, Action Genome's pairs, and captions with times."""
 
 import json
 import pickle
@@ -15,6 +15,7 @@ from PIL import Image
 
 from facts import raises
 from film_annotations import boundary, cooking
+from published import published
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
 from tellapart.builders.pipeline import build
@@ -583,9 +584,6 @@ def test_two_segments_of_one_id_are_refused(kitchen):
         kitchen({"database": {"v": twice}}).pairs  # noqa: B018
 
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "gebplus"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="needs GEB+'s annotations in ../shared/data/gebplus")
-
 #: Two with two annotators at one boundary, and one whose video is missing.
 IDS = ("slqr8Kf5HHc", "FzyoBb6MWE0", "7phNAPITvdM")
 
@@ -658,7 +656,6 @@ def test_directions_are_whole_words_in_any_case(tmp_path, word, fault):
     assert (pair.fault == ("captions", "a word of direction")) is fault
 
 
-@needs_real
 def test_what_each_rule_leaves_of_the_real_annotations(tmp_path):
     direction, same = ("captions", "a word of direction"), ("captions", "both are the same")
     wanted = {
@@ -667,14 +664,13 @@ def test_what_each_rule_leaves_of_the_real_annotations(tmp_path):
     }
     for (split, reading, annotators), counts in wanted.items():
         options = GebPlus.Options(annotations=f"{split}.json", videos=".", reading=reading, annotators=annotators)
-        pairs = GebPlus(Start(options, 1, REAL)).pairs
+        pairs = GebPlus(Start(options, 1, published("gebplus"))).pairs
         assert Counter(pair.fault for pair in pairs.values()) == counts
 
 
-@needs_real
 @pytest.mark.parametrize("reading", ["skip", "adjacent"])
 def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe, tmp_path, reading):
-    annotations = json.loads((REAL / "val.json").read_text())
+    annotations = json.loads(published("gebplus", "val.json").read_text())
     (tmp_path / "few.json").write_text(json.dumps({video: annotations[video] for video in IDS}))
     film(tmp_path / "videos" / f"{IDS[0]}.mp4", [40 * n for n in range(250)], g="30", bf="2")
     film(tmp_path / "videos" / f"{IDS[1]}_000010_000020.mkv", [480 + 40 * n for n in range(250)], g="30", bf="2")

@@ -27,22 +27,23 @@ def folders(tmp_path_factory):
     tiny_pipelines = import_script(Path(__file__).with_name("tiny_pipelines.py"))
     home = tmp_path_factory.mktemp("pipelines")
     with quiet_diffusion():
-        tiny_pipelines.stable_diffusion(home / "sd")
-        tiny_pipelines.stable_diffusion_xl(home / "xl")
+        tiny_pipelines.save(home / "sd")
+        tiny_pipelines.save(home / "xl", xl=True)
     return home
+
+
+def _load(folders, name):
+    """Load a pipeline as builders do."""
+    from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
+
+    return open_checkpoint(DiffusionModel(name=name, device="cpu"), folders).load()
 
 
 @pytest.fixture(scope="session")
 def stable_diffusion(folders):
-    """The pipeline `sd`, loaded as builders load it."""
-    from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
-
-    return open_checkpoint(DiffusionModel(name="sd", device="cpu"), folders).load()
+    return _load(folders, "sd")
 
 
 @pytest.fixture(scope="session")
 def stable_diffusion_xl(folders):
-    """The pipeline `xl`, loaded as builders load it."""
-    from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
-
-    return open_checkpoint(DiffusionModel(name="xl", device="cpu"), folders).load()
+    return _load(folders, "xl")

@@ -1,7 +1,6 @@
-"""Caption pairs come from files as they are, and from Eq-SD's grammar as Figure 15 has it."""
+"""Caption pairs come from files, and from Eq-SD's grammar; filters of drawn pairs follow their rule."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from published import published
+from sets import write_file
 from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.errors import DataError, ModelError
 from tellapart_render.diffusion.image_filters import (
@@ -22,25 +23,17 @@ from tellapart_render.diffusion.image_filters import (
 )
 from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
 
-COCO_CF = Path(__file__).parents[4] / "shared" / "data" / "coco_counterfactuals"
-
-
-def written(tmp_path: Path, name: str, text: str) -> Path:
-    path = tmp_path / name
-    path.write_text(text)
-    return path
-
 
 def test_jsonl_and_csv_say_the_same(tmp_path):
     row = {"id": "k", "caption_0": "a  cat ", "caption_1": "a dog", "cluster": "room", "image_0": "k.jpg"}
-    lines = written(tmp_path, "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
-    table = written(tmp_path, "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
+    lines = write_file(tmp_path / "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
+    table = write_file(tmp_path / "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
     expected = {"k": CaptionPair("k", ("a cat", "a dog"), "room", {"type": "replace"}, "k.jpg")}
     assert read_caption_pairs(lines) == read_caption_pairs(table) == expected
 
 
 def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path):
-    path = written(tmp_path, "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
+    path = write_file(tmp_path / "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
     assert [pair.cluster for pair in read_caption_pairs(path).values()] == ["12", "12", "room_x"]
 
 
@@ -62,13 +55,13 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path):
 )  # fmt: skip
 def test_a_bad_file_is_named_with_its_line(tmp_path, name, text, match):
     with raises(DataError, match):
-        read_caption_pairs(written(tmp_path, name, text))
+        read_caption_pairs(write_file(tmp_path / name, text))
 
 
 def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path):
     images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
     row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
-    assert read_caption_pairs(written(tmp_path, "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
+    assert read_caption_pairs(write_file(tmp_path / "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -76,10 +69,9 @@ def test_a_missing_file_is_named(tmp_path):
         read_caption_pairs(tmp_path / "gone.txt")
 
 
-@pytest.mark.skipif(not COCO_CF.is_dir(), reason="COCO-Counterfactuals' files are not beside the repository")
 def test_coco_counterfactuals_own_files_agree():
-    captions = read_caption_pairs(COCO_CF / "coco_counterfactuals_captions.jsonl")
-    generated = read_caption_pairs(COCO_CF / "generated_sim_0.8_0.91.txt")
+    captions = read_caption_pairs(published("coco_counterfactuals", "coco_counterfactuals_captions.jsonl"))
+    generated = read_caption_pairs(published("coco_counterfactuals", "generated_sim_0.8_0.91.txt"))
     assert (len(captions), len(generated)) == (17_410, 24_508)
     assert captions["158956_0"].cluster == "158956"
     assert all(generated[name] == pair for name, pair in captions.items())

@@ -1,4 +1,4 @@
-"""What is drawn depends on its own seed: not on how many are drawn, nor beyond a level of 256 on the batch."""
+"""What is drawn depends on its own seed alone; the builder `generated-images` has candidates and pairs."""
 
 import json
 import shutil
@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from facts import raises
+from sets import write_file
 from tellapart import find_model, read_pair_set
 from tellapart.annotate.surveys import deal, find_survey
 from tellapart.auditing.audit import audit
@@ -283,8 +284,7 @@ format = "jpeg"
 
 
 def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
-    path = home / "recipe.toml"
-    path.write_text(RECIPE.format(more="batch = 4"))
+    path = write_file(home / "recipe.toml", RECIPE.format(more="batch = 4"))
     pairs = read_pair_set(build(path, home / "set").folder)
     assert pairs.shape == (4, 1)
     assert [(i.id, i.texts, i.cluster, i.tags) for i in pairs.items] == [
@@ -299,8 +299,7 @@ def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
 
 
 def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home):
-    path = home / "recipe.toml"
-    path.write_text(RECIPE.format(more='layout = "pairs"\ncount = 1'))
+    path = write_file(home / "recipe.toml", RECIPE.format(more='layout = "pairs"\ncount = 1'))
     built = build(path, home / "set")
     pairs = read_pair_set(built.folder)
     assert [item.texts for item in pairs.items] == [("A cat.", "A dog."), ("A dog.", "An old dog.")]

@@ -1,4 +1,4 @@
-"""The builder `prompt-to-prompt`: whole sets from captions, kept for a reason, and the same after `kill -9`."""
+"""Prompt-to-Prompt: how attention is shared, and whole sets from captions, kept for a reason."""
 
 import json
 from pathlib import Path

@@ -70,54 +70,37 @@ def _denoiser(diffusers, width: int, **more):
     return unet
 
 
-def stable_diffusion(folder: Path, *, seed: int = 0) -> Path:
-    """Write a `StableDiffusionPipeline` of 32 pixels a side."""
+def save(folder: Path, *, xl: bool = False) -> None:
+    """Write a `StableDiffusionPipeline`, or one of XL, of 32 pixels a side."""
     torch = import_torch()
     import diffusers
     import transformers
 
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     tokenizer = _tokenizer(transformers)
-    diffusers.StableDiffusionPipeline(
-        vae=_autoencoder(diffusers),
-        text_encoder=_text_encoder(transformers, tokenizer, 16, projected=False),
-        tokenizer=tokenizer,
-        unet=_denoiser(diffusers, 16),
-        scheduler=diffusers.DDIMScheduler(
-            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", clip_sample=False, steps_offset=1
-        ),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    ).save_pretrained(folder)
-    return folder
-
-
-def stable_diffusion_xl(folder: Path, *, seed: int = 0) -> Path:
-    """Write a `StableDiffusionXLPipeline` of 32 pixels a side."""
-    torch = import_torch()
-    import diffusers
-    import transformers
-
-    torch.manual_seed(seed)
-    tokenizer = _tokenizer(transformers)
-    diffusers.StableDiffusionXLPipeline(
-        vae=_autoencoder(diffusers),
-        text_encoder=_text_encoder(transformers, tokenizer, 16, projected=False),
-        text_encoder_2=_text_encoder(transformers, tokenizer, 16, projected=True),
-        tokenizer=tokenizer,
-        tokenizer_2=tokenizer,
-        unet=_denoiser(
-            diffusers,
-            32,
-            addition_embed_type="text_time",
-            addition_time_embed_dim=4,
-            projection_class_embeddings_input_dim=16 + 6 * 4,
-            transformer_layers_per_block=1,
-        ),
-        scheduler=diffusers.EulerDiscreteScheduler(
-            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
-        ),
-        add_watermarker=False,
-    ).save_pretrained(folder)
-    return folder
+    parts = {
+        "vae": _autoencoder(diffusers),
+        "text_encoder": _text_encoder(transformers, tokenizer, 16, projected=False),
+        "tokenizer": tokenizer,
+    }
+    noise = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+    if xl:
+        sizes = {"addition_time_embed_dim": 4, "projection_class_embeddings_input_dim": 16 + 6 * 4}
+        more = {"addition_embed_type": "text_time", "transformer_layers_per_block": 1}
+        pipeline = diffusers.StableDiffusionXLPipeline(
+            **parts,
+            text_encoder_2=_text_encoder(transformers, tokenizer, 16, projected=True),
+            tokenizer_2=tokenizer,
+            unet=_denoiser(diffusers, 32, **sizes, **more),
+            scheduler=diffusers.EulerDiscreteScheduler(**noise),
+            add_watermarker=False,
+        )
+    else:
+        pipeline = diffusers.StableDiffusionPipeline(
+            **parts,
+            unet=_denoiser(diffusers, 16),
+            scheduler=diffusers.DDIMScheduler(**noise, clip_sample=False),
+            **dict.fromkeys(("safety_checker", "feature_extractor")),
+            requires_safety_checker=False,
+        )
+    pipeline.save_pretrained(folder)
