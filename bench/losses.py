@@ -22,9 +22,8 @@ from scipy.stats import binom
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from tellapart.training.losses.batch import Batch, Matches
+from tellapart.training.losses.batch import Batch, Matches, counterparts, hard_negatives
 from tellapart.training.losses.loss import find_loss
-from tellapart.training.losses.matrix_rows import counterparts, hard_negatives
 
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(

@@ -204,17 +204,16 @@ NOT_TERMS |= {"rows_same_caption", "rows_same_picture", "texts_cut"}
 IDLE_STEPS = 50
 
 
-def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
-    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient."""
+def describe_idle(log: Path, terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
+    """Name the terms that a log has as exactly 0 at each of its first steps, and why if their loss declares a reason.
+
+    None of them had a gradient. Empty if there are none, or fewer steps.
+    """
     lines = (line for _, line in read_jsonl(log) if "total" in line)
     steps = [{name: line[name] for name in line if name not in {*NOT_TERMS, "total"}} for line in islice(lines, first)]
-    if len(steps) < first:
-        return ()
-    return tuple(term for term in steps[0] if all(step.get(term) == 0 for step in steps))
-
-
-def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
-    """Name the idle terms, and the reason of their losses if one is declared."""
+    idle = [term for term in steps[0] if all(step.get(term) == 0 for step in steps)] if len(steps) == first else []
+    if not idle:
+        return ""
     # Terms of an added loss begin with its name and a dot.
     owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
     reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
@@ -284,11 +283,8 @@ class RunFiles:
         self.rounds = self.folder / "rounds"
         self.log_path = self.folder / "log.jsonl"
 
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the run that the folder holds, if it holds one."""
-        return None if (owner := self._read_owner()) is None else str(owner["fingerprint"])
-
-    def _read_owner(self) -> dict[str, Any] | None:
+    def read_owner(self) -> dict[str, Any] | None:
+        """Return the fingerprint of the run that the folder holds, if it holds one, and the values behind it."""
         path = self.folder / OWNER
         try:
             owner = read_object(path) if path.exists() else None
@@ -303,14 +299,14 @@ class RunFiles:
 
     def fix_steps(self, measure: Callable[[], int]) -> int:
         """Return the steps that `run.json` holds, measured once: a run that goes on has the schedule that it began."""
-        owner = self._read_owner() or {}
+        owner = self.read_owner() or {}
         if "steps" not in owner:
             self._write_owner(owner := {**owner, "steps": measure()})
         return int(owner["steps"])
 
     def claim(self, fingerprint: str, values: Mapping[str, Any] | None = None, *, resume: bool) -> bool:
         """Begin the run here, or go on with it; return whether there was one."""
-        owner = self._read_owner()
+        owner = self.read_owner()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with out=")

@@ -193,8 +193,9 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
     return tuple(terms)
 
 
-def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:
-    """Return the weighted sum of losses: the first one's parts by name, the others' after the loss's name."""
+def sum_terms(terms: Sequence[LossTerm], inputs: Sequence[Any]) -> LossParts:
+    """Return the sum of losses, each of its `Batch` or `Matches`; added ones' parts are named after the loss."""
+    parts = [term.loss(arguments, **term.options) for term, arguments in zip(terms, inputs, strict=True)]
     summed = dict(parts[0])
     total = summed.pop("total")
     for term, more in zip(terms[1:], parts[1:], strict=True):
