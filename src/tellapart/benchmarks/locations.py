@@ -99,7 +99,6 @@ _MAX_BYTES = 64_000_000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _IN_FILE = "(in a training file: images under [data])"
-_BY_NAME = f"with images= {_IN_FILE}"
 _ALLOW = (
     "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
     "(in a training file: outside_images = true under [data])"
@@ -143,9 +142,8 @@ class FolderImages:
         if not self._outside and leaves(reference):
             fault = "leaves the pair set's folder; "
             if Path(reference).is_absolute():
-                fault = (
-                    f"is absolute and not inside {self._names}; name the folder that holds it with images= {_IN_FILE}, "
-                )
+                by_name = f"name the folder that holds it with images= {_IN_FILE}"
+                fault = f"is absolute and not inside {self._names}; {by_name}, "
             raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
         path = PurePosixPath(reference)
         try:

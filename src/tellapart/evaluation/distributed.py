@@ -48,8 +48,6 @@ _MACHINES = ("CROSS_RANK", "SLURM_NODEID")
 #: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
 _PATIENCE = timedelta(days=7)
 
-_GO_ON = "what every rank has computed is kept: start the command again"
-
 #: The result of a computation that every rank gets.
 Value = TypeVar("Value")
 
@@ -165,7 +163,7 @@ class RankGroup:
 
     All that can fail in one of them runs in `together`, so that no other waits for an exchange that never comes. They
     talk by `dist`, torch.distributed, in a separate group: its default one may have another backend and time limit.
-    `advice` says how to go on once a rank is lost.
+    `advice` is the next step once a rank is lost.
     """
 
     def __init__(self, number: int, of: int, dist: Any, advice: str) -> None:
@@ -196,18 +194,19 @@ class RankGroup:
             return
         raised: Exception | None = None
         failure: tuple[type[TellapartError], str] | None = None
+        foreseen = True
         try:
             yield
-        except (TellapartError, OSError) as error:
-            raised, failure = error, (type(error) if isinstance(error, TellapartError) else RunError, str(error))
         except Exception as error:
-            raised, failure = error, (RunError, f"{type(error).__name__}: {error}")
+            raised, foreseen = error, isinstance(error, TellapartError | OSError)
+            kind = type(error) if isinstance(error, TellapartError) else RunError
+            failure = kind, str(error) if foreseen else f"{type(error).__name__}: {error}"
         try:
             failures = self.gather(failure)
         except RunError as lost:
             raise raised or lost from lost.__cause__
         for number, (kind, message) in ((number, failure) for number, failure in enumerate(failures) if failure):
-            if raised is not None and not isinstance(raised, TellapartError | OSError):
+            if raised is not None and not foreseen:
                 raise raised  # unexpected: its traceback helps
             raise kind(f"rank {number}: {message}" if number else message) from raised
 
@@ -262,7 +261,7 @@ def _join_ranks(rank: Rank) -> Iterator[RankGroup]:
 
     try:
         dist.init_process_group("gloo", timeout=_PATIENCE)
-        group = RankGroup(rank.number, rank.of, dist, _GO_ON)
+        group = RankGroup(rank.number, rank.of, dist, "what every rank has computed is kept: start the command again")
     except RuntimeError as error:
         raise RunError(
             f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"

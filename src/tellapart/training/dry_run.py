@@ -274,10 +274,8 @@ class _Rehearsal:
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
-                (leak,), compared = (
-                    duplicates.find_leaks(rows, [name], self.progress, self.place, hashes),
-                    len(rows.files),
-                )
+                (leak,) = duplicates.find_leaks(rows, [name], self.progress, self.place, hashes)
+                compared = len(rows.files)
                 if name != validation and not self.allow_leak:
                     duplicates.refuse_leaks([leak])
                 elif name == validation and (line := leak.describe_choice()):

@@ -80,12 +80,6 @@ class Trainable:
     log_scale: Callable[[], Tensor | None]
     towers: Any = None
 
-    def add_bias(self) -> None:
-        """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
-        if getattr(self.towers.module, "logit_bias", None) is None:
-            value = torch.full((), -10.0, device=self.towers.module.logit_scale.device)
-            self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
-
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
         local = self.towers.local()
@@ -192,7 +186,7 @@ def prepare_start(
 ) -> None:
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
-        if config.optimiser.tower == "text":  # and the scale; the image tower's norms keep their means
+        if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
             towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
             parts = [part for name, part in model.named_children() if name in towers]
             if not parts or trainable.towers is None:
@@ -622,8 +616,11 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     if config.matching is not None:
         raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
     trainable = open_dual(name, config.device)
-    if any(getattr(term.loss, "bias", False) for term in terms):
-        trainable.add_bias()
+    model = trainable.towers.module
+    if any(getattr(term.loss, "bias", False) for term in terms) and getattr(model, "logit_bias", None) is None:
+        # SigLIP's bias is -10 at first; it is trained, and not saved with a model that had none.
+        value = torch.full((), -10.0, device=model.logit_scale.device)
+        trainable.module.register_parameter("logit_bias", torch.nn.Parameter(value))
     if any(getattr(term.loss, "local", False) for term in terms):
         trainable.add_local()
     return trainable

@@ -85,7 +85,7 @@ def read_weights(path: Path, module: torch.nn.Module, sha256: str | None) -> Non
     """Copy weights of a file, of this SHA-256, into a module that has the same names, shapes and types."""
     if _digest(path) != sha256:
         raise RunError(f"{path}: has another SHA-256 than this run's best weights; train to a new folder")
-    copy_weights(_read_tensors(path), module)
+    copy_weights(require("safetensors.torch", extra="train").load_file(path), module)
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
@@ -162,9 +162,10 @@ def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.
     if checkpoint.name != _FOLDER.format(state.step):
         raise RunError(f"{checkpoint}: state.json is of step {state.step}; delete {checkpoint} and go on")
     parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
-    moments = _read_tensors(checkpoint / "optimiser.safetensors")
+    load = require("safetensors.torch", extra="train").load_file
+    weights, moments = (load(checkpoint / name) for name in _FILES[:2])
     try:
-        copy_weights(_read_tensors(checkpoint / "weights.safetensors"), module)
+        copy_weights(weights, module)
         if odd := sorted({name.rpartition(":")[0] for name in moments} - parameters.keys()):
             raise ModelError(f"moments of {join_names(odd)}, not trained here")
     except ModelError as error:
@@ -187,11 +188,6 @@ def _digest(path: Path) -> str:
 
 def _complete_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if (path / "state.json").is_file())
-
-
-def _read_tensors(path: Path) -> Weights:
-    tensors: Weights = require("safetensors.torch", extra="train").load_file(path)
-    return tensors
 
 
 #: Ends of the interval of a validation value, in a log.

@@ -83,7 +83,7 @@ class DrawnRows:
 
     `rows` are numbers of the rows whose images are encoded: the batch's `own` ones, then their hard counterparts;
     `joined` has for each the one that its picture is joined to, if any is. `texts` are those of each field of the
-    batch, in its shape and in the order of encoding, and `real` says which of `negative_texts` are false captions.
+    batch, in its shape and in the order of encoding, and `real` marks those of `negative_texts` that are false.
     """
 
     rows: list[int]
@@ -181,8 +181,9 @@ class DualStep(TrainingStep):
         encoded, backward = passes[0], self.accelerator.backward
         if count > 1:
             sides = torch.cat([row.images for row in passes]), torch.cat([row.texts for row in passes])
-            leaves = [*sides, encoded.scale.clone(), *([] if encoded.bias is None else [encoded.bias.clone()])]
-            encoded, backward = Encoded(*(leaf.requires_grad_() for leaf in leaves)), torch.autograd.backward
+            leaves = [*sides, encoded.scale, *([] if encoded.bias is None else [encoded.bias])]
+            encoded = Encoded(*(leaf.detach().clone().requires_grad_() for leaf in leaves))
+            backward = torch.autograd.backward
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
         backward(parts["total"])
         if count > 1:
@@ -440,24 +441,16 @@ class FusionStep(TrainingStep):
             checkpoint: Any = torch.utils.checkpoint.checkpoint
             pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
             logits = torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
+        close = None if drawn.close is None else torch.tensor(drawn.close, device=device)
+        ids_of_pairs = ids[true_rows], take_ids(pairs.texts, true_texts), take_ids(pairs.images, true_images)
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
             true, crossed, *rest = torch.split(head_logits, sizes)
+            wrong = (rest[0] if self._wrong_images else crossed).reshape(b, m)
             fourth = None
             if self._counterparts:
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
-            heads.append(
-                Matches(
-                    true=true,
-                    wrong_texts=crossed.reshape(b, m),
-                    wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
-                    counterparts=fourth,
-                    image_ids=ids[true_rows],
-                    negative_text_ids=take_ids(pairs.texts, true_texts),
-                    negative_image_ids=take_ids(pairs.images, true_images),
-                    close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
-                )
-            )
+            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids_of_pairs, close))
         return heads
 
 

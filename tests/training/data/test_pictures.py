@@ -168,14 +168,14 @@ def test_what_is_drawn_names_both_pictures(tmp_path, settings):
     assert {one.swapped for one in seen} == {True, False}
     assert any(one.false for one in seen)
     joined = next(one for one in seen if one.swapped)
-    whole = SimpleNamespace(image=lambda pixels: {"pixels": pixels})
-    settings = SimpleNamespace(data=SimpleNamespace(keep_images=False, augment="none"), seed=0)
-    images = ImageLoader(rows, cast(Any, whole), cast(Any, settings))
+    whole = SimpleNamespace(image=lambda pixels: {"pixels": pixels if len(pixels) == 16 else np.zeros((16, 16, 3))})
+    plain = SimpleNamespace(data=SimpleNamespace(keep_images=False, augment="none"), seed=0)
+    images = ImageLoader(rows, cast(Any, whole), cast(Any, plain))
     try:
-        (picture,) = (one.result() for one in images.read([3], 0, [joined]))
+        (picture,) = (one.result()["pixels"] for one in images.read([3], 0, [joined]))
     finally:
         images.close()
-    assert picture["pixels"].shape == (8, 8, 3)
+    assert picture.shape == (16, 16, 3)
     # Squares count as wide: the second picture, shrunk to half its height, is above the first.
     for half, number in ((picture[:8], joined.second), (picture[8:], 3)):
         blocks = rows.pixels(number).reshape(8, 2, 16, 3).mean(1)

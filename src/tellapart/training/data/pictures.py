@@ -128,7 +128,7 @@ class ImageLoader:
         return prepared
 
     def augment(self, pixels: Pixels, step: int, number: int) -> Pixels:
-        """Change a picture as `data.augment` says, by the seed, the step's part and the row alone."""
+        """Change a picture by `data.augment`; draws depend on the seed, the step's part and the row alone."""
         if not self._changes:
             return pixels
         rng = np.random.default_rng([self._seed, step, number, 2])  # the 2 keeps these draws apart from all others

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, get_origin, get_type_hints
+from typing import Annotated, NamedTuple, get_origin, get_type_hints
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
@@ -398,8 +398,7 @@ def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tenso
         return torch.cat([checkpoint(function, part, use_reentrant=False, preserve_rng_state=False) for part in parts])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NegativePairs:
+class NegativePairs(NamedTuple):
     """The pairs of all ranks, int64 `(b, m)`, by whose texts and images each pair is crossed; -1 for none."""
 
     texts: Tensor
@@ -426,8 +425,7 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
         return torch.stack(chosen, dim=1)
 
     with torch.no_grad():
-        texts, images = by_rows(pairs, choose).unbind(1)
-    return NegativePairs(texts=texts, images=images)
+        return NegativePairs(*by_rows(pairs, choose).unbind(1))
 
 
 def counterparts(true: Tensor, negatives: Tensor) -> Tensor:

@@ -99,10 +99,8 @@ def encode_pictures(
     for number, row in enumerate(rows.rows):
         by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
     members, readings = list(by_hash.values()), [" ".join(words(row.caption)) or row.caption for row in rows.rows]
-    files, position = (
-        [str(rows.rows[first].image) for first, *_ in members],
-        {file: k for k, file in enumerate(caption)},
-    )
+    position = {file: k for k, file in enumerate(caption)}
+    files = [str(rows.rows[first].image) for first, *_ in members]
     return RowPictures(
         files=files,
         rows=members,

@@ -39,7 +39,7 @@ def model_card(record: TrainRecord) -> str:
     config: dict[str, Any] = record.config
     environment = make_environment().overlay(autoescape=False)  # Markdown: names go through `cell` and `code`
     environment.filters |= {"cell": _escape_cell, "code": _escape_code, "percent": percent}
-    environment.globals |= {write.__name__: write for write in (percent, points, reason_rows, settings_of, thousands)}
+    environment.globals |= {call.__name__: call for call in (percent, points, reason_rows, settings_of, thousands)}
     rows = record.why.rows if record.why else ()
     text = files("tellapart.training.report").joinpath("model_card.md.j2").read_text(encoding="utf-8")
     card = environment.from_string(text).render(
