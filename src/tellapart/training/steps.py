@@ -95,7 +95,7 @@ class DrawnRows:
     @property
     def every_text(self) -> list[str]:
         """All texts, in the order of encoding."""
-        return [text for texts in self.texts.values() for text in texts.flat]
+        return [str(text) for texts in self.texts.values() for text in texts.flat]
 
 
 class DualStep(TrainingStep):
@@ -162,7 +162,8 @@ class DualStep(TrainingStep):
                 batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
                 more["units"] = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch]
         captions = [row.captions[0] for row in joined] or self.rows.captions(rows)
-        real, texts = None, {"texts": captions}
+        texts: dict[str, Any] = {"texts": captions}
+        real: list[list[bool]] | None = None
         if negatives is not None:
             real = [[k < len(false) for k in range(count)] for false in negatives]
             # The true caption fills the place of a missing false one; the mask leaves it out.
