@@ -19,10 +19,9 @@ from stored import count_rows
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.distributed import (
     Rank,
+    RankGroup,
     _compute_part,
-    _Group,
     _lock_shards,
-    _OtherRank,
     merge_shards,
     run_in_ranks,
 )
@@ -238,18 +237,20 @@ def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(command, mon
 class Gone:
     """A torch.distributed whose connections are gone."""
 
+    def new_group(self, **_: object) -> str:
+        return "group"
+
     def all_gather_object(self, *_: object, **__: object) -> None:
         raise RuntimeError("Connection closed by peer")
 
 
-def test_rank_0_says_that_a_rank_is_lost_and_the_others_end_silently():
-    with raises(RunError, "rank", "ended"):
-        _Group(Gone(), Rank(0, 2, 0, 0)).gather(None)
-    with pytest.raises(_OtherRank):
-        _Group(Gone(), Rank(1, 2, 1, 0)).gather(None)
+def test_every_rank_says_that_another_one_is_lost_and_how_to_go_on():
+    for number in (0, 1):
+        with raises(RunError, "rank", "ended", "start again"):
+            RankGroup(number, 2, Gone(), "start again").gather(None)
 
 
-class Said:
+class Said(Gone):
     """A torch.distributed that says for every rank what it is told to."""
 
     def __init__(self, *said: object) -> None:
@@ -259,12 +260,11 @@ class Said:
         into[:] = self.said
 
 
-def test_rank_0_raises_the_error_of_another_rank_as_what_it_is():
-    dist = Said((None, RunError), ("a.png: truncated", DataError))
-    with raises(DataError, "1", "a.png", "truncated"), _Group(dist, Rank(0, 2, 0, 0)).together():
-        pass
-    with pytest.raises(_OtherRank), _Group(dist, Rank(1, 2, 1, 0)).together():
-        raise DataError("a.png: truncated")
+def test_every_rank_raises_the_error_of_another_one_as_what_it_is():
+    dist = Said(None, (DataError, "a.png: truncated"))
+    for number in (0, 1):
+        with raises(DataError, "rank 1", "a.png", "truncated"), RankGroup(number, 2, dist, "").together():
+            pass
 
 
 # torchrun

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from tellapart.cli import main as cli
 from tellapart.training.config import read_config
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.training_run import run_training
 
 RANK = int(os.environ.get("RANK", "0"))
@@ -72,8 +72,8 @@ def fails(stage: str, done: int, total: int, _note: str = "") -> None:
 
 def patience(folder: Path) -> list[float]:
     """Seconds after which a rank stops waiting: for the first one's work, and for a gradient."""
-    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml").device))
-    groups = (ranks._group, dist.group.WORLD)
+    ranks = TrainingRanks(read_config(folder / "dual.toml").device)
+    groups = (ranks.members, dist.group.WORLD)
     return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in groups]
 
 
@@ -84,7 +84,7 @@ def exchanging() -> int:
 
 def lost(folder: Path) -> None:
     """The second rank is gone before the first one has left the block."""
-    ranks = RankGroup(open_accelerator(read_config(folder / "dual.toml").device))
+    ranks = TrainingRanks(read_config(folder / "dual.toml").device)
     if RANK == 0:
         with ranks.together():
             pass

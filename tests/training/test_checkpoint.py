@@ -251,19 +251,22 @@ def written(path: Path, steps: int, **terms: float) -> Path:
     return path
 
 
-def test_terms_that_are_0_at_each_of_the_first_50_steps_are_found(tmp_path):
-    assert run_files.find_idle_terms(written(tmp_path / "log.jsonl", 50, itc=0.5, v1=0.0, v2=0.0)) == ("v1", "v2")
-    assert run_files.find_idle_terms(written(tmp_path / "log.jsonl", 49, itc=0.5, v1=0.0)) == ()
-    assert (
-        run_files.find_idle_terms(written(tmp_path / "log.jsonl", 60, itc=1e-9, gradient_norm=0.0, learning_rate=0.0))
-        == ()
-    )
-
-
-def test_the_reason_is_of_the_loss_that_owns_the_term():
-    terms = read_terms({"name": "itc", "also": {"eqsim": {}}})
-    check_facts(run_files.describe_idle(["eqsim.v1"], terms), "eqsim.v1 was", "alpha")
-    assert "alpha" not in run_files.describe_idle(["image_to_text"], terms)
+@pytest.mark.parametrize(
+    ("steps", "terms", "facts"),
+    [
+        (50, {"image_to_text": 0.5, "eqsim.v1": 0.0, "eqsim.v2": 0.0}, ("eqsim.v1, eqsim.v2 were", "50", "alpha")),
+        (50, {"image_to_text": 0.0}, ("image_to_text was", "50")),
+        (49, {"image_to_text": 0.5, "eqsim.v1": 0.0}, ()),
+        (60, {"image_to_text": 1e-9, "gradient_norm": 0.0, "learning_rate": 0.0}, ()),
+    ],
+)
+def test_terms_that_are_0_at_each_of_the_first_50_steps_are_named_with_the_reason_of_their_loss(
+    tmp_path, steps, terms, facts
+):
+    losses = read_terms({"name": "itc", "also": {"eqsim": {}}})
+    line = run_files.describe_idle(written(tmp_path / "log.jsonl", steps, **terms), losses)
+    check_facts(line, *facts)
+    assert bool(line) == bool(facts) and ("alpha" in line) == ("alpha" in facts)
 
 
 @pytest.mark.slow

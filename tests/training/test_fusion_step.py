@@ -24,7 +24,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import open_fusion
-from tellapart.training.ranks import open_accelerator
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
 
@@ -138,7 +138,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path):
     from dataclasses import replace
 
     from tellapart.training.data.rows import TrainingRows
-    from tellapart.training.ranks import open_accelerator
+    from tellapart.training.loop import TrainingRanks
     from tellapart.training.steps import FusionStep
 
     mined = TrainingRows(
@@ -148,7 +148,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path):
         tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-ranking"},
         matching={"source": "rows", "negatives": 3, "close": 1},
     )  # fmt: skip
-    encoder, accelerator = open_fusion(settings.model, "cpu"), open_accelerator(settings.device)
+    encoder, accelerator = open_fusion(settings.model, "cpu"), TrainingRanks(settings.device).accelerator
     steps = FusionStep(settings, encoder, mined, accelerator, encoder.module)
     drawn = steps.draw([3, 8, 5], 0)
     assert drawn.rows[:3] == [3, 8, 5] and len(set(drawn.rows)) == len(drawn.rows)
@@ -243,7 +243,7 @@ def test_a_pair_whose_text_is_true_of_the_image_is_no_negative(tmp_path, source)
         )
         encoder = open_fusion(settings.model, "cpu")
         training = read_rows(["rows.jsonl"], tmp_path)
-        steps = FusionStep(settings, encoder, training, open_accelerator("cpu"), encoder.module)
+        steps = FusionStep(settings, encoder, training, TrainingRanks("cpu").accelerator, encoder.module)
         for numbers in ([0, 1], [2, 3]):
             drawn = steps.draw(numbers, 0)
             images = [encoder.image(training.pixels(number)) for number in drawn.rows]

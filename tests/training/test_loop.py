@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training import encoders
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import Encoded, draw_start, open_dual, write_new_model
-from tellapart.training.loop import rate
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import TrainingRanks, rate
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_progress
 from tellapart.training.steps import DualStep, matching_settings
@@ -137,9 +137,9 @@ def test_every_pair_of_a_batch_has_its_units_and_a_mate_has_none(tmp_path, image
     run_training(settings, tmp_path, tmp_path / "run", limit=1)
     start = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
     step = DualStep(
-        settings, start, read_rows(["units.jsonl"], tmp_path), open_accelerator(settings.device), start.module
+        settings, start, read_rows(["units.jsonl"], tmp_path), TrainingRanks(settings.device).accelerator, start.module
     )
-    assert step.draw([0, 2], 0).units[::4] == [f"unit {number}" for number in drawn_of]
+    assert step.draw([0, 2], 0).texts["units"][:, 0, 0].tolist() == [f"unit {number}" for number in drawn_of]
 
 
 @pytest.mark.slow
@@ -156,15 +156,21 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
     # What is drawn is two units of the row, with replacement, each with its own foil, others in another step.
     read = read_rows(["units.jsonl"], tmp_path)
     start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
-    step = DualStep(settings, start, read, open_accelerator(settings.device), start.module)
+    step = DualStep(settings, start, read, TrainingRanks(settings.device).accelerator, start.module)
     drawn = [step.draw([5, 0], number) for number in range(12)]
-    pairs = [list(zip(one.units[::2], one.units[1::2], strict=True)) for one in drawn]
+    pairs = [[tuple(pair) for pair in one.texts["units"].reshape(-1, 2)] for one in drawn]
     assert {pair for one in pairs for pair in one[:2]} == set(read.rows[5].units)
     assert {pair for one in pairs for pair in one[2:]} == set(read.rows[0].units)
     assert {one[0] == one[1] for one in pairs} == {True, False}
     texts = torch.arange(12.0)[:, None]  # two captions, two false ones, and two units of each with their foils
     words = [f"cat {number}" for number in range(11)] + ["cat 4"]  # the last foil has the tokens of the first unit
-    batch = step._make_batch(drawn[0], Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None), words, 0)
+    written = iter(words)
+    named = {
+        key: np.array([next(written) for _ in part.flat], object).reshape(part.shape)
+        for key, part in drawn[0].texts.items()
+    }
+    encoded = Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None)
+    batch = step._make_batch(replace(drawn[0], texts=named), encoded, 0)
     assert batch.unit_ids[1, 1, 1] == batch.unit_ids[0, 0, 0] and len(batch.unit_ids.unique()) == 7
     assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
     with raises(DataError, "loss", "'cs-clip'", "0"):
@@ -353,13 +359,13 @@ def test_a_rank_that_is_not_told_enough_does_not_train_alone(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with raises(RunError, "RANK='1'", "WORLD_SIZE='2'", "LOCAL_RANK", "torchrun"):
-        open_accelerator("cpu")
+        TrainingRanks("cpu")
 
 
 def test_an_empty_variable_of_ranks_is_none(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.setenv(name, "")
-    assert open_accelerator("cpu").num_processes == 1
+    assert TrainingRanks("cpu").of == 1
 
 
 def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path):
@@ -419,12 +425,10 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path):
         tmp_path, loss=EQSIM, batch={"size": 12, "accumulate": 3}, optimiser={"steps": 1, "warm_up": 0},
     )  # fmt: skip
     run_training(settings, tmp_path, tmp_path / "run")
-    _, trainable = draw_start(
-        f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", RankGroup(open_accelerator(settings.device))
-    )
+    _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", TrainingRanks(settings.device))
     trainable.module.train()
     rows = read_rows(["folder:train"], tmp_path)
-    steps = DualStep(settings, trainable, rows, open_accelerator(settings.device), trainable.module)
+    steps = DualStep(settings, trainable, rows, TrainingRanks(settings.device).accelerator, trainable.module)
     order = BatchOrder(rows, 12, 0)
     parts = [order.batch(part, parts=3) for part in range(3)]
     assert [len(part) for part in parts] == [4, 4, 4] and [*parts[0], *parts[1], *parts[2]] == order.batch(0)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from training_sets import compared, config, made_record, squares, table, toml
 
 from facts import check_facts, raises
-from tellapart.errors import MetricError, ModelError, RunError
+from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.training.train import between, over_seeds, paired_by_seed, read_seeds, train_seeds
-from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
+from tellapart.training.training_run import FinishedRun, interpolate
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
 
@@ -195,46 +195,3 @@ def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_
     assert all(
         torch.equal(end[name], copy[name]) for end, copy in zip((before, after), copies, strict=True) for name in copy
     )
-
-
-@pytest.mark.parametrize(
-    ("after", "alpha", "said"),
-    [
-        ({"w": torch.zeros(2)}, 1.5, ("0", "1", "1.5")),
-        ({"w": torch.zeros(2)}, math.nan, "got nan"),
-        ({}, 0.5, ("1", "w", "weights")),
-        ({"w": torch.zeros(2), "lora_A": torch.zeros(1)}, 0.5, ("1", "lora_A")),
-        ({"w": torch.zeros(3)}, 0.5, ("'w'", "(2,)", "(3,)")),
-        ({"w": torch.zeros(2).half()}, 0.5, ("'w'", "torch.float32", "torch.float16")),
-    ],
-)
-def test_what_is_no_line_between_two_states_is_refused(after, alpha, said):
-    with raises(ModelError, said):
-        interpolate({"w": torch.zeros(2)}, after, alpha)
-
-
-def test_the_best_alpha_is_the_one_with_the_greatest_mean_of_the_front():
-    gain = np.linspace(0.2, 0.5, 11)
-    kept = 0.6 - 0.4 * np.array(ALPHAS) ** 4
-    curve = {alpha: (g, k) for alpha, g, k in zip(ALPHAS, gain, kept, strict=True)}
-    assert best_alpha(curve) == ALPHAS[int(np.argmax(gain + kept))] == 0.6
-    assert best_alpha(dict(reversed(curve.items()))) == 0.6  # whatever the order
-
-
-def test_of_equally_good_alphas_the_nearest_to_the_start_is_taken_and_an_unmeasured_one_never():
-    assert best_alpha({1.0: (0.5, 0.5), 0.5: (0.5, 0.5), 0.0: (0.25, 0.25)}) == 0.5
-    assert best_alpha({0.0: (0.2, 0.2), 0.5: (0.9, math.nan), 1.0: (0.3, 0.1)}) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("curve", "said"),
-    [
-        ({}, ("alphas", "needed")),
-        ({math.nan: (0.1,)}, ("alphas", "needed")),
-        ({0.0: (0.1,), 1.0: (0.1, 0.2)}, ("1", "2", "objective")),
-        ({0.0: (math.nan,)}, ("1", "finite")),
-    ],
-)
-def test_a_curve_without_a_best_is_refused(curve, said):
-    with raises(MetricError, said):
-        best_alpha(curve)

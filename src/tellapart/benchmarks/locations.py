@@ -98,6 +98,7 @@ _MAX_BYTES = 64_000_000
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
+_IN_FILE = "(in a training file: images under [data])"
 _ALLOW = (
     "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
     "(in a training file: outside_images = true under [data])"
@@ -141,7 +142,8 @@ class FolderImages:
         if not self._outside and leaves(reference):
             fault = "leaves the pair set's folder; "
             if Path(reference).is_absolute():
-                fault = f"is absolute and not inside {self._names}; name the folder that holds it with images=, "
+                by_name = f"name the folder that holds it with images= {_IN_FILE}"
+                fault = f"is absolute and not inside {self._names}; {by_name}, "
             raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
         path = PurePosixPath(reference)
         try:
@@ -163,7 +165,7 @@ class FolderImages:
         if alike:
             return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
         parents = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
-        way_on = f"; name the folder that holds it with images={next(parents, '')}"
+        way_on = f"; name the folder that holds it with images={next(parents, '')} {_IN_FILE}"
         folders = [folder / reference.parent for folder in self._all_folders]
         names = (path.name for folder in folders if folder.is_dir() for path in islice(folder.iterdir(), 10_000))
         digits = re.sub(r"\D", "", reference.name)  # another number is another picture, not a slip

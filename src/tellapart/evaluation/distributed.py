@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from tellapart.data.lock import take_lock
 from tellapart.data.progress import Progress
@@ -47,6 +47,9 @@ _MACHINES = ("CROSS_RANK", "SLURM_NODEID")
 
 #: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
 _PATIENCE = timedelta(days=7)
+
+#: The result of a computation that every rank gets.
+Value = TypeVar("Value")
 
 #: Bytes of a shard that are sent at once to another machine.
 _CHUNK = 16 * 2**20
@@ -138,73 +141,100 @@ def _compute_together(
     """Compute a part, and bring all parts into the stores; return whether this rank goes on."""
     torch = import_torch()
     first = rank.number == 0
-    try:
-        with _join_ranks(rank) as group, _hold_folder(group, store) as folder:
-            if settings.device == "cuda" and torch.cuda.is_available():
-                torch.cuda.set_device(rank.local % torch.cuda.device_count())
-            _deliver_shards(group, torch, folder, store)  # of an interrupted run
-            path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
-            with group.together(), Shard(path, store) as shard:
-                _compute_part(settings, rank, shard, progress if first else None)
-            _deliver_shards(group, torch, folder, store)
-    except _OtherRank:
-        return False
-    except KeyboardInterrupt:
-        if first:
-            raise
-        return False
+    with _join_ranks(rank) as group:
+        try:
+            with _hold_folder(group, rank, store) as folder:
+                if settings.device == "cuda" and torch.cuda.is_available():
+                    torch.cuda.set_device(rank.local % torch.cuda.device_count())
+                _deliver_shards(group, rank, torch, folder, store)  # of an interrupted run
+                path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
+                with group.together(), Shard(path, store) as shard:
+                    _compute_part(settings, rank, shard, progress if first else None)
+                _deliver_shards(group, rank, torch, folder, store)
+        except (TellapartError, KeyboardInterrupt):
+            if first:  # which raises the error of any rank
+                raise
+            return False
     return first
 
 
-class _OtherRank(Exception):  # noqa: N818  (no error of this rank)
-    """Rank 0 reports the error; this rank has nothing to add."""
+class RankGroup:
+    """The processes of one run as one of them sees the others: `of` them, its number from 0, and how they agree.
 
+    All that can fail in one of them runs in `together`, so that no other waits for an exchange that never comes. They
+    talk by `dist`, torch.distributed, in a separate group: its default one may have another backend and time limit.
+    `advice` is the next step once a rank is lost.
+    """
 
-class _Group:
-    """The ranks, and how they agree: by `members` of torch.distributed, which is its default group if not given."""
+    def __init__(self, number: int, of: int, dist: Any, advice: str) -> None:
+        self.number, self.of, self.dist, self._advice = number, of, dist, advice
+        self.members: Any = dist.new_group(backend="gloo", timeout=_PATIENCE) if dist is not None else None
 
-    def __init__(self, dist: ModuleType, rank: Rank, members: Any = None) -> None:
-        self.dist, self.rank, self.members = dist, rank, members
+    @property
+    def leads(self) -> bool:
+        """Whether this is the rank that measures and writes."""
+        return self.number == 0
 
-    def gather(self, own: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """Return every rank's value, by rank; that is a barrier, too."""
-        values: list[Any] = [None] * self.rank.of
+        if self.members is None:
+            return [value]
+        values: list[Any] = [None] * self.of
         try:
-            self.dist.all_gather_object(values, own, group=self.members)
+            self.dist.all_gather_object(values, value, group=self.members)
         except RuntimeError as error:  # gloo's, when a connection is gone
-            if self.rank.number:
-                raise _OtherRank from error
-            raise RunError(
-                "another rank ended, and says why itself; what every rank has computed is kept: start the command again"
-            ) from error
+            raise RunError(f"another rank ended, and says why itself; {self._advice}") from error
         return values
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Leave the block when every rank has left it; an error in one of them ends all, and rank 0 raises it."""
-        failed: str | None = None
-        kind: type[TellapartError] = RunError
+        """Leave the block when every rank has left it; an error in one of them is raised in all."""
+        if self.of == 1:
+            yield
+            return
+        raised: Exception | None = None
+        failure: tuple[type[TellapartError], str] | None = None
+        foreseen = True
         try:
             yield
-        except (TellapartError, OSError) as error:
-            failed, kind = str(error), type(error) if isinstance(error, TellapartError) else RunError
-        outcomes = enumerate(self.gather((failed, kind)))
-        failures = [(number, *outcome) for number, outcome in outcomes if outcome[0] is not None]
-        if not failures:
-            return
-        if self.rank.number:
-            raise _OtherRank
-        number, message, kind = failures[0]
-        raise kind(f"rank {number}: {message}" if number else message)
+        except Exception as error:
+            raised, foreseen = error, isinstance(error, TellapartError | OSError)
+            kind = type(error) if isinstance(error, TellapartError) else RunError
+            failure = kind, str(error) if foreseen else f"{type(error).__name__}: {error}"
+        try:
+            failures = self.gather(failure)
+        except RunError as lost:
+            raise raised or lost from lost.__cause__
+        for number, (kind, message) in ((number, failure) for number, failure in enumerate(failures) if failure):
+            if raised is not None and not foreseen:
+                raise raised  # unexpected: its traceback helps
+            raise kind(f"rank {number}: {message}" if number else message) from raised
+
+    def first(self, compute: Callable[[], Value]) -> Value:
+        """Return the first rank's result to every rank."""
+        results: list[Any] = [None]
+        with self.together():
+            if self.leads:
+                results = [compute()]
+        if self.of > 1:
+            self.dist.broadcast_object_list(results, src=0, group=self.members)
+        result: Value = results[0]
+        return result
+
+    def leave(self) -> None:
+        """End the exchange, once all is done."""
+        if self.members is not None:
+            self.dist.destroy_process_group(self.members)
+            self.members = None
 
 
 @contextmanager
-def _hold_folder(group: _Group, store: EmbeddingStore) -> Iterator[Path]:
+def _hold_folder(group: RankGroup, rank: Rank, store: EmbeddingStore) -> Iterator[Path]:
     """Yield the folder of this machine's shards, locked for this run; that of a store in memory is deleted at the end.
 
     The lock goes with the process, however that ends.
     """
-    rank, scratch = group.rank, None
+    scratch = None
     with ExitStack() as held:
         with group.together():
             if store.path is not None:
@@ -220,7 +250,7 @@ def _hold_folder(group: _Group, store: EmbeddingStore) -> Iterator[Path]:
 
 
 @contextmanager
-def _join_ranks(rank: Rank) -> Iterator[_Group]:
+def _join_ranks(rank: Rank) -> Iterator[RankGroup]:
     """Join the other ranks until the block is left.
 
     They talk in a separate group. The default one may outlive `destroy_process_group`: a module that is imported
@@ -231,7 +261,7 @@ def _join_ranks(rank: Rank) -> Iterator[_Group]:
 
     try:
         dist.init_process_group("gloo", timeout=_PATIENCE)
-        group = _Group(dist, rank, dist.new_group(timeout=_PATIENCE))
+        group = RankGroup(rank.number, rank.of, dist, "what every rank has computed is kept: start the command again")
     except RuntimeError as error:
         raise RunError(
             f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"
@@ -269,9 +299,8 @@ def _compute_part(settings: Settings, rank: Rank, shard: Shard, progress: Callab
                         raise
 
 
-def _deliver_shards(group: _Group, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:
+def _deliver_shards(group: RankGroup, rank: Rank, torch: ModuleType, folder: Path, store: EmbeddingStore) -> None:
     """Bring every shard into the store of its machine, and into rank 0's; then the shards are gone."""
-    rank = group.rank
     files: list[tuple[str, int]] = []
     with group.together():
         if rank.leads and rank.machine != 0:

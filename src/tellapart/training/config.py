@@ -24,7 +24,7 @@ from tellapart.catalog import LOSSES, names
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, nearest
-from tellapart.training.losses.loss import Loss, LossTerm, find_loss, read_terms
+from tellapart.training.losses.loss import LossTerm, find_loss, read_terms
 
 #: Released code takes equal captions, and copies of a picture, for each other's negatives.
 _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
@@ -291,21 +291,13 @@ class TrainConfig(_Table):
             )
         return self
 
-    def find_loss(self) -> Loss:
-        """Return the declaration of the loss."""
-        return find_loss(str(self.loss["name"]))
-
-    def with_folder(self, folder: Path) -> TrainConfig:
-        """Return this configuration with another folder of the data."""
-        return self.model_copy(update={"data": self.data.model_copy(update={"folder": str(folder.absolute())})})
-
-    def with_steps(self, steps: int) -> TrainConfig:
-        """Return this configuration with so many steps, measured or shortened."""
-        optimiser = self.optimiser.model_copy(update={"steps": steps, "epochs": None})
-        return self.model_copy(update={"optimiser": optimiser})
+    def changed(self, **tables: Mapping[str, Any]) -> TrainConfig:
+        """Return this configuration with other values of some tables, which are not checked again."""
+        copies = {key: getattr(self, key).model_copy(update=values) for key, values in tables.items()}
+        return self.model_copy(update=copies)
 
     def loss_terms(self) -> tuple[LossTerm, ...]:
-        """Return the losses that are added up, the one that `find_loss` returns first."""
+        """Return the losses that are added up, the one that the table names first."""
         return read_terms(self.loss)
 
     def decisive_values(self) -> dict[str, Any]:
@@ -334,7 +326,7 @@ def read_config(path: Path) -> TrainConfig:
         return name
 
     reported = [locate(benchmark) for benchmark in config.report.benchmarks]
-    return config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
+    return config.changed(report={"benchmarks": reported})
 
 
 def find_faults(values: Mapping[str, Any], path: Path) -> list[TellapartError]:

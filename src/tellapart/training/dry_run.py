@@ -35,22 +35,12 @@ from tellapart.report.terminal import print_template
 from tellapart.tasks.registry import find_task
 from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
-from tellapart.training.data.duplicates import (
-    Duplicates,
-    Hashes,
-    PictureHashes,
-    count_duplicates,
-    find_leaks,
-    hash_image,
-    pixels_by_file,
-    refuse_leaks,
-)
+from tellapart.training.data import duplicates
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
 from tellapart.training.encoders import Trainable, describe_updated, draw_start, open_start, prepare_start, resolve_name
-from tellapart.training.loop import Training, metric_of
-from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
+from tellapart.training.loop import Training, TrainingRanks, metric_of
+from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, open_trackers
 from tellapart.training.steps import make_step
 
 #: Missing pictures that are listed on the terminal; JSON has all.
@@ -121,7 +111,7 @@ class DryRun:
         print_template(
             "dry_run",
             plan=self,
-            counts=data["duplicates"] and Duplicates(**data["duplicates"]).describe(),
+            counts=data["duplicates"] and duplicates.Duplicates(**data["duplicates"]).describe(),
             faults=faults if len(faults) > 1 else (),  # a single one is among the problems
             most=_LISTED,
             picture=picture,
@@ -155,7 +145,7 @@ def rehearse(
     faulty, device, ranks, begun = bool(problems.found), values.get("device", "cpu"), None, time.perf_counter()
     if not faulty or device in ("cuda", "mps"):  # a faulty file may name no device at all
         with problems.collect():
-            group = RankGroup(open_accelerator(device))
+            group = TrainingRanks(device)
             if group.of > 1:
                 raise RunError("dry_run=True tries one process; start it without torchrun")
             ranks = group
@@ -167,14 +157,14 @@ def rehearse(
     config = read_config(path)
     if config.test_time_matching is not None:
         raise DataError(f"{path}: dry_run=True tries rows that are there, test_time_matching makes them; take limit=1")
-    plan.out = str(out := out or Path("runs") / f"train-{config.name}")
+    plan.out = str(out or Path("runs") / f"train-{config.name}")
     if data is not None:
-        config = config.with_folder(data)
+        config = config.changed(data={"folder": str(data.absolute())})
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds + joining
         _Rehearsal(
-            plan, problems, config, path.parent, out, files, ranks, joining, limit, allow_leak, until, progress
+            plan, problems, config, path.parent, files, ranks, limit, allow_leak, until, progress, joining
         ).try_all()
     notes = (str(warning.message) for warning in warned if issubclass(warning.category, TellapartWarning))
     plan.notes += dict.fromkeys(note for note in notes if note not in problems.found)
@@ -188,14 +178,13 @@ class _Rehearsal:
     problems: Problems
     config: TrainConfig
     home: Path
-    out: Path
     files: RunFiles
-    ranks: RankGroup | None
-    joining: float  # seconds
+    ranks: TrainingRanks | None
     limit: int | None
     allow_leak: bool
     until: float
     progress: NotedProgress | None
+    joining: float  # seconds
     parts: dict[str, float] = field(default_factory=dict)
     report_bytes: float = 0.0
     place: Locations = field(init=False)  # of the validation and reported sets
@@ -229,7 +218,7 @@ class _Rehearsal:
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
-        out, problems, report = self.out, self.problems, self.config.report
+        out, problems, report = Path(self.plan.out), self.problems, self.config.report
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             problems.add(f"{out} holds something already; train to a new folder with out=")
         if not os.access(place := _present_part(out), os.W_OK):
@@ -248,12 +237,13 @@ class _Rehearsal:
         for source in config.data.train:
             if source.startswith(training_run.RECIPE):
                 with problems.collect():
-                    if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
+                    recipe, built = training_run.find_recipe(source, self.home)
+                    if not built.is_dir():
                         problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
             rows = training_run.read_sources(config.data, self.home, refused.collect)
         self.parts["reading"] = time.perf_counter() - begun
-        begun, bad, hashes = time.perf_counter(), refused.found, PictureHashes()
+        begun, bad, hashes = time.perf_counter(), refused.found, duplicates.PictureHashes()
         if rows is not None:
             rows, hashes, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
             bad += unreadable
@@ -278,22 +268,23 @@ class _Rehearsal:
         plan.data["compared"] = self._compare_images(decoded, hashes)
         return rows, validation
 
-    def _compare_images(self, rows: TrainingRows, hashes: PictureHashes) -> int:
+    def _compare_images(self, rows: TrainingRows, hashes: duplicates.PictureHashes) -> int:
         """Look for leaks among the images that are decoded; return how many were compared."""
         config, begun, compared = self.config, time.perf_counter(), 0
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
-                (leak,), compared = find_leaks(rows, [name], self.progress, self.place, hashes), len(rows.files)
+                (leak,) = duplicates.find_leaks(rows, [name], self.progress, self.place, hashes)
+                compared = len(rows.files)
                 if name != validation and not self.allow_leak:
-                    refuse_leaks([leak])
+                    duplicates.refuse_leaks([leak])
                 elif name == validation and (line := leak.describe_choice()):
                     self.problems.add(line)
         self.parts["leaks"] = time.perf_counter() - begun
         return compared
 
     def _open_training(
-        self, rows: TrainingRows, validation: PairSet | None, ranks: RankGroup
+        self, rows: TrainingRows, validation: PairSet | None, ranks: TrainingRanks
     ) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
         config, notes, name = self.config, self.plan.notes, resolve_name(self.config.model, self.home)
@@ -305,7 +296,8 @@ class _Rehearsal:
             notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
-                self.config = config = config.with_steps(steps := loop.fit_steps(training))
+                steps = loop.fit_steps(training)
+                self.config = config = config.changed(optimiser={"steps": steps, "epochs": None})
                 notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
@@ -313,25 +305,25 @@ class _Rehearsal:
     def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> None:
         """Keep as problems a picture or a caption of too many rows, and captions that the cut makes the same."""
         some, plan = rows.select(range(min(len(rows), _COUNTED))), self.plan
-        duplicates, pictures = count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
-        plan.data = {**(plan.data or {}), "duplicates": asdict(duplicates)}
-        (caption, showing), (picture, captions) = duplicates.caption, duplicates.picture
-        if captions > _PLACEHOLDER * max(duplicates.middle, 1):
+        counts, pictures = duplicates.count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
+        plan.data = {**(plan.data or {}), "duplicates": asdict(counts)}
+        (caption, showing), (picture, captions) = counts.caption, counts.picture
+        if captions > _PLACEHOLDER * max(counts.middle, 1):
             self.problems.add(
                 f"data.train: {captions:,} different captions are of one picture ({picture}), and half of the pictures "
-                f"have {duplicates.middle} at most: is it a placeholder of missing ones? Leave its rows out"
+                f"have {counts.middle} at most: is it a placeholder of missing ones? Leave its rows out"
             )
         if showing > max(1, pictures / 2):
             self.problems.add(
                 f"data.train: {quote(caption)}, as the model reads it, is the caption of {showing:,} of {pictures:,} "
                 "pictures, and cannot tell them apart; name what differs, or leave these rows out"
             )
-        if duplicates.merged:
+        if counts.merged:
             self.problems.add(
-                f"data.train: {duplicates.merged:,} captions are those of others once they are cut; put what differs "
+                f"data.train: {counts.merged:,} captions are those of others once they are cut; put what differs "
                 "first, or take a longer context"
             )
-        if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
+        if self.config.data.duplicates == "negatives" and counts.captions + counts.pictures:
             plan.notes.append(
                 'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
             )
@@ -388,8 +380,7 @@ class _Rehearsal:
         steps, measurements = trial["steps"], schedule["measurements"]
         if not trial["same"]:
             problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
-        if idle := find_idle_terms(self.files.log_path, steps):
-            line = describe_idle(idle, config.loss_terms(), steps)
+        if line := describe_idle(self.files.log_path, config.loss_terms(), steps):
             problems.add(line) if steps >= min(IDLE_STEPS, schedule["steps"]) else self.plan.notes.append(line)
         self.parts["steps"] = schedule["steps"] * fmean(trial["seconds"])
         self.parts["checkpoints"] = measurements * trial["checkpoint_seconds"]
@@ -470,23 +461,23 @@ class _Rehearsal:
         kept = trial["checkpoint_bytes"] * min(config.validation.keep, schedule["measurements"])
         disk = kept + best + model + start + log + self.report_bytes + sweep
         peak = seeds * disk + max(trial["checkpoint_bytes"] + best, alphas * model)
-        place = _present_part(self.out)
+        place = _present_part(Path(self.plan.out))
         if peak > (free := shutil.disk_usage(place).free):
             sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
-            self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
+            self.problems.add(f"{self.plan.out}: the run needs {sizes}; lower validation.keep, or name another out=")
         total, parts = ({name: seeds * float(long) for name, long in times.items()} for times in (bounds, self.parts))
         return {"seconds": total, "parts": parts, "disk_bytes": round(seeds * disk), "disk_peak_bytes": round(peak)}
 
 
-def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, PictureHashes, list[str]]:
+def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, duplicates.PictureHashes, list[str]]:
     """Open every image, decode and hash as many as the time allows; return the rows that have theirs, and errors."""
     until = time.monotonic() + seconds
 
-    def open_image(number: int, name: str) -> list[Hashes] | str:
+    def open_image(number: int, name: str) -> list[duplicates.Hashes] | str:
         path = Path(name)
         try:
             if number < _COMPARED or time.monotonic() < until:
-                return hash_image(name, lambda _: read_image(path))
+                return duplicates.hash_image(name, lambda _: read_image(path))
             with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
                 return [] if file.read(16) else f"{name}: is empty"
         except DataError as error:
@@ -500,8 +491,10 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, Pictu
     errors = {name: found for name, found in opened.items() if isinstance(found, str)}
     readable = opened.keys() - errors.keys()
     numbers = [number for number, row in enumerate(rows.rows) if str(row.image) in readable]
-    hashes: PictureHashes = {name: found for name, found in opened.items() if found and not isinstance(found, str)}
-    return rows.select(numbers).with_pictures(pixels_by_file(hashes)), hashes, list(errors.values())
+    hashes: duplicates.PictureHashes = {
+        name: found for name, found in opened.items() if found and not isinstance(found, str)
+    }
+    return rows.select(numbers).with_pictures(duplicates.pixels_by_file(hashes)), hashes, list(errors.values())
 
 
 def _present_part(path: Path) -> Path:

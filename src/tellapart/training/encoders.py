@@ -20,6 +20,7 @@ import numpy as np
 from tellapart.data.arguments import suggest_beside
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError, ModelError, require
+from tellapart.evaluation.distributed import RankGroup
 from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read_compact_config, read_tokenizer
 from tellapart.models.find import declared_prefix, find_model
@@ -38,7 +39,6 @@ from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 from tellapart.training.config import LoraConfig, TrainConfig
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
-from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import replace_folder
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
@@ -56,7 +56,7 @@ class Encoded:
     images: Tensor
     texts: Tensor
     scale: Tensor
-    bias: Tensor | None
+    bias: Tensor | None = None
     patches: Tensor | None = None
     words: Tensor | None = None
     real_words: Tensor | None = None
@@ -80,12 +80,6 @@ class Trainable:
     log_scale: Callable[[], Tensor | None]
     towers: Any = None
 
-    def add_bias(self) -> None:
-        """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
-        if getattr(self.towers.module, "logit_bias", None) is None:
-            value = torch.full((), -10.0, device=self.towers.module.logit_scale.device)
-            self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
-
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
         local = self.towers.local()
@@ -95,28 +89,6 @@ class Trainable:
                 "a ViT of open_clip that pools by its first token (ViT-B-32), or the loss fsc-global, which reads none"
             )
         cast("Any", self.module).local = local
-
-
-def train_dual(dual: TorchDual) -> Trainable:
-    """Return a dual encoder with gradients: the object that measures, its module in a wrapper."""
-    towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
-    module, save = _dual_module()(model, towers.image, towers.text), cast("Callable[[Path], str]", towers.save)
-    reader: Any = towers.reader
-    measure = partial(TorchDual, towers)
-    return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
-
-
-def freeze_images(trainable: Trainable) -> None:
-    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
-    towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
-    heads = [part for name, part in model.named_children() if name in towers]
-    if not heads or trainable.towers is None:
-        raise ModelError(
-            'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
-            "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
-        )
-    for part in heads:
-        keep_still(part.requires_grad_(False))
 
 
 def keep_still(part: torch.nn.Module) -> None:
@@ -135,12 +107,6 @@ def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
             part.register_forward_hook(lambda own, _, output, share=share: drop(output, share, own.training))
-
-
-def picture_side(trainable: Trainable) -> int:
-    """Return the side, in pixels, of the images that the model reads."""
-    prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
-    return max(max(tensor.shape) for tensor in prepared.values())
 
 
 @cache
@@ -220,8 +186,16 @@ def prepare_start(
 ) -> None:
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
-        if config.optimiser.tower == "text":
-            freeze_images(trainable)
+        if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
+            towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
+            parts = [part for name, part in model.named_children() if name in towers]
+            if not parts or trainable.towers is None:
+                raise ModelError(
+                    'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
+                    "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
+                )
+            for part in parts:
+                keep_still(part.requires_grad_(False))
     with attempt():
         if config.lora is not None:
             add_updates(trainable, config.lora, config.seed)
@@ -642,8 +616,11 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     if config.matching is not None:
         raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
     trainable = open_dual(name, config.device)
-    if any(getattr(term.loss, "bias", False) for term in terms):
-        trainable.add_bias()
+    model = trainable.towers.module
+    if any(getattr(term.loss, "bias", False) for term in terms) and getattr(model, "logit_bias", None) is None:
+        # SigLIP's bias is -10 at first; it is trained, and not saved with a model that had none.
+        value = torch.full((), -10.0, device=model.logit_scale.device)
+        trainable.module.register_parameter("logit_bias", torch.nn.Parameter(value))
     if any(getattr(term.loss, "local", False) for term in terms):
         trainable.add_local()
     return trainable
@@ -665,11 +642,15 @@ def open_dual(name: str, device: str) -> Trainable:
                 f"here; take one of {', '.join(SCALED)}"
             )
     if library or name.startswith(_TRAINED):
-        model = find_model(name, ModelOptions(device=device, reading="itc"))
-        if isinstance(model, TorchDual) and model.towers.save is not None:
-            if model.towers.checkpoint is not None:
-                model.towers.checkpoint.expect_one(model.name)
-            return train_dual(model)
+        dual = find_model(name, ModelOptions(device=device, reading="itc"))
+        if isinstance(dual, TorchDual) and dual.towers.save is not None:
+            towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
+            if towers.checkpoint is not None:
+                towers.checkpoint.expect_one(dual.name)
+            reader, save = cast("Any", towers.reader), cast("Callable[[Path], str]", towers.save)
+            module, measure = _dual_module()(model, towers.image, towers.text), partial(TorchDual, towers)
+            prepare, tokens = towers.prepare, reader.batch
+            return Trainable(module, reader, prepare, tokens, measure, save, lambda: model.logit_scale, towers)
     raise ModelError(
         f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
         "or compact:FOLDER"

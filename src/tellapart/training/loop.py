@@ -28,7 +28,8 @@ from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress
 from tellapart.data.scores import Scores, join_names
 from tellapart.diagnosis.why import SHARES
-from tellapart.errors import DataError, RunError, TellapartWarning
+from tellapart.errors import DataError, RunError, TellapartWarning, require
+from tellapart.evaluation.distributed import RankGroup, read_ranks
 from tellapart.metrics.matching import share_of_squares, sums_of_squares
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.protocols import Model
@@ -39,13 +40,37 @@ from tellapart.stats.paired import paired_difference
 from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
-from tellapart.training.data.pictures import ImageLoader, find_augmentation
+from tellapart.training.data.pictures import ImageLoader
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
-from tellapart.training.encoders import Inputs, Trainable, count_updated, picture_side
+from tellapart.training.encoders import Inputs, Trainable, count_updated
 from tellapart.training.lazy_torch import torch
-from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles, TrainingState
 from tellapart.training.steps import TrainingStep, make_step
+
+
+class TrainingRanks(RankGroup):
+    """The ranks that train together, one or several under torchrun; accelerate exchanges their gradients."""
+
+    def __init__(self, device: str) -> None:
+        accelerate = require("accelerate", extra="train")
+        read_ranks("GROUP_RANK")
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+            if os.environ.get(name) == "":  # accelerate reads a number in each
+                del os.environ[name]
+        try:
+            self.accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
+        except ValueError as error:
+            raise RunError(
+                f"accelerate keeps to the device and precision that it has ({error}); train in another process"
+            ) from error
+        if self.accelerator.device.type != device:
+            raise RunError(
+                f"device {device!r} is not available here; set device = {self.accelerator.device.type!r} in the "
+                "configuration, or train where there is one"
+            )
+        number, of = self.accelerator.process_index, self.accelerator.num_processes
+        advice = "go on with resume=True once that is mended"
+        super().__init__(number, of, torch.distributed if of > 1 else None, advice)
 
 
 def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
@@ -69,9 +94,6 @@ def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: 
     }
 
 
-#: Threads that read and prepare a step's images while another step is computed.
-_READERS = 2
-
 _NOTHING_LOST = "Nothing was written after the last checkpoint"
 
 #: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
@@ -91,7 +113,7 @@ class Training:
     rows: TrainingRows
     files: RunFiles
     validation: PairSet | None
-    ranks: RankGroup
+    ranks: TrainingRanks
     duplicates: Duplicates | None = None
     show: Callable[[int, int], None] | None = None
     seconds: list[tuple[float, float]] = field(default_factory=list)
@@ -112,10 +134,7 @@ class Training:
         self.state = state = self._begin_state()
         trainable.module.train()
         plain = self._make_steps()
-        augment, side = find_augmentation(config.data.augment, config.seed, trainable), picture_side(trainable)
-        loader = ImageLoader(
-            self.rows, trainable.image, keep=config.data.keep_images, threads=_READERS, side=side, augment=augment
-        )
+        loader = ImageLoader(self.rows, trainable, config)
         steps = range(state.step, state.step if state.stopped else self.total)
         try:
             first: dict[str, float] = {}
@@ -165,7 +184,7 @@ class Training:
             if name != first:
                 seen = f"the last checkpoint is {name} here and {first} for rank 0"
                 raise RunError(f"{files.checkpoints}: {seen}; all machines must see one folder")
-            state = TrainingState(run=(run := files.fingerprint()))
+            state = TrainingState(run=(run := (files.read_owner() or {}).get("fingerprint")))
             if checkpoint is not None:
                 state = run_files.read_checkpoint(checkpoint, self.trainable.module, self.optimiser)
             if state.run != run:
@@ -249,8 +268,9 @@ class Training:
         """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
         files, state, settings = self.files, self.state, self.config.validation
         files.log(state.step, numbers)
-        if state.step == run_files.IDLE_STEPS and (idle := run_files.find_idle_terms(files.log_path)):
-            warnings.warn(run_files.describe_idle(idle, self.config.loss_terms()), TellapartWarning, stacklevel=2)
+        terms = self.config.loss_terms() if state.step == run_files.IDLE_STEPS else ()
+        if terms and (idle := run_files.describe_idle(files.log_path, terms)):
+            warnings.warn(idle, TellapartWarning, stacklevel=2)
         if state.step % settings.interval(self.total) == 0 or state.step == self.total:
             self._validate_weights()
             # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
@@ -297,8 +317,8 @@ def time_steps(
     training: Training, steps: int, every: int, progress: NotedProgress | None = None
 ) -> tuple[list[float], float]:
     """Train to a step, and return the seconds of all steps but the first, and of the last checkpoint."""
-    validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
-    config = training.config.with_steps(steps).model_copy(update={"validation": validation})
+    length, validation = {"steps": steps, "epochs": None}, {"every": every, "keep": 2, "patience": None}
+    config = training.config.changed(optimiser=length, validation=validation)
     training.files.folder.mkdir(parents=True, exist_ok=True)
     timed = replace(training, config=config, show=None, seconds=[])
     timed.train(progress=progress)

@@ -85,7 +85,7 @@ def read_weights(path: Path, module: torch.nn.Module, sha256: str | None) -> Non
     """Copy weights of a file, of this SHA-256, into a module that has the same names, shapes and types."""
     if _digest(path) != sha256:
         raise RunError(f"{path}: has another SHA-256 than this run's best weights; train to a new folder")
-    copy_weights(_read_tensors(path), module)
+    copy_weights(require("safetensors.torch", extra="train").load_file(path), module)
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
@@ -162,9 +162,10 @@ def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.
     if checkpoint.name != _FOLDER.format(state.step):
         raise RunError(f"{checkpoint}: state.json is of step {state.step}; delete {checkpoint} and go on")
     parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
-    moments = _read_tensors(checkpoint / "optimiser.safetensors")
+    load = require("safetensors.torch", extra="train").load_file
+    weights, moments = (load(checkpoint / name) for name in _FILES[:2])
     try:
-        copy_weights(_read_tensors(checkpoint / "weights.safetensors"), module)
+        copy_weights(weights, module)
         if odd := sorted({name.rpartition(":")[0] for name in moments} - parameters.keys()):
             raise ModelError(f"moments of {join_names(odd)}, not trained here")
     except ModelError as error:
@@ -189,11 +190,6 @@ def _complete_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if (path / "state.json").is_file())
 
 
-def _read_tensors(path: Path) -> Weights:
-    tensors: Weights = require("safetensors.torch", extra="train").load_file(path)
-    return tensors
-
-
 #: Ends of the interval of a validation value, in a log.
 ENDS = ("validation_low", "validation_high")
 #: Fields of a log's line that are not terms of the loss.
@@ -204,17 +200,16 @@ NOT_TERMS |= {"rows_same_caption", "rows_same_picture", "texts_cut"}
 IDLE_STEPS = 50
 
 
-def find_idle_terms(log: Path, first: int = IDLE_STEPS) -> tuple[str, ...]:
-    """Return the terms that a run's log has as exactly 0 at each of its first steps: none had a gradient."""
+def describe_idle(log: Path, terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
+    """Name the terms that a log has as exactly 0 at each of its first steps, and why if their loss declares a reason.
+
+    None of them had a gradient. Empty if there are none, or fewer steps.
+    """
     lines = (line for _, line in read_jsonl(log) if "total" in line)
     steps = [{name: line[name] for name in line if name not in {*NOT_TERMS, "total"}} for line in islice(lines, first)]
-    if len(steps) < first:
-        return ()
-    return tuple(term for term in steps[0] if all(step.get(term) == 0 for step in steps))
-
-
-def describe_idle(idle: Sequence[str], terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
-    """Name the idle terms, and the reason of their losses if one is declared."""
+    idle = [term for term in steps[0] if all(step.get(term) == 0 for step in steps)] if len(steps) == first else []
+    if not idle:
+        return ""
     # Terms of an added loss begin with its name and a dot.
     owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
     reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
@@ -284,11 +279,8 @@ class RunFiles:
         self.rounds = self.folder / "rounds"
         self.log_path = self.folder / "log.jsonl"
 
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the run that the folder holds, if it holds one."""
-        return None if (owner := self._read_owner()) is None else str(owner["fingerprint"])
-
-    def _read_owner(self) -> dict[str, Any] | None:
+    def read_owner(self) -> dict[str, Any] | None:
+        """Return the fingerprint of the run that the folder holds, if it holds one, and the values behind it."""
         path = self.folder / OWNER
         try:
             owner = read_object(path) if path.exists() else None
@@ -303,14 +295,14 @@ class RunFiles:
 
     def fix_steps(self, measure: Callable[[], int]) -> int:
         """Return the steps that `run.json` holds, measured once: a run that goes on has the schedule that it began."""
-        owner = self._read_owner() or {}
+        owner = self.read_owner() or {}
         if "steps" not in owner:
             self._write_owner(owner := {**owner, "steps": measure()})
         return int(owner["steps"])
 
     def claim(self, fingerprint: str, values: Mapping[str, Any] | None = None, *, resume: bool) -> bool:
         """Begin the run here, or go on with it; return whether there was one."""
-        owner = self._read_owner()
+        owner = self.read_owner()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
                 raise RunError(f"{self.folder} holds something already; train to a new folder with out=")

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.training.config import MatchingConfig, TrainConfig
@@ -22,10 +25,18 @@ from tellapart.training.data.pictures import JoinedRows, draw_joined
 from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
 from tellapart.training.encoders import Encoded, Inputs, Trainable, autocast
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import Batch, LossParts, Matches
+from tellapart.training.losses.batch import (
+    Batch,
+    LossParts,
+    Matches,
+    NegativePairs,
+    counterparts,
+    gather,
+    hard_negatives,
+    rank_and_count,
+)
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
-from tellapart.training.losses.matrix_rows import NegativePairs, counterparts, gather, hard_negatives, rank_and_count
 
 
 @dataclass
@@ -52,11 +63,6 @@ class TrainingStep(ABC):
     def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
 
-    def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
-        """Add up the losses, each of its `Batch` or `Matches`."""
-        parts = [term.loss(own, **term.options) for term, own in zip(self._terms, inputs, strict=True)]
-        return sum_terms(self._terms, parts)
-
     def _read_tokens(self, texts: Sequence[str]) -> Inputs:
         device = self.accelerator.device
         return {name: tensor.to(device) for name, tensor in self.trainable.tokens(texts).items()}
@@ -70,30 +76,26 @@ class TrainingStep(ABC):
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
 
-#: Fields of a batch with the vectors of the texts, and with their numbers, in the order of encoding.
-_TEXTS = ("texts", "negative_texts", "positive_texts", "units")
-_TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
-
 
 @dataclass(frozen=True, slots=True)
 class DrawnRows:
     """The inputs of one rank in one step.
 
-    `rows` are numbers of the rows whose images and captions are encoded: the batch's `own` ones, then their hard
-    counterparts. Each has its false captions in `negatives`; `units` are each followed by their foils, and `joined` has
-    for each row the one that its picture is joined to, if any is.
+    `rows` are numbers of the rows whose images are encoded: the batch's `own` ones, then their hard counterparts;
+    `joined` has for each the one that its picture is joined to, if any is. `texts` are those of each field of the
+    batch, in its shape and in the order of encoding, and `real` marks those of `negative_texts` that are false.
     """
 
     rows: list[int]
     own: int
-    negatives: list[list[str]]
-    units: list[str]
+    texts: dict[str, NDArray[np.object_]]
+    real: list[list[bool]] | None = None
     joined: list[JoinedRows] = field(default_factory=list)
 
     @property
-    def positives(self) -> int:
-        """True captions of each picture after its first."""
-        return len(self.joined[0].captions) - 1 if self.joined else 0
+    def every_text(self) -> list[str]:
+        """All texts, in the order of encoding."""
+        return [str(text) for texts in self.texts.values() for text in texts.flat]
 
 
 class DualStep(TrainingStep):
@@ -101,7 +103,7 @@ class DualStep(TrainingStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        loss, data, rows = self.config.find_loss(), self.config.data, self.rows
+        loss, data, rows = self._terms[0].loss, self.config.data, self.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
         self._units, self._name = loss.units, self.config.loss["name"]
         if loss.units:
@@ -144,36 +146,49 @@ class DualStep(TrainingStep):
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
         """Return the inputs of a step, of this rank's rows."""
-        seed, rows = self.config.seed, list(numbers)
+        seed, count, rows, joined = self.config.seed, self._captions, list(numbers), list[JoinedRows]()
+        negatives: list[list[str]] | None = None
+        more: dict[str, Any] = {}
         if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
             joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
-            return DrawnRows(rows, len(rows), [[row.false] if row.false else [] for row in joined], [], joined)
-        if self._join != "none":
-            return DrawnRows(rows, len(rows), [], [])
-        if self._counterparts != "none":
-            rows += [draw_choices(self.rows.counterparts[n], 1, seed, step, n)[0] for n in numbers]
-        batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
-        drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch] if self._units else []
-        units = [text for units in drawn for unit in units for text in unit]
-        negatives = [draw_choices(self.rows.rows[n].negatives, self._captions, seed, step, n) for n in rows]
-        return DrawnRows(rows, len(numbers), negatives if self._captions else [], units)
+            negatives = [[row.false] if row.false and count else [] for row in joined]
+            more["positive_texts"] = [row.captions[1:] for row in joined]
+        elif self._join == "none":
+            if self._counterparts != "none":
+                rows += [draw_choices(self.rows.counterparts[n], 1, seed, step, n)[0] for n in numbers]
+            if count:
+                negatives = [draw_choices(self.rows.rows[n].negatives, count, seed, step, n) for n in rows]
+            if self._units:
+                batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
+                more["units"] = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch]
+        captions = [row.captions[0] for row in joined] or self.rows.captions(rows)
+        texts: dict[str, Any] = {"texts": captions}
+        real: list[list[bool]] | None = None
+        if negatives is not None:
+            real = [[k < len(false) for k in range(count)] for false in negatives]
+            # The true caption fills the place of a missing false one; the mask leaves it out.
+            filled = [[*false, *[text] * (count - len(false))] for text, false in zip(captions, negatives, strict=True)]
+            texts["negative_texts"] = filled
+        arrays = {name: np.array(values, dtype=object) for name, values in (texts | more).items()}
+        return DrawnRows(rows, len(numbers), arrays, real, joined)
 
     def backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
-        captions = [row.captions[0] for row in drawn.joined] or self.rows.captions(drawn.rows)
-        texts = list(captions)
-        for caption, false in zip(captions, drawn.negatives, strict=False):
-            # The true caption fills the place of a missing false one; the mask leaves it out.
-            texts += [*false, *[caption] * (self._captions - len(false))]
-        texts += drawn.units + [text for row in drawn.joined for text in row.captions[1:]]
-        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        texts, count = drawn.every_text, -(-len(images) // (self.config.batch.micro or len(images)))
         cuts = [[k * len(side) // count for k in range(count + 1)] for side in (images, texts)]
         pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
-        if len(pieces) > 1:
-            return self._backward_in_pieces(drawn, pieces, texts, step)
-        batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
-        parts = self._sum_losses([batch] * len(self._terms))
-        self.accelerator.backward(parts["total"])
+        with torch.set_grad_enabled(count == 1):
+            passes = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
+        encoded, backward = passes[0], self.accelerator.backward
+        if count > 1:
+            sides = torch.cat([row.images for row in passes]), torch.cat([row.texts for row in passes])
+            leaves = [*sides, encoded.scale, *([] if encoded.bias is None else [encoded.bias])]
+            encoded = Encoded(*(leaf.detach().clone().requires_grad_() for leaf in leaves))
+            backward = torch.autograd.backward
+        parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
+        backward(parts["total"])
+        if count > 1:
+            self._pass_gradients(encoded, pieces, step)
         return {name: part.detach() for name, part in parts.items()}
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
@@ -185,18 +200,8 @@ class DualStep(TrainingStep):
         with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
 
-    def _backward_in_pieces(
-        self, drawn: DrawnRows, pieces: Sequence[_Piece], every: Sequence[str], step: int
-    ) -> LossParts:
-        with torch.no_grad():
-            first = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
-        images = torch.cat([row.images for row in first]).requires_grad_()
-        texts = torch.cat([row.texts for row in first]).requires_grad_()
-        scale = first[0].scale.detach().clone().requires_grad_()
-        bias = None if first[0].bias is None else first[0].bias.detach().clone().requires_grad_()
-        batch = self._make_batch(drawn, Encoded(images, texts, scale, bias), every, step)
-        parts = self._sum_losses([batch] * len(self._terms))
-        torch.autograd.backward(parts["total"])
+    def _pass_gradients(self, leaves: Encoded, pieces: Sequence[_Piece], step: int) -> None:
+        """Encode the pieces again, and pass the gradients of the leaves on to the parameters."""
 
         def dot(values: Tensor, leaf: Tensor, start: int = 0) -> Tensor:
             """Return a number whose gradient by values is that of the leaf's rows from a start on; 0 without one."""
@@ -209,66 +214,45 @@ class DualStep(TrainingStep):
             # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
             with nullcontext() if last else self.accelerator.no_sync(self.module):
                 again = self._encode_piece(piece, step, number)
-                flow = dot(again.images, images, image) + dot(again.texts, texts, text)
+                flow = dot(again.images, leaves.images, image) + dot(again.texts, leaves.texts, text)
                 if last:  # the scale is that of all pieces
-                    flow = flow + dot(again.scale.reshape(1), scale)
-                    flow = flow if again.bias is None or bias is None else flow + dot(again.bias.reshape(1), bias)
+                    flow = flow + dot(again.scale.reshape(1), leaves.scale)
+                    if again.bias is not None and leaves.bias is not None:
+                        flow = flow + dot(again.bias.reshape(1), leaves.bias)
                 self.accelerator.backward(flow)
             image, text = image + len(again.images), text + len(again.texts)
-        return {name: part.detach() for name, part in parts.items()}
 
-    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
-        device, count = encoded.images.device, len(drawn.rows)
-        block, rest = slice(drawn.own if self._counterparts == "mate" else count), slice(drawn.own, count)
+    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+        device, count, mate = encoded.images.device, len(drawn.rows), self._counterparts == "mate"
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
         if drawn.joined:  # two rows joined in either order make one picture
             others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
             ids = torch.minimum(ids, others) * len(self.rows) + torch.maximum(ids, others)
-        fields: dict[str, Any] = self._part_texts(drawn, encoded.texts, _TEXTS)
-        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
-        rest_ids = None
+
+        def split(values: Tensor) -> dict[str, Tensor]:
+            """Return the parts of a tensor with a row for each text, by field and in its shape."""
+            parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
+            return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
+
+        fields: dict[str, Any] = {"images": encoded.images, "image_ids": ids, **split(encoded.texts)}
         if self._text_ids is not None:
-            numbers = torch.tensor(self._text_ids(every), device=device)
-            fields |= self._part_texts(drawn, numbers, _TEXT_IDS)
-            rest_ids = numbers[rest]
-
-        def of_captions(tokens: Tensor | None) -> Tensor | None:
-            """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts."""
-            if tokens is None:
-                return None
-            false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
-            return torch.cat([tokens[:count, None], false], dim=1)[block]
-
-        if self._counterparts == "mate":
-            fields["mates"] = Batch(
-                encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared
-            )
-        if drawn.negatives:
-            counts = torch.tensor([len(texts) for texts in drawn.negatives], device=device)[block]
-            fields["has_negative"] = torch.arange(self._captions, device=device)[None, :] < counts[:, None]
-        return Batch(
-            encoded.images[block],
-            image_ids=ids[block],
-            bias=None if encoded.bias is None else encoded.bias.reshape(()),
-            patches=None if encoded.patches is None else encoded.patches[block],
-            words=of_captions(encoded.words),
-            real_words=of_captions(encoded.real_words),
-            **fields,
-            **shared,
-        )
-
-    def _part_texts(self, drawn: DrawnRows, values: Tensor, names: Sequence[str]) -> dict[str, Tensor | None]:
-        """Return the parts of a tensor that has a vector or a number of each text, in the order of encoding."""
-        count, rest = len(drawn.rows), values.shape[1:]
-        block = slice(drawn.own if self._counterparts == "mate" else count)
-        false = values[count : count * (1 + self._captions)]
-        parts = (
-            values[block],
-            false.reshape(count, self._captions, *rest)[block] if drawn.negatives else None,
-            values[-count * drawn.positives :].reshape(count, -1, *rest) if drawn.joined else None,
-            values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
-        )
-        return dict(zip(names, parts, strict=True))
+            numbers = split(torch.tensor(self._text_ids(drawn.every_text), device=device))
+            fields |= {f"{name.removesuffix('s')}_ids": part for name, part in numbers.items()}
+        if drawn.real is not None:
+            fields["has_negative"] = torch.tensor(drawn.real, dtype=torch.bool, device=device)
+        if encoded.patches is not None:
+            fields["patches"] = encoded.patches
+        for name in ("words", "real_words") if encoded.words is not None else ():
+            parts = split(getattr(encoded, name))
+            true = parts["texts"][:, None]
+            fields[name] = torch.cat([true, parts.get("negative_texts", true[:, :0])], dim=1)
+        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
+        batch = {name: tensor[: drawn.own if mate else count] for name, tensor in fields.items()}
+        if mate:
+            of_pair = fields.keys() & {"images", "texts", "image_ids", "text_ids"}
+            batch["mates"] = Batch(**{name: fields[name][drawn.own :] for name in of_pair}, **shared)
+        bias = None if encoded.bias is None else encoded.bias.reshape(())
+        return Batch(bias=bias, **batch, **shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,9 +365,10 @@ class FusionStep(TrainingStep):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
         names: Any = self.trainable.module.heads
         batch, heads = joined["batch"], dict(zip(names, joined["matches"], strict=True))
-        parts = self._sum_losses(
-            [heads[term.reading or names[0]] if isinstance(term.loss, FusionLoss) else batch for term in self._terms]
-        )
+        inputs = [
+            heads[term.reading or names[0]] if isinstance(term.loss, FusionLoss) else batch for term in self._terms
+        ]
+        parts = sum_terms(self._terms, inputs)
         if self._itc:
             parts["itc"] = itc(batch)["total"]
             parts["total"] = parts["total"] + parts["itc"]
@@ -457,24 +442,16 @@ class FusionStep(TrainingStep):
             checkpoint: Any = torch.utils.checkpoint.checkpoint
             pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
             logits = torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
+        close = None if drawn.close is None else torch.tensor(drawn.close, device=device)
+        ids_of_pairs = ids[true_rows], take_ids(pairs.texts, true_texts), take_ids(pairs.images, true_images)
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
             true, crossed, *rest = torch.split(head_logits, sizes)
+            wrong = (rest[0] if self._wrong_images else crossed).reshape(b, m)
             fourth = None
             if self._counterparts:
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
-            heads.append(
-                Matches(
-                    true=true,
-                    wrong_texts=crossed.reshape(b, m),
-                    wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
-                    counterparts=fourth,
-                    image_ids=ids[true_rows],
-                    negative_text_ids=take_ids(pairs.texts, true_texts),
-                    negative_image_ids=take_ids(pairs.images, true_images),
-                    close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
-                )
-            )
+            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids_of_pairs, close))
         return heads
 
 
@@ -491,4 +468,4 @@ def _gather_states(states: Tensors) -> Tensors:
 
 def make_step(config: TrainConfig, *parts: Any) -> TrainingStep:
     """Return steps of the kind that the configuration's loss takes, with the other fields of `TrainingStep`."""
-    return (FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep)(config, *parts)
+    return (FusionStep if isinstance(config.loss_terms()[0].loss, FusionLoss) else DualStep)(config, *parts)

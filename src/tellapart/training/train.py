@@ -22,48 +22,15 @@ from tellapart.report.terminal import print_lines, print_template
 from tellapart.stats.multiple import holm
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run import DryRun, rehearse
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.report.page import PAGE, write_progress, write_training_report
 from tellapart.training.run_files import OWNER, RunFiles
 from tellapart.training.training_run import FinishedRun, run_training, train_matched
 
 
-def print_trained(record: TrainRecord, page: Path) -> None:
-    """Print which weights were kept, how to measure them, their gains and losses, and the page's path."""
-    counts = record.data.duplicates and record.data.duplicates.describe()
-    model, limit = shlex.quote(record.model), _name_limit(record)
-    print_template("trained", record=record, model=model, limit=limit, counts=counts)
-    if record.comparison is not None:
-        print_lines("")
-        print_comparison(record.comparison)
-        print_lines("")
-        for side, rows in (("better", record.gained), ("worse", record.lost)):
-            metrics = ", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing"
-            print_lines(plain(f"{side}, p after Holm below .05: {metrics}"))
-    if record.why is not None:
-        print_lines("")
-        print_why(record.why)
-    if record.sweep is not None:
-        print_template("sweep", sweep=record.sweep)
-    print_lines("", f"report: {page}")
-
-
 def _name_limit(record: TrainRecord) -> str:
     return f" (a smoke run of {record.limit} steps, by --limit)" if record.limit else ""
-
-
-def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
-    """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration."""
-    rows, limit = over_seeds(records), _name_limit(records[0]) if records else ""
-    tables = [("the start", rows, limit)]
-    if others is not None:
-        limits = dict.fromkeys((limit, _name_limit(others[0])))
-        tables.append((str(others[0].config["name"]), between(records, others), "; ".join(filter(None, limits))))
-    if rows:
-        print_template("seeds", tables=tables, mark="".join(records[0].describe_transductive()[:1]))
-    else:
-        print_lines("nothing was measured before and after: name benchmarks in report.benchmarks")
 
 
 @dataclass(repr=False, eq=False)
@@ -122,13 +89,41 @@ class Trained(Shown):
         }
 
     def show(self) -> None:
-        """Print it as `tellapart train` does."""
+        """Print it as `tellapart train` does: weights, gains and losses; of several seeds means and spread."""
         if self.plan is not None:
             self.plan.show()
         elif self.seeds:
-            print_seeds(self.records, self.against)
+            self._show_seeds()
         else:
-            print_trained(self.record, self.folder / PAGE)
+            record = self.record
+            counts = record.data.duplicates and record.data.duplicates.describe()
+            model, limit = shlex.quote(record.model), _name_limit(record)
+            print_template("trained", record=record, model=model, limit=limit, counts=counts)
+            if record.comparison is not None:
+                print_lines("")
+                print_comparison(record.comparison)
+                print_lines("")
+                for side, rows in (("better", record.gained), ("worse", record.lost)):
+                    metrics = ", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing"
+                    print_lines(plain(f"{side}, p after Holm below .05: {metrics}"))
+            if record.why is not None:
+                print_lines("")
+                print_why(record.why)
+            if record.sweep is not None:
+                print_template("sweep", sweep=record.sweep)
+            print_lines("", f"report: {self.folder / PAGE}")
+
+    def _show_seeds(self) -> None:
+        records, others = self.records, self.against
+        rows, limit = over_seeds(records), _name_limit(records[0]) if records else ""
+        tables = [("the start", rows, limit)]
+        if others is not None:
+            limits = dict.fromkeys((limit, _name_limit(others[0])))
+            tables.append((str(others[0].config["name"]), between(records, others), "; ".join(filter(None, limits))))
+        if rows:
+            print_template("seeds", tables=tables, mark="".join(records[0].describe_transductive()[:1]))
+        else:
+            print_lines("nothing was measured before and after: name benchmarks in report.benchmarks")
 
 
 def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained | None:
@@ -205,7 +200,7 @@ def train(
         return Trained(Path(plan.out), (), plan=plan)
     chosen = read_config(path)
     if data is not None:
-        chosen = chosen.with_folder(as_path(data, "data"))
+        chosen = chosen.changed(data={"folder": str(as_path(data, "data").absolute())})
     if against is not None and seeds is None:
         raise DataError("against= compares seeds; give seeds=N too")
     others = None if against is None else read_seeds(as_path(against, "against"))
@@ -292,7 +287,7 @@ def train_seeds(
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
-    ranks, records = RankGroup(open_accelerator(config.device)), list[TrainRecord]()
+    ranks, records = TrainingRanks(config.device), list[TrainRecord]()
     for seed in range(config.seed, config.seed + count):
         seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
         done = ranks.first(lambda: read_record(folder) if resume and (folder / RECORD).is_file() else None)  # noqa: B023

@@ -6,13 +6,12 @@ Every rank, one of the run's processes, trains; the first one also checks, measu
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,9 +29,8 @@ from tellapart.data.folder import LISTINGS, read_pair_set, write_pair_set
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.data.rows import read_object
-from tellapart.data.scores import join_names
 from tellapart.diagnosis.why import explain
-from tellapart.errors import DataError, MetricError, ModelError, RunError, TellapartWarning
+from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
@@ -49,20 +47,12 @@ from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
 from tellapart.training import encoders, run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import (
-    PictureHashes,
-    count_duplicates,
-    find_leaks,
-    hash_pictures,
-    pixels_by_file,
-    refuse_leaks,
-)
+from tellapart.training.data import duplicates
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import Attempt, TrainingRows, read_rows
 from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import Training, TrainingRanks, fit_steps, left_over, metric_of, rescore
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
 from tellapart.training.run_files import RunFiles, TrainingState, Weights
@@ -85,22 +75,18 @@ def data_folder(config: DataConfig, home: Path) -> Path | None:
     return folder
 
 
-def recipe_path(source: str, home: Path) -> Path:
-    """Return the file of a recipe that a source names."""
-    return home / Path(source.removeprefix(RECIPE)).expanduser()
-
-
-def set_of(recipe: Path) -> Path:
-    """Return the folder that a recipe is built into."""
-    return Path("sets") / read_recipe_file(recipe).name
+def find_recipe(source: str, home: Path) -> tuple[Path, Path]:
+    """Return the file of a recipe that a source names, and the folder that it is built into."""
+    recipe = home / Path(source.removeprefix(RECIPE)).expanduser()
+    return recipe, Path("sets") / read_recipe_file(recipe).name
 
 
 def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
     """Build the set of every recipe among the sources; one that is built is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
-            recipe, folder = recipe_path(source, home), data_folder(config, home)
-            build(recipe, set_of(recipe), workers=os.cpu_count() or 1, progress=progress, paths=folder)
+            (recipe, to), folder = find_recipe(source, home), data_folder(config, home)
+            build(recipe, to, workers=os.cpu_count() or 1, progress=progress, paths=folder)
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
@@ -113,7 +99,7 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
     for source in config.train:
         path = source.removeprefix("folder:")
         if source.startswith(RECIPE):
-            sources.append(f"folder:{set_of(recipe_path(source, home)).absolute()}")
+            sources.append(f"folder:{find_recipe(source, home)[1].absolute()}")
         elif source.startswith(_HUB):
             raise DataError(
                 f"data.train: {source} is a data set of the hub, and training reads files; save its pictures and write "
@@ -127,23 +113,10 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
 
 
 def read_sources(data: DataConfig, home: Path, attempt: Attempt = nullcontext) -> TrainingRows:
-    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
-
-    @contextmanager
-    def attempt_renamed(attempt: Attempt = attempt) -> Iterator[None]:
-        with attempt():
-            try:
-                yield
-            except DataError as error:
-                error.args = (str(error).replace(" with images=", ' with images = "FOLDER" under [data]'),)
-                raise
-
+    """Read the rows of all sources, as `read_rows`."""
     columns = {str(field): column for field, column in data.columns.items()}
-    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images}
-    if attempt is not nullcontext:
-        place["attempt"] = attempt_renamed
-    with attempt_renamed(nullcontext):
-        return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
+    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "attempt": attempt}
+    return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
 
 
 def data_locations(data: DataConfig, home: Path) -> Locations:
@@ -215,19 +188,15 @@ def run_training(
     """Train as a configuration asks, or continue a run that was stopped."""
     rounds = rounds or Rounds(config)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    ranks, files, name = RankGroup(open_accelerator(config.device)), RunFiles(out), resolve_name(config.model, home)
+    ranks, files, name = TrainingRanks(config.device), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
     with ranks.together(), warnings.catch_warnings():
         if not ranks.leads:
             warnings.simplefilter("ignore", TellapartWarning)  # the first rank warns
         rows = read_sources(config.data, home)
-    pictures: list[PictureHashes] = []  # of the first rank, which looks for leaks by them
-
-    def hash_rows() -> dict[Path, str]:
-        pictures.append(hash_pictures(rows, progress))
-        return pixels_by_file(pictures[0])
-
-    hashes = ranks.first(hash_rows)
+    with ranks.together():  # the first rank looks for leaks by them
+        pictures = duplicates.hash_images(rows.files, progress=progress) if ranks.leads else {}
+    hashes = ranks.first(lambda: duplicates.pixels_by_file(pictures))
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
         trainable, facts = encoders.open_start(name, config)
@@ -236,7 +205,7 @@ def run_training(
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
-        data = _check_data(config, home, rows, validation, pictures.pop(), progress, allowed=allow_leak)
+        data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
         fingerprint = config.fingerprint(*decisive.values())
@@ -252,21 +221,23 @@ def run_training(
         }
 
     entries = ranks.first(begin)
+    pictures.clear()
     if trainable is None:
         name, trainable = encoders.draw_start(name, config, files.start, ranks)
         with ranks.together():
             encoders.prepare_start(config, trainable, ranks.of)
     with ranks.together():
         before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
-    duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
+    counts = ranks.first(lambda: duplicates.count_duplicates(rows, trainable.reader))
     with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
-            config, trainable, rows, files, validation, ranks, duplicates,
+            config, trainable, rows, files, validation, ranks, counts,
             None if show is None else partial(show, files, config.name),
         )  # fmt: skip
         if config.optimiser.minutes is not None:
-            training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
+            length = {"steps": files.fix_steps(partial(fit_steps, training)), "epochs": None}
+            training = replace(training, config=config.changed(optimiser=length))
         torch.manual_seed(config.seed)
         # A copy, with which the optimiser's memory goes before models are measured.
         state = replace(training).train(limit=limit, progress=progress)
@@ -275,7 +246,7 @@ def run_training(
         if ranks.leads:
             trained, start = save_model(trainable, files, rounds.items or read_mark(name)), rounds.start or name
             entries |= _measure_both(training, (trained, start), place, before, progress)
-            entries["data"] = entries["data"].model_copy(update={"duplicates": duplicates})
+            entries["data"] = entries["data"].model_copy(update={"duplicates": counts})
             record = _write_record(entries, training, state, trained, time.perf_counter() - clock)
             finished = replace(finished, name=trained, record=record)
     ranks.leave()
@@ -287,7 +258,7 @@ def _check_data(
     home: Path,
     rows: TrainingRows,
     validation: PairSet | None,
-    pictures: PictureHashes,
+    pictures: duplicates.PictureHashes,
     progress: Progress | None,
     *,
     allowed: bool,
@@ -295,9 +266,9 @@ def _check_data(
     """Refuse pictures of reported sets, warn of those that choose weights; return the record's entries of the data."""
     names, place = list(config.report.benchmarks), data_locations(config.data, home)
     names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
-    leaks, count = tuple(find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
+    leaks, count = tuple(duplicates.find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
     if not allowed:
-        refuse_leaks(leaks[:count])
+        duplicates.refuse_leaks(leaks[:count])
     shared = next(iter(leaks[count:]), None)
     if shared is not None and shared.same and (line := shared.describe_choice()):
         warnings.warn(line, TellapartWarning, stacklevel=2)
@@ -365,7 +336,7 @@ def run_sweep(
     """
     curve: dict[float, tuple[float, ...]] = {}
     names: dict[float, str] = {}
-    for alpha in sorted({*alphas}):
+    for alpha in (alphas := sorted({*alphas})):
         folder = out / f"alpha-{alpha:.2f}"
         shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
         names[alpha] = save(interpolate(*ends, alpha), folder / "model")
@@ -374,7 +345,7 @@ def run_sweep(
         results = read_result(folder / "report").benchmarks
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
-    best = best_alpha(curve)
+    best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start
     for alpha in curve.keys() - {best}:
         shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
@@ -389,14 +360,6 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
     from the nearer end, at 1/2 from `after`.
     """
-    if not 0 <= alpha <= 1:
-        raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
-    if odd := run_files.differing(before, after):
-        name, (first, second) = next(iter(odd.items()))
-        raise ModelError(
-            f"interpolate: {len(odd)} tensors differ, {join_names([*odd])}: {name!r} is {first} before and {second} "
-            "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
-        )
 
     def mix(start: Tensor, end: Tensor) -> Tensor:
         # At an end no arithmetic: nought times infinity is not a number.
@@ -406,20 +369,6 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
         return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
 
     return {name: mix(start, after[name]) for name, start in before.items()}
-
-
-def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
-    """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
-
-    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
-    NaN among its scores was not measured and is left out.
-    """
-    if not curve or any(math.isnan(alpha) for alpha in curve):
-        raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")
-    alphas, sizes = sorted(curve), sorted({len(scores) for scores in curve.values()})
-    if len(sizes) > 1:
-        raise MetricError(f"best_alpha: every alpha needs a score for each objective; got {sizes[0]} and {sizes[-1]}")
-    return alphas[pareto_best([curve[alpha] for alpha in alphas])]
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
@@ -442,7 +391,6 @@ def _write_record(
 ) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     config, files = training.config, training.files
-    idle = run_files.find_idle_terms(files.log_path)
     record = TrainRecord(
         **entries,
         model=model,
@@ -454,7 +402,7 @@ def _write_record(
         best=state.best,
         history=tuple(state.history),
         updated=encoders.describe_updated(training.trainable.module),
-        idle=run_files.describe_idle(idle, config.loss_terms()) if idle else "",
+        idle=run_files.describe_idle(files.log_path, config.loss_terms()),
         transductive=read_mark(str(files.model)),
     )
     write_text_file(files.model / "README.md", model_card(record))
@@ -472,7 +420,7 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
     Source: Zhu, Zhang and Tang, "Test-Time Matching" (arXiv 2510.07632).
     """
     assert config.test_time_matching is not None  # noqa: S101  (for the type checker)
-    files, ranks, done = RunFiles(out), RankGroup(open_accelerator(config.device)), list[MatchedRound]()
+    files, ranks, done = RunFiles(out), TrainingRanks(config.device), list[MatchedRound]()
     if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise RunError(f"{out} holds something already; add resume=True to go on with it, or name a new out=")
     items, start = files.rounds.absolute() / "items", resolve_name(config.model, home)
@@ -481,10 +429,10 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
     for number, threshold in enumerate(thresholds := config.test_time_matching.thresholds(), 1):
         folder, last = items.with_name(str(number)), number == len(thresholds)
         done.append(ranks.first(partial(_match_items, config, name, items, folder, threshold)))
-        data = config.data.model_copy(update={"train": [f"folder:{folder / 'pairs'}"], "images": str(items)})
-        values = {"model": name, "data": data} | ({} if last else {"report": ReportConfig()})
+        matched = config.changed(data={"train": [f"folder:{folder / 'pairs'}"], "images": str(items)})
+        values = {"model": name} | ({} if last else {"report": ReportConfig()})
         rounds, to = Rounds(config, start, config.data.train[0], tuple(done)), out if last else folder / "run"
-        finished = run_training(config.model_copy(update=values), home, to, rounds=rounds, **settings)
+        finished = run_training(matched.model_copy(update=values), home, to, rounds=rounds, **settings)
         name = ranks.first(partial(str, finished.name))
     ranks.leave()
     return finished

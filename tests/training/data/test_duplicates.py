@@ -22,23 +22,23 @@ from tellapart.training.data.duplicates import (
     TextIds,
     count_duplicates,
     find_leaks,
-    hash_pictures,
+    hash_images,
     pixels_by_file,
     refuse_leaks,
 )
 from tellapart.training.data.rows import TrainingRow, TrainingRows, _unit_interval, read_rows
 from tellapart.training.encoders import Trainable, draw_start, open_fusion
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.record import read_record
 from tellapart.training.steps import matching_settings
-from tellapart.training.train import print_trained
+from tellapart.training.train import Trained
 from tellapart.training.training_run import choose_validation, run_training
 
 LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
 
 
 def opened(folder: Path) -> Trainable:
-    settings, ranks = config(folder), RankGroup(open_accelerator("cpu"))
+    settings, ranks = config(folder), TrainingRanks("cpu")
     return draw_start(f"new:{folder / 'arch'}", settings, folder / "start", ranks)[1]
 
 
@@ -73,7 +73,7 @@ def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path):
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
     values = config(tmp_path, model=f"new:{home}")
-    name, trainable = draw_start(f"new:{home}", values, tmp_path / "start", RankGroup(open_accelerator("cpu")))
+    name, trainable = draw_start(f"new:{home}", values, tmp_path / "start", TrainingRanks("cpu"))
     words = "a red cube " * 60
     check_reader(trainable, [words, words + "and more"], "a red cube")
     assert open_dual(name, "cpu").reader.find_cut([words, "a red cube"]) == [True, False]
@@ -96,7 +96,7 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
     files = pictures(tmp_path / "p")
     seen = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
-    rows = plain.with_pictures(pixels_by_file(hash_pictures(plain, lambda *each: seen.append(each))))
+    rows = plain.with_pictures(pixels_by_file(hash_images(plain.files, progress=lambda *each: seen.append(each))))
     assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
     assert rows.image_ids.tolist() == [0, 0, 0, 1, 2]
     assert seen[-1] == ("training images", 5, 5)
@@ -155,7 +155,7 @@ def test_copies_lie_on_one_side_of_the_share(tmp_path):
     for share in (0.3, 0.5, 0.7):
         settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": share})
         rows = read_rows(["rows.jsonl"], tmp_path)
-        hashes = pixels_by_file(hash_pictures(rows))
+        hashes = pixels_by_file(hash_images(rows.files))
         trained, validation = choose_validation(settings, tmp_path, rows.with_pictures(hashes))
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
         assert len(trained) and chosen and not chosen & {row.picture for row in trained.rows}
@@ -247,7 +247,7 @@ def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_
     counted = read_record(tmp_path / "run").data.duplicates
     assert (counted.merged, counted.cut, counted.texts) == (16, 16, 16)
     assert "16 rows share their captions" in " ".join((tmp_path / "run" / "model" / "README.md").read_text().split())
-    print_trained(read_record(tmp_path / "run"), tmp_path / "report.html")
+    Trained(tmp_path, (read_record(tmp_path / "run"),)).show()
     check_facts(" ".join(capsys.readouterr().out.split()), "16 rows", "16 of 16 texts lose")
     released = config(tmp_path, data=data | {"duplicates": "negatives"}, batch={"size": 16}, optimiser={"steps": 1})
     run_training(released, tmp_path, tmp_path / "released")
@@ -339,7 +339,7 @@ def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp
 @pytest.mark.slow
 def test_hashes_of_more_pictures_serve_for_some_and_no_file_is_read_again(tmp_path):
     more = rows(tmp_path, c_png=noise(3), a_png=demo_pictures(1)[0])
-    hashes = hash_pictures(more)
+    hashes = hash_images(more.files)
     for row in more.rows:
         row.image.unlink()
     leaks = find_leaks(more.select([1]), ["demo"], hashes=hashes)

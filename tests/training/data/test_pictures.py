@@ -12,22 +12,19 @@ from training_sets import check_resumed, config, logged, squares, weights
 from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, TellapartWarning
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data import pictures
-from tellapart.training.data.pictures import ImageLoader, draw_joined, find_augmentation, join_captions, warn_of_flips
+from tellapart.training.data.pictures import ImageLoader, draw_joined, join_captions, warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
-from tellapart.training.encoders import Trainable
 from tellapart.training.training_run import run_training
 
 SIDE = 12
 
 
-def model(shape: tuple[int, ...] = (3, SIDE, SIDE)) -> Trainable:
-    def image(_pixels) -> dict[str, Any]:
-        return {"pixel_values": import_torch().zeros(shape)}
-
-    return cast(Trainable, SimpleNamespace(image=image))
+def loader(augment: str, seed: int = 0, *, shape: tuple[int, ...] = (3, SIDE, SIDE)) -> ImageLoader:
+    trainable = SimpleNamespace(image=lambda _: {"pixel_values": np.zeros(shape)})
+    settings = SimpleNamespace(data=SimpleNamespace(keep_images=False, augment=augment), seed=seed)
+    return ImageLoader(TrainingRows(()), cast(Any, trainable), cast(Any, settings))
 
 
 def picture(height: int = 64, width: int = 60) -> np.ndarray[Any, Any]:
@@ -38,7 +35,7 @@ def picture(height: int = 64, width: int = 60) -> np.ndarray[Any, Any]:
     ("name", "shape"), [("meter", (64, 60, 3)), ("fiber", (12, 12, 3)), ("open-clip", (12, 12, 3))]
 )
 def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name, shape):
-    one, again, other = (find_augmentation(name, seed, model()) for seed in (0, 0, 1))
+    one, again, other = (loader(name, seed).augment for seed in (0, 0, 1))
     for step, row in ((3, 5), (0, 0)):
         again(picture(), 9, 9)  # what was drawn before changes nothing
         drawn = one(picture(), step, row)
@@ -47,12 +44,11 @@ def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name, shape):
     many = [one(picture(), step, row).tobytes() for step in range(4) for row in range(4)]
     assert len(set(many)) >= 12
     assert many != [other(picture(), step, row).tobytes() for step in range(4) for row in range(4)]
-    assert find_augmentation("none", 0, model()) is None
+    assert np.array_equal(loader("none").augment(picture(), 0, 0), picture())
 
 
 def test_the_side_is_read_where_colours_come_last_too():
-    augment = find_augmentation("open-clip", 0, model((SIDE, SIDE, 3)))
-    assert augment(picture(), 0, 0).shape == (SIDE, SIDE, 3)
+    assert loader("open-clip", shape=(SIDE, SIDE, 3)).augment(picture(), 0, 0).shape == (SIDE, SIDE, 3)
 
 
 def test_every_operation_acts_and_only_the_plain_one_does_not():
@@ -172,11 +168,13 @@ def test_what_is_drawn_names_both_pictures(tmp_path, settings):
     assert {one.swapped for one in seen} == {True, False}
     assert any(one.false for one in seen)
     joined = next(one for one in seen if one.swapped)
-    loader = ImageLoader(rows, lambda pixels: pixels, keep=False, threads=1, side=16)
+    whole = SimpleNamespace(image=lambda pixels: {"pixels": pixels if len(pixels) == 16 else np.zeros((16, 16, 3))})
+    plain = SimpleNamespace(data=SimpleNamespace(keep_images=False, augment="none"), seed=0)
+    images = ImageLoader(rows, cast(Any, whole), cast(Any, plain))
     try:
-        (picture,) = (one.result() for one in loader.read([3], 0, [joined]))
+        (picture,) = (one.result()["pixels"] for one in images.read([3], 0, [joined]))
     finally:
-        loader.close()
+        images.close()
     assert picture.shape == (16, 16, 3)
     # Squares count as wide: the second picture, shrunk to half its height, is above the first.
     for half, number in ((picture[:8], joined.second), (picture[8:], 3)):

@@ -8,6 +8,7 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,17 +57,20 @@ def listed(tmp_path):
 
 
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
-def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
+def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read, monkeypatch):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))
     prepared = []
 
     def prepare(pixels):
         prepared.append(pixels)
-        return len(prepared)
+        return {"number": np.array([len(prepared)])}
 
-    loader = ImageLoader(rows, prepare, keep=keep, threads=1, side=2)
+    monkeypatch.setattr("tellapart.training.data.pictures._READERS", 1)
+    settings = SimpleNamespace(data=SimpleNamespace(keep_images=keep, augment="none"), seed=0)
+    loader = ImageLoader(rows, SimpleNamespace(image=prepare), settings)
+    prepared.clear()  # by one picture the loader learns the size
     try:
-        seen = [[one.result() for one in loader.read([0, 1, 2], step, [])] for step in (0, 1)]
+        seen = [[int(one.result()["number"][0]) for one in loader.read([0, 1, 2], step, [])] for step in (0, 1)]
     finally:
         loader.close()
     assert len(prepared) == read

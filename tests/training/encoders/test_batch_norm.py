@@ -12,7 +12,7 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import Encoded, draw_start, new_model_facts, settle_norms
-from tellapart.training.ranks import RankGroup, open_accelerator
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
@@ -88,7 +88,7 @@ class Watched(DualStep):
 
 def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path):
     settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
-    group = RankGroup(open_accelerator(settings.device))
+    group = TrainingRanks(settings.device)
     _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", group)
     from tellapart.training.encoders import add_dropout
 

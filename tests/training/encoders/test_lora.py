@@ -185,13 +185,14 @@ def test_layers_that_no_gradient_reaches_are_found():
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path, monkeypatch):
     from tellapart.training import encoders
 
-    made = encoders.train_dual
+    find = encoders.find_model
 
-    def with_another(dual):
+    def with_another(*arguments):
+        dual = find(*arguments)
         dual.towers.module.left = torch.nn.Linear(2, 2)
-        return made(dual)
+        return dual
 
-    monkeypatch.setattr(encoders, "train_dual", with_another)
+    monkeypatch.setattr(encoders, "find_model", with_another)
     with pytest.warns(TellapartWarning, match=r"model\.left"):
         run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 

@@ -10,7 +10,7 @@ import torch
 from made_batches import IDS, batch, matches
 from torch import Tensor
 
-from tellapart.training.losses.batch import Batch, LossParts
+from tellapart.training.losses.batch import Batch, LossParts, gather_pairs
 from tellapart.training.losses.contrast import (
     ce_clip,
     clic,
@@ -28,7 +28,6 @@ from tellapart.training.losses.contrast import (
 )
 from tellapart.training.losses.eqsim import VARIANTS, Normalisation, drawn_negatives, eqsim, eqsim_itm, eqsim_ranking
 from tellapart.training.losses.matching import itm, ranking
-from tellapart.training.losses.matrix_rows import gather_pairs
 
 CHUNKS = [None, 1, 3, 8, 99]
 IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]

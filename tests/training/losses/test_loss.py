@@ -13,9 +13,9 @@ from scripts import run_python
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses import contrast
+from tellapart.training.losses.batch import gather_pairs
 from tellapart.training.losses.eqsim import drawn_negatives, eqsim_itm
 from tellapart.training.losses.loss import find_loss, read_terms, sum_terms
-from tellapart.training.losses.matrix_rows import gather_pairs
 
 RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 
@@ -23,7 +23,7 @@ RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three():
     terms = read_terms({"name": "itm", "also": {"eqsim": {**RELEASED, "factor": 0.25}}})
     made, crossed = batch(ids=list(range(8)), step=3), matches()
-    parts = sum_terms(terms, [term.loss(own, **term.options) for term, own in zip(terms, (crossed, made), strict=True)])
+    parts = sum_terms(terms, (crossed, made))
     drawn = drawn_negatives(gather_pairs(made), 4, 3).tolist()
     eqsim = reference.eqsim_released((made.scale * made.images @ made.texts.T).numpy(), drawn, 0.5, 0.001)
     sides = (crossed.true, crossed.wrong_texts, crossed.wrong_images, crossed.has_wrong_text, crossed.has_wrong_image)

@@ -15,7 +15,7 @@ from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak
 from tellapart.training.record import DataRecord, Sweep, read_record, write_record
 from tellapart.training.report.page import difference_bar, model_card, write_training_report
-from tellapart.training.train import print_trained
+from tellapart.training.train import Trained
 
 HOSTILE = "folder:<script>alert('x')</script>"
 
@@ -98,7 +98,7 @@ def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before
     record = record.model_copy(update={"why": why})
     write_record(folder, record)
     assert read_record(folder) == record
-    print_trained(record, folder / "report.html")
+    Trained(folder, (record,)).show()
     card, page, terminal = model_card(record), words(write_training_report(folder, record)), capsys.readouterr().out
     assert re.search(r"\| lost to the picture's prior \| 100\.00 [^|]*\| 0\.00 [^|]*\|", card)
     assert "Items of demo that match: +25.00 [+10.0, +40.0] points" in card
@@ -134,9 +134,9 @@ def test_a_bar_without_an_interval_has_a_point_alone():
 
 def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(trained, capsys):
     folder, record = trained
-    print_trained(record.model_copy(update={"limit": 4}), folder / "report.html")
+    Trained(folder, (record.model_copy(update={"limit": 4}),)).show()
     assert "--limit" in capsys.readouterr().out.splitlines()[0]
-    print_trained(record, folder / "report.html")
+    Trained(folder, (record,)).show()
     out = capsys.readouterr().out
     assert out.startswith("kept the weights after step 4 of 4: group_score 68.75 % on 4 items held out of the training")
     assert (

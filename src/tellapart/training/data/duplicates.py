@@ -53,11 +53,6 @@ Hashes = tuple[str, int, NDArray[np.uint8]]
 PictureHashes = dict[str, Sequence[Hashes]]
 
 
-def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> PictureHashes:
-    """Return the hashes of the rows' image files, each of which is decoded once."""
-    return _hash_images(rows.files, lambda name: read_image(Path(name)), "training images", progress)
-
-
 def pixels_by_file(hashes: PictureHashes) -> dict[Path, str]:
     """Return the hash of the pixels of each file; of a video, of its last frame."""
     return {Path(name): frames[-1][0] for name, frames in hashes.items()}
@@ -72,9 +67,13 @@ def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashes]:
     return [(pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
 
 
-def _hash_images(
-    names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None
+def hash_images(
+    names: Sequence[str],
+    read: Callable[[str], bytes] = lambda name: read_image(Path(name)),
+    stage: str = "training images",
+    progress: Progress | None = None,
 ) -> PictureHashes:
+    """Return the hashes of pictures, each of which is decoded once."""
     hashes = PictureHashes()
     with ThreadPoolExecutor(4) as pool:
         for name, hashed in zip(names, pool.map(lambda name: hash_image(name, read), names), strict=True):
@@ -94,7 +93,7 @@ def find_leaks(
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash."""
     if not benchmarks:
         return []
-    hashes = hash_pictures(rows, progress) if hashes is None else hashes
+    hashes = hash_images(rows.files, progress=progress) if hashes is None else hashes
     ours, leaks = [(name, frame) for name in rows.files for frame in hashes[name]], list[Leak]()
     files, prints = np.array([Path(name).name for name, _ in ours]), gather_hashes([frame[1:] for _, frame in ours])
     for name in benchmarks:
@@ -102,7 +101,7 @@ def find_leaks(
         records = benchmark.records()
         references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
         assert read is not None  # noqa: S101  (the records were loaded)
-        pictures = _hash_images(references, read, f"images of {name}", progress).values()
+        pictures = hash_images(references, read, f"images of {name}", progress).values()
         theirs = [frame for frames in pictures for frame in frames]
         pixels, near = {frame[0] for frame in theirs}, np.zeros(len(ours), dtype=bool)
         for i, _ in near_duplicates(prints, gather_hashes([frame[1:] for frame in theirs])):

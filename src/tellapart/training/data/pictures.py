@@ -19,8 +19,12 @@ from PIL import Image, ImageEnhance, ImageOps
 from tellapart.builders.negatives.lexicon import function_words
 from tellapart.errors import TellapartWarning
 from tellapart.models.protocols import Pixels
+from tellapart.training.config import TrainConfig
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.encoders import Inputs, Trainable, picture_side
+from tellapart.training.encoders import Inputs, Trainable
+
+#: Threads that read and prepare a step's images.
+_READERS = 2
 
 #: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
 _TRIES = 32
@@ -93,26 +97,16 @@ def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
     return np.concatenate(halves, axis=1 if high else 0)
 
 
-#: Changes a picture, by the step's number and the row's.
-Augment = Callable[[Pixels, int, int], Pixels]
-
-
 class ImageLoader:
-    """Reads and prepares the images of rows in threads, while another step is computed."""
+    """Reads, changes and prepares the images of rows in threads, while another step is computed."""
 
-    def __init__(
-        self,
-        rows: TrainingRows,
-        prepare: Callable[[Pixels], Inputs],
-        *,
-        keep: bool,
-        threads: int,
-        side: int,
-        augment: Augment | None = None,
-    ) -> None:
-        self._rows, self._prepare, self._keep, self._side, self._augment = rows, prepare, keep, side, augment
+    def __init__(self, rows: TrainingRows, trainable: Trainable, config: TrainConfig) -> None:
+        self._rows, self._prepare, self._keep = rows, trainable.image, config.data.keep_images
+        self._changes, self._seed = _AUGMENTATIONS[config.data.augment], config.seed
+        black = trainable.image(np.zeros((8, 8, 3), np.uint8))
+        self._side = max(max(tensor.shape) for tensor in black.values())  # pixels, of the images that the model reads
         self._prepared: dict[int, Inputs] = {}  # by the image's number: several rows show one image
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="images")
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="images")
 
     def read(self, numbers: Sequence[int], step: int, joined: Sequence[JoinedRows] = ()) -> list[Future[Inputs]]:
         """Begin to read and prepare the images of rows, by number, for a step; each joined to another's, if to any."""
@@ -128,10 +122,20 @@ class ImageLoader:
         if other is not None:
             pair = pixels, self._rows.pixels(other.second)
             pixels = join_pictures(*(pair[::-1] if other.swapped else pair), self._side)
-        prepared = self._prepare(pixels if self._augment is None else self._augment(pixels, step, number))
+        prepared = self._prepare(self.augment(pixels, step, number))
         if self._keep and other is None:
             self._prepared[image] = prepared
         return prepared
+
+    def augment(self, pixels: Pixels, step: int, number: int) -> Pixels:
+        """Change a picture by `data.augment`; draws depend on the seed, the step's part and the row alone."""
+        if not self._changes:
+            return pixels
+        rng = np.random.default_rng([self._seed, step, number, 2])  # the 2 keeps these draws apart from all others
+        picture = Image.fromarray(pixels)
+        for change in self._changes:
+            picture = change(picture, rng, self._side)
+        return np.asarray(picture)
 
     def close(self) -> None:
         """End the threads."""
@@ -257,23 +261,6 @@ _AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = {
     "fiber": (_make_crop(0.5), _flip_picture, _FIBER),
     "open-clip": (_make_crop(0.9),),
 }
-
-
-def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | None:
-    """Return the function that changes a picture, given a part's number and the row's; None if nothing is changed."""
-    changes = _AUGMENTATIONS[name]
-    if not changes:
-        return None
-    side = picture_side(trainable)
-
-    def augment(pixels: Pixels, number: int, row: int) -> Pixels:
-        generator = np.random.default_rng([seed, number, row, 2])  # the 2 keeps these draws apart from all others
-        picture = Image.fromarray(pixels)
-        for change in changes:
-            picture = change(picture, generator, side)
-        return np.asarray(picture)
-
-    return augment
 
 
 def warn_of_flips(name: str, rows: TrainingRows) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, cast
 
@@ -9,9 +10,9 @@ from pydantic import AfterValidator, Field, NonNegativeFloat
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import Batch, LossParts, sum_parts, wide
-from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import (
+from tellapart.training.losses.batch import (
+    Batch,
+    LossParts,
     MatrixRows,
     by_rows,
     find_true,
@@ -20,7 +21,10 @@ from tellapart.training.losses.matrix_rows import (
     gather_true,
     mean_over_ranks,
     share,
+    sum_parts,
+    wide,
 )
+from tellapart.training.losses.loss import loss
 
 
 @loss()
@@ -368,13 +372,10 @@ def negclip(batch: Batch) -> LossParts:
     >>> {name: round(part.item(), 4) for name, part in negclip(batch).items()}  # ln 4 / 2 and ln 2 / 2
     {'image_to_text': 0.6931, 'text_to_image': 0.3466, 'total': 1.0397}
     """
-    pairs = gather_pairs(batch)
-    captions, missing, ids = _gather_false(batch, "negclip")
+    pairs, false_logits = gather_pairs(batch), _false_logits(batch, "negclip")
 
     def with_false(rows: MatrixRows) -> Tensor:
-        plain = contrasts(rows)
-        logits = rows.scale * (rows.images[rows.part] @ captions.T)
-        false = logits.masked_fill(missing | rows.is_true(ids), float("-inf"))
+        plain, false = contrasts(rows), false_logits(rows, rows.images)
         # One logarithm over both kinds of candidates; the true text keeps it finite without a false one.
         over_texts = torch.cat([plain[:, :1], false], dim=1).logsumexp(1)
         return torch.cat([over_texts[:, None], plain[:, 1:]], dim=1)
@@ -382,14 +383,19 @@ def negclip(batch: Batch) -> LossParts:
     return contrast(by_rows(pairs, with_false))
 
 
-def _gather_false(batch: Batch, name: str) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return all ranks' false captions `(m, d)`, which are missing `(m,)`, and their ids; a name is for the error."""
+def _false_logits(batch: Batch, name: str) -> Callable[[MatrixRows, Tensor], Tensor]:
+    """Return a function of the rows, and of vectors of all pairs, to logits `(c, m)` with all ranks' false captions."""
     captions, ids = gather(wide(batch.need("negative_texts", name)).flatten(0, 1)), batch.negative_text_ids
-    if batch.has_negative is None:
-        missing = torch.zeros(len(captions), dtype=torch.bool, device=captions.device)
-    else:
+    missing = torch.zeros(len(captions), dtype=torch.bool, device=captions.device)
+    if batch.has_negative is not None:
         missing = ~gather(batch.has_negative.flatten())
-    return captions, missing, None if ids is None else gather(ids.flatten())
+    text_ids = None if ids is None else gather(ids.flatten())
+
+    def logits(rows: MatrixRows, vectors: Tensor) -> Tensor:
+        false = rows.scale * (vectors[rows.part] @ captions.T)
+        return false.masked_fill(missing | rows.is_true(text_ids), float("-inf"))
+
+    return logits
 
 
 @loss(negative_captions=4)
@@ -422,14 +428,11 @@ def ce_clip(
     ahead, count = (logits[:, :1] - logits[:, 1:]).masked_fill(~there, 0.0), there.sum()
     reached = share(ahead.detach().sum(), count).clamp(0.0, bound) if threshold is None else threshold
     short = (reached - ahead).relu().masked_fill(~there, 0.0)
-    of_captions = negclip(batch)["total"]
-    captions, missing, ids = _gather_false(batch, "ce-clip")
+    of_captions, false_logits = negclip(batch)["total"], _false_logits(batch, "ce-clip")
 
     def between_texts(rows: MatrixRows) -> Tensor:
         true = rows.scale * (rows.images[rows.part] * rows.texts[rows.part]).sum(1)
-        false = rows.scale * (rows.texts[rows.part] @ captions.T)
-        false = false.masked_fill(missing | rows.is_true(ids), float("-inf"))
-        return torch.cat([true[:, None], false], dim=1).logsumexp(1) - true
+        return torch.cat([true[:, None], false_logits(rows, rows.texts)], dim=1).logsumexp(1) - true
 
     texts = mean_over_ranks(by_rows(gather_pairs(batch), between_texts).mean())
     return sum_parts(negclip=of_captions, intra=intra * texts, rank=rank * share(short.sum(), count))

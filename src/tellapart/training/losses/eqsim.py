@@ -7,19 +7,16 @@ that of image 1 with text 2, and `s21` that of image 2 with text 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
-from tellapart.training.losses.contrast import contrast, contrasts
-from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matching import itm, ranking
-from tellapart.training.losses.matrix_rows import (
+from tellapart.training.losses.batch import (
+    Batch,
+    LossParts,
+    Matches,
     MatrixRows,
     best,
     by_rows,
@@ -28,7 +25,12 @@ from tellapart.training.losses.matrix_rows import (
     gather_pairs,
     mean_over_ranks,
     share,
+    sum_parts,
+    wide,
 )
+from tellapart.training.losses.contrast import contrast, contrasts
+from tellapart.training.losses.loss import loss
+from tellapart.training.losses.matching import itm, ranking
 
 #: Which pairs v1 and v2 hold for. Section 3 of the paper has `eqsim`, v1 on distant pairs; section 5.4 on all.
 Variant = Literal["eqsim", "v1-all+v2-close", "v1-all", "v2-all", "v2-close"]
@@ -106,8 +108,16 @@ def eqsim(
     else:
         neighbours = _closest_pairs(pairs, k) if "close" in VARIANTS[variant] else None
 
-        def sums(part: MatrixRows) -> Tensor:
-            return _row_sums(part, _four_similarities(part, whole, normalise), neighbours, variant, alpha)
+        def sums(rows: MatrixRows) -> Tensor:
+            """Return each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
+            (as_texts, as_images), negative = _four_similarities(rows, whole, normalise), rows.negative
+            close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
+            first = (_hinge(as_texts.v1, alpha) + _hinge(as_images.v1, alpha)) / 2
+            second = _hinge(as_texts.v2_text, alpha) + _hinge(as_images.v2_image, alpha)
+            columns = []
+            for deviations, mask in zip((first, second), _masks(variant, negative, close), strict=True):
+                columns += [deviations.masked_fill(~mask, 0.0).sum(1), mask.sum(1).to(deviations.dtype)]
+            return torch.stack(columns, dim=1)
 
         first, first_count, second, second_count = by_rows(pairs, sums).sum(0)
         v1, v2 = share(first, first_count), share(second, second_count)
@@ -156,8 +166,7 @@ def eqsim_ranking(
     return sum_parts(rank=ranking(matches)["total"], v1=beta * v1, v2=beta * v2)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Four:
+class _Four(NamedTuple):
     """The similarities of two pairs, or of many, of shapes that broadcast; deviations are by Eq. 6."""
 
     s11: Tensor
@@ -189,20 +198,6 @@ def _masks(variant: Variant, counted: Tensor, close: Tensor) -> list[Tensor]:
     """Return the pairs that v1 and v2 hold for, bool, of those that there are and those that are close."""
     masks = {"all": counted, "close": counted & close, "distant": counted & ~close, "none": counted & False}
     return [masks[pairs] for pairs in VARIANTS[variant]]
-
-
-def _row_sums(
-    rows: MatrixRows, fours: tuple[_Four, _Four], neighbours: Tensor | None, variant: Variant, alpha: float
-) -> Tensor:
-    """Return each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
-    (as_texts, as_images), negative = fours, rows.negative
-    close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
-    first = (_hinge(as_texts.v1, alpha) + _hinge(as_images.v1, alpha)) / 2
-    second = _hinge(as_texts.v2_text, alpha) + _hinge(as_images.v2_image, alpha)
-    columns = []
-    for deviations, mask in zip((first, second), _masks(variant, negative, close), strict=True):
-        columns += [deviations.masked_fill(~mask, 0.0).sum(1), mask.sum(1).to(deviations.dtype)]
-    return torch.stack(columns, dim=1)
 
 
 def _four_similarities(rows: MatrixRows, whole: Tensor, normalise: Normalisation) -> tuple[_Four, _Four]:
@@ -276,10 +271,21 @@ def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: i
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """
     n, negatives = len(pairs.images), drawn_negatives(pairs, k, step)
-    sums = by_rows(pairs, partial(_row_deviations, whole=whole, negatives=negatives)).sum(0)
-    drawn = (negatives >= 0).sum().clamp(min=1)
-    counts = torch.stack([drawn, drawn, torch.full_like(drawn, n**2)]).to(sums.dtype)
-    text, image, crossed = mean_over_ranks(sums) * (n / (pairs.part.stop - pairs.part.start)) / counts
+
+    def sums(rows: MatrixRows) -> Tensor:
+        """Return each row's sums of squared deviations, `(c, 3)`: by text, by image, and of `P` from its transpose."""
+        (log, true), chosen = whole.unbind(1), negatives[rows.part]
+        of_images, of_texts = rows.logits()
+        p12, p21 = (of_images - log[rows.part, None]).exp(), (of_texts - log[None, :]).exp()
+        matched, at = (true - log).exp(), chosen.clamp(min=0)
+        four = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at])
+        sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in (four.v2_text, four.v2_image)]
+        easy = rows.negative & ~_close_pairs(rows, negatives)
+        return torch.stack([*sides, (p12 - p21).square().masked_fill(~easy, 0.0).sum(1)], dim=1)
+
+    total, drawn = by_rows(pairs, sums).sum(0), (negatives >= 0).sum().clamp(min=1)
+    counts = torch.stack([drawn, drawn, torch.full_like(drawn, n**2)]).to(total.dtype)
+    text, image, crossed = mean_over_ranks(total) * (n / (pairs.part.stop - pairs.part.start)) / counts
     return crossed, (text - alpha).relu() + (image - alpha).relu()
 
 
@@ -301,22 +307,6 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
 
     with torch.no_grad():
         return gather(by_rows(pairs, draw_rows))
-
-
-def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tensor:
-    """Return each row's sums of squared deviations, `(c, 3)`: by text, by image, and of `P` from its transpose.
-
-    The whole is of all pairs: log-normaliser over texts, and logit of the true pair, `(n, 2)`.
-    """
-    log, true = whole.unbind(1)
-    chosen = negatives[rows.part]
-    of_images, of_texts = rows.logits()
-    p12, p21 = (of_images - log[rows.part, None]).exp(), (of_texts - log[None, :]).exp()
-    matched, at = (true - log).exp(), chosen.clamp(min=0)
-    four = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at])
-    sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in (four.v2_text, four.v2_image)]
-    easy = rows.negative & ~_close_pairs(rows, negatives)
-    return torch.stack([*sides, (p12 - p21).square().masked_fill(~easy, 0.0).sum(1)], dim=1)
 
 
 def _regularise_matches(

@@ -18,9 +18,6 @@ from tellapart.training.losses.batch import Batch, LossParts, Matches
 
 Function = TypeVar("Function", bound=Callable[..., LossParts])
 
-#: The declarations of functions, by `loss`.
-_DECLARED: dict[Callable[..., LossParts], Loss] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -92,7 +89,7 @@ class FusionLoss(Loss):
 def loss(**needs: Any) -> Callable[[Function], Function]:
     """Declare a function as a loss, and what it needs: fields of `DualLoss` if it takes `batch`, else of `FusionLoss`.
 
-    The function stays as it is. Its options are its keyword-only parameters, with types that pydantic checks.
+    The function is called as before. Its options are its keyword-only parameters, with types that pydantic checks.
 
     >>> @loss(negative_captions=2)
     ... def scaled(batch, *, weight: float = 2.0):
@@ -100,7 +97,8 @@ def loss(**needs: Any) -> Callable[[Function], Function]:
     """
 
     def declare(function: Function) -> Function:
-        _DECLARED[function] = _family(function.__name__, function)(function, **needs)
+        _family(function.__name__, function)(function, **needs)
+        vars(function)["needs"] = needs
         return function
 
     return declare
@@ -119,8 +117,7 @@ def find_loss(name: str) -> Loss:
     if isinstance(target, Loss):
         return target
     family = _family(name, target)
-    declared = _DECLARED.get(target)
-    return declared or (FusionLoss(target, counterparts=True) if family is FusionLoss else family(target))
+    return family(target, **vars(target).get("needs", {"counterparts": True} if family is FusionLoss else {}))
 
 
 def _family(name: str, function: object) -> type[DualLoss | FusionLoss]:
@@ -194,8 +191,9 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
     return tuple(terms)
 
 
-def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:
-    """Return the weighted sum of losses: the first one's parts by name, the others' after the loss's name."""
+def sum_terms(terms: Sequence[LossTerm], inputs: Sequence[Any]) -> LossParts:
+    """Return the sum of losses, each of its `Batch` or `Matches`; added ones' parts are named after the loss."""
+    parts = [term.loss(arguments, **term.options) for term, arguments in zip(terms, inputs, strict=True)]
     summed = dict(parts[0])
     total = summed.pop("total")
     for term, more in zip(terms[1:], parts[1:], strict=True):

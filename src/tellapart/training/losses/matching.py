@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import LossParts, Matches, sum_parts, wide
+from tellapart.training.losses.batch import LossParts, Matches, mean_over_ranks, share, sum_parts, wide
 from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import mean_over_ranks, share
 
 
 @loss()

@@ -30,7 +30,7 @@ from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.training.data.rows import TrainingRow, TrainingRows, read_image, read_rows, write_rows
+from tellapart.training.data.rows import TrainingRows, read_image, read_rows, write_rows
 
 #: Rows of the product in memory: 25,000 columns of float32 take 25 MB; pairs that are summed in float64 at once.
 BLOCK, _PAIRS = 256, 1 << 14
@@ -73,46 +73,43 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Distinct pictures of files, each with its rows, its captions as they read, and its vector; hashes by file."""
+    """Rows by distinct picture: of each its first file, its rows, their captions as they read, and its vector.
 
-    files: tuple[str, ...]
-    rows: tuple[tuple[int, ...], ...]
-    of_row: tuple[int, ...]
-    captions: tuple[frozenset[str], ...]
+    `of_row` has the picture of each row, `readings` its caption as it reads; hashes are by file.
+    """
+
+    files: list[str]
+    rows: list[list[int]]
+    of_row: dict[int, int]
+    readings: list[str]
+    captions: list[set[str]]
     vectors: NDArray[np.float32]
     hashes: dict[str, str]
 
 
 def encode_pictures(
-    rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
+    rows: TrainingRows, model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
 ) -> RowPictures:
     """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture."""
-    caption = {str(row.image): row.caption for row in rows}
+    caption = {str(row.image): row.caption for row in rows.rows}
     pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
     encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
     assert encoded.images is not None  # noqa: S101  (they were asked for)
-    firsts: dict[str, int] = {}  # the position of the first file of each picture, by its hash
-    for position, file in enumerate(caption):
-        firsts.setdefault(encoded.hashes[file], position)
-    number = {value: k for k, value in enumerate(firsts)}
-    of_row = tuple(number[encoded.hashes[str(row.image)]] for row in rows)
-    members: list[list[int]] = [[] for _ in firsts]
-    for row, picture in enumerate(of_row):
-        members[picture].append(row)
-    files, positions = [*caption], [*firsts.values()]
+    by_hash: dict[str, list[int]] = {}
+    for number, row in enumerate(rows.rows):
+        by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
+    members, readings = list(by_hash.values()), [" ".join(words(row.caption)) or row.caption for row in rows.rows]
+    position = {file: k for k, file in enumerate(caption)}
+    files = [str(rows.rows[first].image) for first, *_ in members]
     return RowPictures(
-        files=tuple(files[position] for position in positions),
-        rows=tuple(map(tuple, members)),
-        of_row=of_row,
-        captions=tuple(frozenset(_reading(rows[row].caption) for row in member) for member in members),
-        vectors=encoded.images[positions, 0],
+        files=files,
+        rows=members,
+        of_row={number: picture for picture, numbers in enumerate(members) for number in numbers},
+        readings=readings,  # without case, signs and blanks around words
+        captions=[{readings[number] for number in numbers} for numbers in members],
+        vectors=encoded.images[[position[file] for file in files], 0],
         hashes=dict(encoded.hashes),
     )
-
-
-def _reading(caption: str) -> str:
-    """Return a caption as it reads: without case, signs and blanks around words."""
-    return " ".join(words(caption)) or caption
 
 
 def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
@@ -151,12 +148,11 @@ def coarse_to_fine(
         raise DataError(
             f"nearest = {near}, negatives = {negatives}, hard = {hard}; give nearest >= 1, 1 <= hard <= negatives"
         )
-    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
+    pictures = encode_pictures(rows, features, store=store, progress=progress)
     # All others if there are not so many.
     neighbours = nearest(pictures.vectors, min(near, len(pictures.files) - 1), progress=progress)
-    hardest = hard_rows(rows.rows, pictures, neighbours, scorer, store=store, count=hard, progress=progress)
-    mined = []
-    readings = [_reading(row.caption) for row in rows.rows]
+    hardest = hard_rows(rows, pictures, neighbours, scorer, store=store, count=hard, progress=progress)
+    mined, readings = [], pictures.readings
     for number, row in enumerate(rows.rows):
         candidates = list(hardest[pictures.of_row[number]])
         texts = pictures.captions[pictures.of_row[number]].union(readings[candidate] for candidate in candidates)
@@ -171,7 +167,7 @@ def coarse_to_fine(
                 f"training row {number} ({quote(row.caption)}): there are {len(candidates)} different captions of "
                 f"other images, and {negatives} negatives are asked for; ask for fewer"
             )
-        captions = tuple(rows.rows[candidate].caption for candidate in candidates)
+        captions = tuple(rows.captions(candidates))
         mined.append(replace(row, negatives=captions, counterparts=tuple(candidates)))
     return TrainingRows(tuple(mined))
 
@@ -189,8 +185,7 @@ def nearest_images(
     Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
     A row with a caption of the image itself is passed over, and an image that has no other.
     """
-    pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
-    texts = [_reading(row.caption) for row in rows.rows]
+    pictures = encode_pictures(rows, features, store=store, progress=progress)
     rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
 
     def beside(number: int, near: NDArray[np.int64]) -> tuple[int, ...]:
@@ -198,7 +193,7 @@ def nearest_images(
         for members in (pictures.rows[other] for other in near[picture]):
             first = rank[number] % len(members)
             turned = (*members[first:], *members[:first])
-            counterparts += [row for row in turned if texts[row] not in pictures.captions[picture]][:1]
+            counterparts += [row for row in turned if pictures.readings[row] not in pictures.captions[picture]][:1]
         return tuple(counterparts[:count])
 
     looked, limit = count, max(count, len(pictures.files) - 1)
@@ -219,7 +214,7 @@ def nearest_images(
 
 
 def hard_rows(
-    rows: Sequence[TrainingRow],
+    rows: TrainingRows,
     pictures: RowPictures,
     near: NDArray[np.int64],
     scorer: Model | Deferred,
@@ -235,7 +230,7 @@ def hard_rows(
         for picture, file in enumerate(files, start):
             first: dict[str, int] = {}  # the nearest row of each text
             for number in (number for other in near[picture] for number in pictures.rows[other]):
-                first.setdefault(_reading(rows[number].caption), number)
+                first.setdefault(pictures.readings[number], number)
             candidates.append([row for text, row in first.items() if text not in pictures.captions[picture]])
             if len(candidates[-1]) < count:
                 raise DataError(
@@ -245,8 +240,7 @@ def hard_rows(
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
-        captions = [[rows[number].caption for number in numbers] for numbers in filled]
-        pairs = _as_pairs(list(zip(files, captions, strict=True)))
+        pairs = _as_pairs(list(zip(files, map(rows.captions, filled), strict=True)))
         scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]

@@ -39,25 +39,19 @@ def model_card(record: TrainRecord) -> str:
     config: dict[str, Any] = record.config
     environment = make_environment().overlay(autoescape=False)  # Markdown: names go through `cell` and `code`
     environment.filters |= {"cell": _escape_cell, "code": _escape_code, "percent": percent}
+    environment.globals |= {call.__name__: call for call in (percent, points, reason_rows, settings_of, thousands)}
     rows = record.why.rows if record.why else ()
     text = files("tellapart.training.report").joinpath("model_card.md.j2").read_text(encoding="utf-8")
     card = environment.from_string(text).render(
         record=record,
         config=config,
-        data=config["data"],
-        report=config["report"],
         # A repository's name: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`.
         hub=name if re.fullmatch(r"[^:/]+/[^:/]+", name := config["model"].removeprefix("hf-hub:")) else "",
         # The hub has no name for the task of a matching head.
         contrastive=not isinstance(find_loss(config["loss"]["name"]), FusionLoss),
         smoke=f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else "",
-        settings=list(settings_of(record)),
         reasons={row.benchmark: [other for other in rows if other.benchmark == row.benchmark] for row in rows},
         leaks=[leak for leak in record.leaks if leak.same or leak.alike],
-        percent=percent,
-        points=points,
-        reason_rows=reason_rows,
-        thousands=thousands,
     )
     return f"{card}\n"
 
