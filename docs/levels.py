@@ -13,7 +13,7 @@ import numpy as np
 from speed_tables import fill_table
 
 from tellapart.diagnosis.curve import Curve, Curves, measure_curves
-from tellapart.diagnosis.item_analysis import ItemOutcomes, read_outcomes
+from tellapart.diagnosis.item_analysis import ItemOutcomes, outcomes_of, read_systems
 from tellapart.records.result import Sample
 from tellapart.report.diagnoses import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
@@ -29,7 +29,7 @@ CHANCE = 1 / 6
 def make_record(run: Path) -> dict[str, Any]:
     """Return each aspect's levels, and for each model 1 for the items that it gets by group score, else 0."""
     systems = gather([run])
-    outcomes = read_outcomes(systems, metric="group_score")
+    outcomes = outcomes_of(*read_systems(systems), "group_score")
     (benchmark,) = systems[0].result.benchmarks.values()
     record: dict[str, Any] = {
         "command": "python docs/levels.py --run DIR",

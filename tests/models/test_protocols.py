@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tellapart.models import protocols
-from tellapart.models.generative.choice import Chooser
+from tellapart.models.generative.answers import Chooser
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.memory.adapter import MemoryModel, methods_of
 from tellapart.models.memory.identity import Identity

@@ -55,7 +55,9 @@ _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]
 def field_fault(place: str, field: str, problem: str, *got: object) -> DataError:
     """Return the error of a row's field; the value follows the problem, if it is given."""
     shown = f"{problem}{'' if problem.endswith(';') else ','} got {quote(got[0])}" if got else problem
-    return DataError(f"{place}: field {quote(field, 200)}: {shown}", path=place, field=field, got=got[0] if got else None)
+    return DataError(
+        f"{place}: field {quote(field, 200)}: {shown}", path=place, field=field, got=got[0] if got else None
+    )
 
 
 def check_template(template: str, *, lists: bool = False) -> str:
