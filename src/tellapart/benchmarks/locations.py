@@ -98,7 +98,7 @@ _MAX_BYTES = 64_000_000
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
-_IN_FILE = "(in a training file: images under [data])"
+_IN_FILE = '(in a training file: images = "FOLDER" under [data])'
 _ALLOW = (
     "copy the image into it, or, if you trust whoever wrote the set, allow other places with outside_images=True "
     "(in a training file: outside_images = true under [data])"

@@ -140,7 +140,6 @@ def _compute_together(
 ) -> bool:
     """Compute a part, and bring all parts into the stores; return whether this rank goes on."""
     torch = import_torch()
-    first = rank.number == 0
     with _join_ranks(rank) as group:
         try:
             with _hold_folder(group, rank, store) as folder:
@@ -149,31 +148,26 @@ def _compute_together(
                 _deliver_shards(group, rank, torch, folder, store)  # of an interrupted run
                 path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
                 with group.together(), Shard(path, store) as shard:
-                    _compute_part(settings, rank, shard, progress if first else None)
+                    _compute_part(settings, rank, shard, progress if group.leads else None)
                 _deliver_shards(group, rank, torch, folder, store)
         except (TellapartError, KeyboardInterrupt):
-            if first:  # which raises the error of any rank
+            if group.leads:  # which raises the error of any rank
                 raise
             return False
-    return first
+        return group.leads
 
 
 class RankGroup:
-    """The processes of one run as one of them sees the others: `of` them, its number from 0, and how they agree.
+    """The processes of one run, as each sees the others: `of` them, its number from 0, and whether it leads and writes.
 
     All that can fail in one of them runs in `together`, so that no other waits for an exchange that never comes. They
-    talk by `dist`, torch.distributed, in a separate group: its default one may have another backend and time limit.
-    `advice` is the next step once a rank is lost.
+    talk by `dist`, torch.distributed, in a separate group; `advice` is the next step once a rank is lost.
     """
 
     def __init__(self, number: int, of: int, dist: Any, advice: str) -> None:
-        self.number, self.of, self.dist, self._advice = number, of, dist, advice
+        self.number, self.of, self.leads, self.dist, self._advice = number, of, number == 0, dist, advice
+        # The default group may have another backend and time limit.
         self.members: Any = dist.new_group(backend="gloo", timeout=_PATIENCE) if dist is not None else None
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is the rank that measures and writes."""
-        return self.number == 0
 
     def gather(self, value: Any) -> list[Any]:
         """Return every rank's value, by rank; that is a barrier, too."""
@@ -192,9 +186,8 @@ class RankGroup:
         if self.of == 1:
             yield
             return
-        raised: Exception | None = None
+        raised, foreseen = None, True
         failure: tuple[type[TellapartError], str] | None = None
-        foreseen = True
         try:
             yield
         except Exception as error:
