@@ -1,16 +1,23 @@
-"""How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is."""
+"""How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is.
+
+With --against, a folder of another version's `src`, that version scores the same file, and the records must be equal
+but for the time.
+"""
 
 import json
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from large import measured
 from record import run_bench
 
 from tellapart.benchmarks.eqben import SUBSETS
 
+HERE = Path(__file__).resolve().parents[1] / "src"
 WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
 VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
 
@@ -36,15 +43,40 @@ def write_benchmark(folder: Path) -> None:
     np.savez(folder / "scores.npz", ids=np.array(ids), scores=scores)
 
 
-def measure() -> dict[str, float]:
-    """Return the seconds and the memory of the command, and the megabytes of its report."""
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+def score(source: Path, folder: Path, out: Path) -> tuple[float, float]:
+    """Score the file with one version; return its CPU seconds and the megabytes of its report."""
+    command = [sys.executable, "-m", "tellapart", "score", "eqben", "--scores", str(folder / "scores.npz")]
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [*command, "--data", str(folder), "--out", str(out)], check=True, env=environment, stdout=subprocess.DEVNULL
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, (out / "report.html").stat().st_size / 1e6
+
+
+def numbers_of(out: Path) -> tuple[object, bytes]:
+    """Return what must not differ between versions: the record but for its circumstances, and the samples."""
+    record = json.loads((out / "results.json").read_text(encoding="utf-8"))["benchmarks"]["eqben"]
+    return {**record, "seconds": None, "origin": None}, (out / "samples" / "eqben.jsonl").read_bytes()
+
+
+def measure(against: Path | None = None) -> None:
+    """Print CPU seconds and the report's size, of one version or of two: `against` is the src of the other."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_benchmark(folder)
-        files = ["--scores", str(folder / "scores.npz"), "--data", scratch, "--out", str(folder / "run")]
-        used, _ = measured(["-m", "tellapart", "score", "eqben", *files])
-        return used | {"report_mb": (folder / "run" / "report.html").stat().st_size / 1e6}
+        results = {}
+        for name, source in {"this version": HERE, **({"the other": against.resolve()} if against else {})}.items():
+            spent, megabytes = score(source, folder, folder / name)
+            results[name] = spent
+            print(f"{name:14}{spent:8.1f} CPU-s  report {megabytes:6.1f} MB", flush=True)
+        if against:
+            print(f"{results['the other'] / results['this version']:.1f} times as fast")
+            if numbers_of(folder / "this version") != numbers_of(folder / "the other"):
+                sys.exit("the two versions' records or samples differ")
+            print("records and samples are the same")
 
 
 if __name__ == "__main__":

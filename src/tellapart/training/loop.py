@@ -63,10 +63,14 @@ class TrainingRanks(RankGroup):
             raise RunError(
                 f"accelerate keeps to the device and precision that it has ({error}); train in another process"
             ) from error
-        if self.accelerator.device.type != device:
+        if (kept := self.accelerator.device.type) != device:
+            if device == "cuda" and torch.cuda.is_available():
+                raise RunError(
+                    f"device {device!r}: this process has trained on {kept!r}, which accelerate keeps; train in another"
+                )
             raise RunError(
-                f"device {device!r} is not available here; set device = {self.accelerator.device.type!r} in the "
-                "configuration, or train where there is one"
+                f"device {device!r} is not available here; set device = {kept!r} in the configuration, or train where "
+                "there is one"
             )
         number, of = self.accelerator.process_index, self.accelerator.num_processes
         advice = "go on with resume=True once that is mended"

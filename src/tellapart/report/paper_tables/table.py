@@ -57,8 +57,9 @@ class Layout(NamedTuple):
         row: dict[Column, float] = {}
         with suppress(KeyError):
             for column, sources in self.columns.items():
-                numbers = [number_of(self.read(record, source)) for source in sources]
-                if None in numbers:
+                read = [number_of(self.read(record, source)) for source in sources]
+                numbers = [number for number in read if number is not None]
+                if len(numbers) < len(read):
                     return {}
                 of_group = [number for other, number in row.items() if column.group in {"", other.group}]
                 row[column] = 100 * float(mean(numbers)) if sources else float(mean(of_group))
@@ -69,8 +70,9 @@ class Layout(NamedTuple):
 def paper_layout(benchmark: str, records: Iterable[BenchmarkResult]) -> Layout | None:
     """Return the layout of the benchmark's paper, if it has one and some record fills it."""
     declared = declared_benchmark(benchmark)
-    paper = None if declared is None else declared.paper
-    for record in records if paper else ():
+    if declared is None or (paper := declared.paper) is None:
+        return None
+    for record in records:
         layout = Layout(paper.tag, _paper_columns(paper, record.metrics))
         if layout.fill(record):
             return layout
