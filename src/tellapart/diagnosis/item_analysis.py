@@ -131,12 +131,12 @@ def outcomes_of(benchmark: str, systems: Sequence[SystemSamples], metric: str | 
     runs = share_items(system.samples.values() for system in systems)
     values = lay_out_outcomes(runs, [outcome])[outcome]
     missing = np.isnan(values)
-    measured, items = ~missing.any(axis=1), runs[0]
+    measured: NDArray[np.bool_] = np.asarray(~missing.any(axis=1))
     return ItemOutcomes(
         benchmark=benchmark,
         metric=outcome,
         systems=tuple(label_runs([system.name for system in systems])),
-        items=tuple(item for item, complete in zip(items, measured, strict=True) if complete),
+        items=tuple(item for item, complete in zip(runs[0], measured, strict=True) if complete),
         values=values[measured],
         unmeasured=int((~measured & ~missing.all(axis=1)).sum()),
         limited_from=systems[0].limited_from,

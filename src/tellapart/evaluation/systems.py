@@ -134,10 +134,8 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
 
 def label_runs(names: Sequence[str]) -> list[str]:
     """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`."""
-    return [
-        f"{name} (run {names[: number + 1].count(name)})" if names.count(name) > 1 else name
-        for number, name in enumerate(names)
-    ]
+    turns = [names[: number + 1].count(name) for number, name in enumerate(names)]
+    return [f"{name} (run {turn})" if names.count(name) > 1 else name for name, turn in zip(names, turns, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
