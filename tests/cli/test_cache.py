@@ -24,7 +24,7 @@ def folder(tmp_path) -> Path:
             store.put_pair_scores(model, {(A, B): np.float32(1)})
         store.put_model("files", {"name": "hf:one", "fingerprint": "one-fingerprint", "kind": "similarity"})
         store.put_pixel_hashes({A: B})
-    PreparedPictures(tmp_path / "prepared.sqlite", "crop").put(A, np.ones((200, 200, 3), np.uint8))
+    PreparedPictures(tmp_path / "prepared.sqlite", "crop").put({A: np.ones((200, 200, 3), np.uint8)})
     (tmp_path / "answers.sqlite").write_text("paid for")
     return tmp_path
 

@@ -162,7 +162,7 @@ def _environment() -> Environment:
         "score_bar": score_bar,
         "moment": _format_moment,
     }
-    # What pages of hidden benchmarks are filled with unless their content says otherwise.
+    # What pages of hidden benchmarks are filled with unless their content has its own.
     templates.globals |= {"looks": _LOOKS, "hidden": True, "has_table": ""}
     templates.globals |= {"account": None, "key": "", "again": False}
     templates.globals |= {

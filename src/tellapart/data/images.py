@@ -133,7 +133,7 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
     mode = 0
     try:  # by strings, for the path as an object would be taken apart five times
         home = os.path.realpath(root)
-        path = os.path.realpath(f"{home}/{reference}")
+        path = os.path.realpath(Path(home, reference))
         is_inside = os.path.commonpath((home, path)) == home
         with suppress(FileNotFoundError, NotADirectoryError):
             mode = Path(path).stat().st_mode

@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., LossParts])
 class Loss:
     """A loss of either family; calling it calls its function, which returns scalar parts and their sum, `total`.
 
-    `idle_reason` says why a term may be 0 at every step, and what to do; empty if no reason is known.
+    `idle_reason` is why a term may be 0 at every step, and what to do; empty if no reason is known.
     """
 
     function: Callable[..., LossParts]
