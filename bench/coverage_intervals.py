@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
+from tellapart.diagnosis.gap import difference_bounds
 from tellapart.diagnosis.risk import area_bounds, draw_many, risk_curve
-from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho

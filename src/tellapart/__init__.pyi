@@ -55,9 +55,9 @@ from tellapart.data.item import Item as Item
 from tellapart.data.pairset import Outline as Outline
 from tellapart.data.pairset import PairSet as PairSet
 from tellapart.data.scores import Scores as Scores
+from tellapart.diagnosis.gap import gap as gap
 from tellapart.errors import TellapartError as TellapartError
 from tellapart.evaluation.export import export as export
-from tellapart.evaluation.gap import gap as gap
 from tellapart.evaluation.run import Settings as Settings
 from tellapart.evaluation.verified import read_result as read_result
 from tellapart.metrics.choice import choice_score as choice_score

@@ -56,7 +56,7 @@ def test_answers_in_words_take_the_same_steps_whatever_the_labels_are():
     for _ in range(4):
         orders = tuple((1, 0) if swapped else (0, 1) for swapped in rng.integers(0, 2, 40).tolist())
         other = HiddenPairs(hidden.items, orders, hidden.images, hidden.public, {})
-        answers = BothOrders(tuple(item.id for item in other.items), first, second)
+        answers = BothOrders(first, second)
 
         def measure(other: HiddenPairs = other, answers: BothOrders = answers) -> None:
             measure_sent(answers, other, ("group_score_both_orders",), 0.01)

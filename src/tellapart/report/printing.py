@@ -35,7 +35,7 @@ from tellapart.tasks.registry import headline, main_metric
 if TYPE_CHECKING:
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
-    from tellapart.evaluation.gap import Gaps
+    from tellapart.diagnosis.gap import Gaps
     from tellapart.evaluation.verify import Verification
 
 
@@ -264,7 +264,7 @@ def list_reasons(run: Verification) -> list[str]:
 
 def print_gaps(gaps: Gaps) -> None:
     """Print models' losses out of domain."""
-    from tellapart.evaluation.gap import FEWEST_CORRELATED
+    from tellapart.diagnosis.gap import FEWEST_CORRELATED
 
     print_template("gaps", gaps=gaps, fewest=FEWEST_CORRELATED)
 

@@ -42,11 +42,8 @@ def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
     golds = ("1;2", "2;1")  # in the item's order, and swapped
     read = read_predictions(path, ids, text, "question", lambda number, answer: answer == golds[number % 2])
-    return _pair_answers(records, expect_filled(path, read))
-
-
-def _pair_answers(records: PairSet, answers: Sequence[str]) -> BothOrders:
-    return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
+    answers = expect_filled(path, read)
+    return BothOrders(tuple(answers[0::2]), tuple(answers[1::2]))
 
 
 def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]:
@@ -59,8 +56,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 
 
 def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    listed = [(item.texts[0], item.texts[1]) for item in records.items]
-    captions = [order for first, second in listed for order in ((first, second), (second, first))]
+    captions = [(first, second) for item in records.items for first, second in (item.texts, item.texts[::-1])]
 
     def choose(part: slice, pictures: Sequence[Any]) -> list[str]:
         answers = model.choose([(left, right) for left, right in pictures], captions[part])
@@ -69,7 +65,8 @@ def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrd
         return [*map(strip_thought, answers)]
 
     images = [item.images for item in records.items for _ in range(2)]
-    return _pair_answers(records, compute_batches(images, session, choose, pixels=records.pixels))
+    answers = compute_batches(images, session, choose, pixels=records.pixels)
+    return BothOrders(tuple(answers[0::2]), tuple(answers[1::2]))
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
@@ -89,9 +86,6 @@ PAIRING = Task(
     runners=((Chooser, _ask_pairings),),
     images=lambda records: (image for item in records.items for image in item.images),
 )
-
-
-_STATED = "accuracy"  # one of the fourteen files holds its result among the items
 
 
 class _GivenAnswer(AnnotationRow):
@@ -125,7 +119,7 @@ def read_given_choices(path: Path) -> dict[str, GivenChoice]:
     Source: SugarCrepe `gpt-4v-results`.
     """
     content = read_json(path, dict)
-    stated = content.pop(_STATED, None)
+    stated = content.pop("accuracy", None)  # one of the fourteen files holds its result among the items
     if not content:
         raise DataError(f"{path}: holds no items")
     answers = {key: validate(GivenChoice, value, f"{path}: item {key!r}") for key, value in content.items()}
@@ -135,7 +129,7 @@ def read_given_choices(path: Path) -> dict[str, GivenChoice]:
             raise field_fault(f"{path}: item {key!r}", "correct", fault)
     share = sum(item.correct for item in answers.values()) / len(answers)
     if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
-        raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
+        raise DataError(f"{path}: field 'accuracy': {quote(stated)}, but the items give {share:.4f}")
     return answers
 
 
@@ -259,10 +253,9 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
         raise DataError(
             f"{folder} holds no {_ORDERS[0]}/*.json; name SugarCrepe's gpt-4v-results, or a file of predictions"
         )
-    known = {choice.id for choice in records.rows}
-    left_out = tuple(sorted(answers.keys() - known))
     ids = [choice.id for choice in records.rows]
-    choices = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & known})
+    left_out = tuple(sorted(answers.keys() - {*ids}))
+    choices = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & {*ids}})
     return Chosen(tuple(one for one, _ in choices), tuple(other for _, other in choices), left_out)
 
 
@@ -309,13 +302,9 @@ def _bare_choice(row: Record) -> Record:
 
 def _restore_order(chosen: Chosen, bare: Sequence[Record], rows: Sequence[Record]) -> Chosen:
     """Swap back the orders and answers of records whose first published caption is the false one."""
-    same = [published.texts == row.texts for published, row in zip(bare, rows, strict=True)]
-    both = list(zip(same, chosen.true_first, chosen.true_second, strict=True))
-    return replace(
-        chosen,
-        true_first=tuple(first if own else -second for own, first, second in both),
-        true_second=tuple(second if own else -first for own, first, second in both),
-    )
+    in_order = [published.texts == row.texts for published, row in zip(bare, rows, strict=True)]
+    both = [pair if same else (-pair[1], -pair[0]) for same, pair in zip(in_order, chosen.both, strict=True)]
+    return replace(chosen, true_first=tuple(pair[0] for pair in both), true_second=tuple(pair[1] for pair in both))
 
 
 CHOICE = Task(

@@ -42,7 +42,6 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.answers import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels, TwoImageClassifier
-from tellapart.stats.interval import Reduce
 from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import label, read_for, text
 from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
@@ -73,19 +72,16 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
     scores = caption_scores(dict(zip(references, predictions, strict=True)), references)
     units = units_of(records.rows, predictions, ["; ".join(captions) for captions in records.gold])
     values = (
-        *(value_of(f"bleu_{n + 1}", scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n in range(4)),
+        *(value_of(f"bleu_{n + 1}", scores.bleu_statistics, reduce=partial(_bleu_of, n, len(units))) for n in range(4)),
         value_of("rouge_l", scores.rouge_l),
         value_of("cider", scores.cider),
     )
     return (Units("image", units, values),)
 
 
-def _bleu_of(order: int, items: int) -> Reduce:
-    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        # BLEU's small constants are meant for sums over the set; of means they would weigh more.
-        return np.asarray(bleu(means * items)[..., order])
-
-    return reduce
+def _bleu_of(order: int, items: int, means: NDArray[np.float64]) -> NDArray[np.float64]:
+    # BLEU's small constants are meant for sums over the set; of means they would weigh more.
+    return np.asarray(bleu(means * items)[..., order])
 
 
 def _note_captions(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:

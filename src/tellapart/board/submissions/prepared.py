@@ -116,7 +116,7 @@ class HiddenPairs:
             return Scores(ids, restored, sent.kind)
         answers = zip(sent.in_order, sent.swapped, strict=True)
         original = [pair if order == (0, 1) else pair[::-1] for order, pair in zip(self.texts, answers, strict=True)]
-        return BothOrders(ids, *map(tuple, zip(*original, strict=True)))
+        return BothOrders(*map(tuple, zip(*original, strict=True)))
 
     def bare_to_json(self) -> dict[str, Any]:
         """Return the data for `read_published`: the published items, and nothing else."""

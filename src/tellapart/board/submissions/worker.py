@@ -173,7 +173,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
             if shape is None:
                 raise wrong
             values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
-            return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
+            return Scores(tuple(map(str, range(items))), values.reshape(items, *shape), numbers.kind)
         rows = _row_adapter(task).validate_json(form)
     except (ValueError, ScoreError):
         raise wrong from None
@@ -186,11 +186,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
     from tellapart.tasks.choice import Chosen
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
-    return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(items), first, second)
-
-
-def _position_ids(items: int) -> tuple[str, ...]:
-    return tuple(map(str, range(items)))
+    return Chosen(first, second) if task == "choice" else BothOrders(first, second)
 
 
 @cache

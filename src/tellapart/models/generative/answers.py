@@ -121,7 +121,6 @@ class Chooser(Model, Protocol):
 class BothOrders:
     """A model's answers to each 2x2 item: with caption 1 the left image's (`in_order`), and with them `swapped`."""
 
-    ids: tuple[str, ...]
     in_order: tuple[str, ...]
     swapped: tuple[str, ...]
 

@@ -14,8 +14,8 @@ from scipy import stats
 
 import tellapart as ta
 from facts import raises
+from tellapart.diagnosis.gap import gap, pearson
 from tellapart.errors import MetricError, RunError
-from tellapart.evaluation.gap import gap, pearson
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import ImportedModel, read_imported
 from tellapart.records.run_folder import beside, write_result
