@@ -171,10 +171,11 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def run_forward(job: Job) -> float:
-    """Return the processor seconds of the bare forward passes over images and texts."""
+def run_forward(job: Job) -> tuple[float, float, float]:
+    """Return the seconds of the bare forward passes over images and over texts, and the processor seconds of both."""
     output = _drive("forward", "run", job)
-    return float(next(line.split()[1] for line in output.splitlines() if line.startswith("FORWARD ")))
+    images, texts, processor = next(line.split()[1:] for line in output.splitlines() if line.startswith("FORWARD "))
+    return float(images), float(texts), float(processor)
 
 
 def state_of(tool: str, job: Job) -> Path:

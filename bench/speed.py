@@ -88,11 +88,11 @@ def _measure(
     job: rivals.Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
 ) -> dict[str, Any]:
     """Time the bound and every tool in each round, one after the other, so that a busy minute meets all of them."""
-    forwards: list[float] = []
+    forwards: list[tuple[float, float, float]] = []
     runs: dict[str, list[tuple[rivals.Run, rivals.Run]]] = {}
     for turn in range(1, rounds + 1):
         forwards.append(rivals.run_forward(job))
-        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1]:.1f} s")
+        _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1][2]:.1f} s")
         for tool in tools:
             if tool in left_out:
                 continue
@@ -115,7 +115,11 @@ def _measure(
         **counts,
         "rounds": rounds,
         "tools": {tool: median_of(each) for tool, each in runs.items() if tool not in left_out},
-        "forward_processor": round(statistics.median(forwards), 2),
+        "forward": {
+            name: round(statistics.median(column), 2)
+            for name, column in zip(("images", "texts"), list(zip(*forwards, strict=True))[:2], strict=True)
+        },
+        "forward_processor": round(statistics.median(processor for *_, processor in forwards), 2),
         "flips": _count_flips(job) if {"tellapart", "tellapart-bfloat16"} <= runs.keys() else {},
     }
 

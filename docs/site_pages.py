@@ -48,7 +48,7 @@ ZOO_PAGES = {"findings/checkpoints.md", "board_site.md"}
 #: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
 ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
 #: Rooms of which a page has the modules with names of `import tellapart` alone.
-NAMED_ROOMS = ("training", "auditing", "annotate", "report", "board")
+NAMED_ROOMS = ("diagnosis", "training", "auditing", "annotate", "report", "board")
 
 #: The next step after pages that are made here; pages of a folder lead one to the other. The front page (README) has
 #: none: it is the choice of a first step.

@@ -57,7 +57,7 @@ def test_a_shipped_set_is_one_file_of_at_most_80_lines():
 # Made files, in the form of the real ones
 
 AT_HAND = {
-    *("sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"),
+    *("sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test"),
     "coco-counterfactuals",
 }
 #: ARO's four sets have made files in test_minimal_pairs.py, those of 2026 a few rows below, and the others real ones.

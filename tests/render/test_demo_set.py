@@ -66,6 +66,7 @@ def test_every_item_is_what_the_recipe_draws(rows, keys):
         quadruple = draw(keys[row["id"]])
         assert row["texts"] == list(quadruple.captions)
         assert row["tags"]["change"] == quadruple.change
+        assert row["tags"]["held_out"] == keys[row["id"]].held_out
         provenance = row["provenance"]
         for scene, things in zip(quadruple.scenes, provenance["things"], strict=True):
             assert Scene.from_record(provenance | {"things": things}) == scene

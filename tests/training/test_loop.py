@@ -456,6 +456,7 @@ def test_parts_must_be_equal_and_hold_two_pairs(tmp_path):
 
 def test_a_process_that_has_trained_on_the_cpu_says_so_when_it_is_to_train_on_a_gpu(monkeypatch):
     TrainingRanks("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with raises(RunError, "'cuda'", "not available"):
         TrainingRanks("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -186,7 +186,7 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 
 
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
-    """Yield the replies of an export in JSON or JSON_MIN: skipped ones, too, if the task has no answer beside them."""
+    """Yield the replies of an export in JSON or JSON_MIN; JSON has skipped ones, too, of tasks without an answer."""
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
     for number, row in enumerate(rows):
@@ -652,7 +652,7 @@ def annotate_import(
     records: PathGiven | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> ImportedAnswers:
-    """Add answers to those in a study's folder, strictly: nothing is guessed, dropped or taken twice.
+    """Add answers to those in a study's folder, strictly: no answer is guessed or taken twice.
 
     An answer that was imported before may come again, if it is the same. Of tables but sheets and MTurk's,
     `columns` has the column of `study`, `task`, `worker`, `skip` and each answer, or of `answer` if one is asked for.

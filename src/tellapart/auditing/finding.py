@@ -62,7 +62,7 @@ class NotDone(Record):
 def mean_with_interval(
     values: NDArray[np.float64], pairs: PairSet, *, bounds: tuple[float, float] | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """Return the fields of a finding that the mean over items gives: `value`, `low`, `high`, `method` and `n`."""
+    """Return the fields of a finding of a mean over items: `value`, `n`, `low`, `high`, `method` and `reason`."""
     clusters = [item.cluster for item in pairs.items]
     interval = interval_for(values, clusters, binary=is_binary(values), bounds=bounds, seed=seed)
     parts = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}

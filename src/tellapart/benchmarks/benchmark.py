@@ -106,7 +106,7 @@ class Benchmark(Generic[Records]):
     authors: str = ""
     mined_by: tuple[str, ...] = ()
     known: Callable[[], Outline] | None = None
-    paper: PaperTable | None = None
+    paper: PaperTable | None = field(default=None, hash=False)  # it has mappings
 
     def was_mined_by(self, model: str) -> bool:
         """Return whether a model chose its items: they are those on which it fails, and its numbers do not compare.

@@ -134,7 +134,7 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
     try:  # by strings, for the path as an object would be taken apart five times
         home = os.path.realpath(root)
         path = os.path.realpath(Path(home, reference))
-        is_inside = os.path.commonpath((home, path)) == home
+        is_inside = Path(path).is_relative_to(home)
         with suppress(FileNotFoundError, NotADirectoryError):
             mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:  # no permission, too long a name, links in a circle...
@@ -285,6 +285,7 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
         return np.array(Image.alpha_composite(ground, picture.convert("RGBA")).convert("RGB"))
+    picture.load()  # numpy would take an AttributeError of a damaged file for "no array"
     return np.array(picture if picture.mode == "RGB" else picture.convert("RGB"))  # convert copies an RGB picture
 
 

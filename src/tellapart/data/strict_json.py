@@ -28,6 +28,7 @@ __all__ = [
     "first_repeated",
     "load_json",
     "parse_json",
+    "plain_suffix",
     "read_whole",
 ]
 
@@ -72,7 +73,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 #: Real files nest a handful of levels; the functions that walk them call themselves once a level.
 _MOST_LEVELS = 100
 
-#: A double holds any integer of so many digits.
+#: An integer of so many digits is within the range of a double.
 _MOST_DIGITS = 300
 
 

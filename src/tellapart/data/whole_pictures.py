@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["expect_rows", "mark_rows", "without_end"]
 
-#: Bytes that libjpeg reads ahead of the last block.
+#: Bytes that libjpeg reads ahead of the last block: without them it would refuse a complete JPEG, too.
 _AHEAD = bytes(8)
 
 #: JPEG's end marker, and the markers that end a scan: restart markers are within one.
@@ -114,7 +114,8 @@ def mark_rows(picture: Image.Image, data: bytes) -> bool:
 def expect_rows(picture: Image.Image, data: bytes, marked: bool) -> None:
     """Expect that a decoded PNG held all of its rows.
 
-    The pixels are only unpacked again, and counted, if the last one is still as it was marked.
+    The pixels are unpacked again, and counted, if the last one is still as it was marked. Those of an interlaced PNG
+    always are: an early pass writes the last one.
     """
     if not marked:
         return

@@ -139,33 +139,42 @@ def _compute_together(
     settings: Settings, rank: Rank, store: EmbeddingStore, progress: Callable[[str], Progress] | None
 ) -> bool:
     """Compute a part, and bring all parts into the stores; return whether this rank goes on."""
-    torch = import_torch()
-    with _join_ranks(rank) as group:
-        try:
-            with _hold_folder(group, rank, store) as folder:
-                if settings.device == "cuda" and torch.cuda.is_available():
-                    torch.cuda.set_device(rank.local % torch.cuda.device_count())
-                _deliver_shards(group, rank, torch, folder, store)  # of an interrupted run
-                path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
-                with group.together(), Shard(path, store) as shard:
-                    _compute_part(settings, rank, shard, progress if group.leads else None)
-                _deliver_shards(group, rank, torch, folder, store)
-        except (TellapartError, KeyboardInterrupt):
-            if group.leads:  # which raises the error of any rank
-                raise
-            return False
-        return group.leads
+    torch, leads = import_torch(), rank.number == 0
+    try:
+        with _join_ranks(rank) as group:
+            try:
+                with _hold_folder(group, rank, store) as folder:
+                    if settings.device == "cuda" and torch.cuda.is_available():
+                        torch.cuda.set_device(rank.local % torch.cuda.device_count())
+                    _deliver_shards(group, rank, torch, folder, store)  # of an interrupted run
+                    path = folder / f"rank-{rank.number}-of-{rank.of}.sqlite"
+                    with group.together(), Shard(path, store) as shard:
+                        _compute_part(settings, rank, shard, progress if leads else None)
+                    _deliver_shards(group, rank, torch, folder, store)
+            except TellapartError:
+                if leads:  # which raises the error of any rank
+                    raise
+                return False
+    except KeyboardInterrupt:
+        if leads:
+            raise
+        return False
+    return leads
 
 
 class RankGroup:
     """The processes of one run, as each sees the others: `of` them, its number from 0, and whether it leads and writes.
 
     All that can fail in one of them runs in `together`, so that no other waits for an exchange that never comes. They
-    talk by `dist`, torch.distributed, in a separate group; `advice` is the next step once a rank is lost.
+    talk by `dist`, torch.distributed, in a separate group; `advice` is the next step once a rank is lost. Errors that
+    are not `shared` end their rank at once, and with it the others.
     """
 
-    def __init__(self, number: int, of: int, dist: Any, advice: str) -> None:
+    def __init__(
+        self, number: int, of: int, dist: Any, advice: str, shared: tuple[type[Exception], ...] = (Exception,)
+    ) -> None:
         self.number, self.of, self.leads, self.dist, self._advice = number, of, number == 0, dist, advice
+        self._shared = shared
         # The default group may have another backend and time limit.
         self.members: Any = dist.new_group(backend="gloo", timeout=_PATIENCE) if dist is not None else None
 
@@ -190,7 +199,7 @@ class RankGroup:
         failure: tuple[type[TellapartError], str] | None = None
         try:
             yield
-        except Exception as error:
+        except self._shared as error:
             raised, foreseen = error, isinstance(error, TellapartError | OSError)
             kind = type(error) if isinstance(error, TellapartError) else RunError
             failure = kind, str(error) if foreseen else f"{type(error).__name__}: {error}"
@@ -254,7 +263,9 @@ def _join_ranks(rank: Rank) -> Iterator[RankGroup]:
 
     try:
         dist.init_process_group("gloo", timeout=_PATIENCE)
-        group = RankGroup(rank.number, rank.of, dist, "what every rank has computed is kept: start the command again")
+        advice = "what every rank has computed is kept: start the command again"
+        # A part takes hours: an unforeseen error does not wait for the other ranks'.
+        group = RankGroup(rank.number, rank.of, dist, advice, (TellapartError, OSError))
     except RuntimeError as error:
         raise RunError(
             f"the ranks do not reach each other: {first_line(error)}; see torchrun's --master-addr"

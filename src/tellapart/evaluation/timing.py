@@ -102,7 +102,7 @@ class _Bench:
         if self.device != "cpu" and torch is not None:  # work on a device is queued, and a clock would not see it
             getattr(torch, self.device).synchronize()
         now = time.perf_counter()
-        self.seconds[part], self.last = now - self.last, now
+        self.seconds[part], self.last = self.seconds.get(part, 0.0) + now - self.last, now
         return output
 
     def begin(self) -> None:
@@ -114,7 +114,7 @@ class _Bench:
         self._time("cross", self._time("image", images), self._time("text", texts))
 
     def inputs(self, start: int, count: int) -> tuple[list[Any], list[str]]:
-        """Return pairs in turn, so that no image is asked about twice running: some models remember the last one."""
+        """Decode and prepare pairs in turn: no image comes twice running, since some models remember the last one."""
         pairs = [self.pairs[k % len(self.pairs)] for k in range(start, start + count)]
         images = [self._time("prepare", self._time("decode", reference)) for reference, _ in pairs]
         return images, [text for _, text in pairs]

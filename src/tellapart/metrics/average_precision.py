@@ -1,4 +1,4 @@
-"""Average precision of labels over the images in which each is hard: COLA's single-object number.
+"""Average precision of labels over images that the caller selects: COLA's single-object number takes the hard ones.
 
 Scores are `(image, label)`: how well each image fits each label ("square white plate"). COLA's file holds, for each
 image, which labels are true of it and which are hard: the object is there, with these attributes or others.

@@ -193,8 +193,9 @@ class _Corpus:
 class _Counts:
     """The counts of each n-gram of one order in each sentence, split in hypotheses and references.
 
-    Attributes (all int64, sorted by sentence, then by n-gram): `of` the item (hypotheses) or the reference, `gram`,
-    `count`; `match`: for each entry of a reference, the index of the same n-gram in its hypothesis, or -1.
+    Attributes (all int64, sorted by sentence, then by n-gram): of hypotheses `of`, the item, `gram` and `count`; of
+    references `reference`, `reference_item`, `reference_gram` and `reference_count`; `match`: for each entry of a
+    reference, the index of the same n-gram in its hypothesis, or -1.
     """
 
     def __init__(

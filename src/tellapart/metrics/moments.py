@@ -21,7 +21,7 @@ TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds. EqBen's Avg is the mean over all eight; GEB+'s readme misprints the third as 0.3."""
 
 PREDICTION_COUNTS = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0012)
-"""The odds of 1 to 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
+"""The probabilities of 1 to 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
 
 
 def frame_times(duration: float, rate: float = 5.0) -> NDArray[np.float64]:

@@ -156,7 +156,7 @@ class ImagePreparer(Model, Protocol):
     def prepare_image(self, pixels: Pixels) -> object:
         """Prepare one image, uint8 `(height, width, 3)`: an array or a tensor, or a mapping of them.
 
-        Called in several threads at once. It should start none: there is one for each core already.
+        Called in several threads at once. It should start none: several read at once already.
         """
 
 

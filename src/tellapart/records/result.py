@@ -16,7 +16,7 @@ SCHEMA = 1
 #: tool's result file, where no item is known and ties count by its rule; of labels that stay on a server.
 IDS_ONLY, IMPORTED, HIDDEN = "ids-", "imported-", "hidden-"
 
-#: What precedes, in a note of hidden labels, the items and the rounding of its numbers.
+#: A note of hidden labels begins so: "numbers are of 400 items, rounded to ..."
 HIDDEN_NUMBERS = "numbers are of "
 
 
@@ -33,13 +33,13 @@ class Value(Record):
         value: the mean under the strict rule (a tie is never right).
         low, high, level, method: the interval; bounds are None if none is defined, for the `reason`.
         n, clusters: items, and the groups that are resampled together.
-        effective: how many independent items would be as precise; None if each item is a separate cluster, where
-            the values cannot show it, and for other means than one over items.
+        effective: how many independent items would be as precise. None if each item is a cluster, if the values do
+            not show it, or if the mean is not over items.
         ties: items in which a tie touched the metric.
         tie_neutral: the mean if ties were broken at random, exactly in expectation.
         official: the mean as the benchmark's authors count ties, if there are some and they count them otherwise.
         chance: the value of a constant model, ties broken at random; None if it is not defined.
-        average: the units of the mean.
+        average: how the mean is taken, in words: "micro: items".
         sd, mean_absolute: the spread of per-item values, for metrics other than accuracies.
     """
 
@@ -160,7 +160,8 @@ class BenchmarkResult(Record):
         read_as, field: how the columns of its table, and of a file of predictions or scores, were read.
         published_items: the published number of records, if the files held others: the numbers do not compare.
         origin: the folder of images or the score file, for people.
-        own, file: the user's folder or file, if the benchmark is one, and that of scores or predictions made elsewhere.
+        own: the user's folder or file, if the benchmark is one.
+        file: that of scores or predictions made elsewhere.
         precision: of a lower precision whose outcomes were checked (`check=`, `dtype="auto"`); None otherwise.
         thoughts, thoughts_cut: answers that held a thought, which no reader reads, and those that end inside it.
     """

@@ -101,7 +101,7 @@ class Section:
 
     @property
     def main(self) -> str:
-        """The metric that ranks the models: of those of the first look one that has a value of each item, if any."""
+        """The metric that ranks the models: of the headline metrics with values of items, or of all without."""
         per_item = [name for name in self.headline if any(name in sample.outcomes for sample in self.samples)]
         return main_metric(per_item or self.headline)
 
@@ -254,7 +254,7 @@ def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str
 
 
 def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, most: int | None = None) -> str | None:
-    """Return the tag of a first look: the one that `breakdown_tag` names, else the first; None without one."""
+    """Return the tag of a first look, of those with 2 to `most` values: `breakdown_tag`'s, else the first, or None."""
     sizes: dict[str, int] = {}
     for record in records.values():
         for tag, groups in record.by.items():

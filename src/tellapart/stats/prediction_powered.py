@@ -80,7 +80,8 @@ def prediction_powered(
     mean = weight * float(rest.mean()) + float((values - weight * guesses).mean())
     variance = weight**2 * _variance(rest, other_codes) + _variance(values - weight * guesses, codes)
     if weight > 0 and binary:
-        # Few errors of the judge estimate their variance badly: as if it had made up to one more.
+        # Without an error of the judge the estimated variance would be 0: the variance of one more error is added,
+        # less of it the more errors there are. bench/prediction_powered.py measures how often intervals hold the truth.
         errors = values != guesses
         wrong = errors.sum() if codes is None else np.count_nonzero(np.bincount(codes, errors))
         variance += 1 / (1 + wrong / 2) / n**2

@@ -56,17 +56,20 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
 
 
 def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
-    captions = [(first, second) for item in records.items for first, second in (item.texts, item.texts[::-1])]
+    if records.shape != (2, 2):
+        raise DataError(f"{records.name}: items have the shape {records.shape}; which caption belongs where needs 2x2")
 
-    def choose(part: slice, pictures: Sequence[Any]) -> list[str]:
-        answers = model.choose([(left, right) for left, right in pictures], captions[part])
-        if len(answers) != len(pictures):
-            raise ModelError(f"model {model.name!r} returned {len(answers)} answers for {len(pictures)} questions")
-        return [*map(strip_thought, answers)]
+    def choose(part: slice, pictures: Sequence[Any]) -> Iterator[tuple[str, str]]:
+        sides = [(left, right) for left, right in pictures]
+        listed = [(first, second) for first, second in (item.texts for item in records.items[part])]
+        orders = [model.choose(sides, captions) for captions in (listed, [texts[::-1] for texts in listed])]
+        if wrong := [len(answers) for answers in orders if len(answers) != len(sides)]:
+            raise ModelError(f"model {model.name!r} returned {wrong[0]} answers for {len(sides)} items")
+        return zip(*(map(strip_thought, answers) for answers in orders), strict=True)
 
-    images = [item.images for item in records.items for _ in range(2)]
-    answers = compute_batches(images, session, choose, pixels=records.pixels)
-    return BothOrders(tuple(answers[0::2]), tuple(answers[1::2]))
+    images = [item.images for item in records.items]
+    both = compute_batches(images, session, choose, "items", records.pixels)
+    return BothOrders(tuple(first for first, _ in both), tuple(second for _, second in both))
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:

@@ -38,8 +38,8 @@ _FILES, _SUMS = ("weights.safetensors", "optimiser.safetensors", "state.json"), 
 class TrainingState:
     """The progress of a run: steps done, the best value of the validation set, and the step after which it was reached.
 
-    `history` has the values of the validation set by step. `right` are the items that were right at the last
-    measurement that was better beyond doubt, and `unmoved` the measurements since then. `stopped` is whether
+    `history` has the values of the validation set by step. `right` are the items' outcomes, 1 or 0, at the last
+    measurement that was better beyond doubt, and `unmoved` counts the measurements since then. `stopped` is whether
     `validation.patience` is over. `best_sha256` is of the file of the best weights, `run` the fingerprint of the run.
     """
 

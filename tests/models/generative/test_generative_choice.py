@@ -83,12 +83,12 @@ def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, exp
 def test_answers_stay_with_their_items_for_any_batch_size(pairs):
     reports = []
     person = Person()
-    both = ask(person, pairs, batch_size=4, progress=lambda *report: reports.append(report))
-    assert (person.batches, reports) == ([4, 2], [("answers", 4, 6), ("answers", 6, 6)])
+    both = ask(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
+    assert (person.batches, reports) == ([2, 2, 1, 1], [("items", 2, 3), ("items", 3, 3)])
     whole = ask(Person(), pairs)
     assert (both.in_order, both.swapped) == (whole.in_order, whole.swapped)
     assert isinstance(person, Chooser)
-    with raises(ModelError, "model", "'person'", "1", "6"):
+    with raises(ModelError, "model", "'person'", "1", "3"):
         ask(Person("few"), pairs)
     (pairs.root / "blue.png").write_bytes(b"none")
     with raises(DataError, "item red-blue", "'images[1]'", "blue.png"):

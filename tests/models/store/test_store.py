@@ -438,8 +438,8 @@ def test_damage_that_sqlite_does_not_see_makes_way_for_a_new_file(path, content,
     assert whole.count(content) == 1
     path.write_bytes(whole.replace(content, damage))
     with RowFile(path) as file:
-        assert file.read("s", [b"key"]) == {} or file.spaces() == []
-        assert file.spaces() == []
+        file.spaces()
+        assert file.read("s", [b"key"]) == {} and file.spaces() == []
     check_facts(caplog.text, path, "damaged-1")
 
 

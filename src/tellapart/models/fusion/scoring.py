@@ -125,8 +125,9 @@ class TorchFusionEncoder(StateEncoder):
     Images are as the preprocessing leaves them, texts padded to the next multiple of eight tokens. On other devices
     than a CPU scores agree to about 1e-5 in float32.
 
-    The reading is `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
-    match's logit minus the other's. A head with a single output has that one number for both.
+    The reading of a matching head is `itm`, the softmax of its logits; or `itm_logit`, the logit of that probability,
+    which is the match's logit minus the other's. A head with a single output has that number for both. Other readings
+    (`cosine`, `likelihood`, ...) are of heads with other outputs.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class StateModel:
     Whether a half was looked up or computed changes no number.
 
     Attributes:
-        cache_bytes: bound of all states kept. Beyond it `pair_numbers` keeps the states of 64 pairs alone.
+        cache_bytes: bound of the states kept; `pair_numbers` holds those of the 64 pairs at work beside them.
         images_encoded, texts_encoded: how many halves were computed.
         bytes_held: memory of the states that are kept now, in bytes.
     """
@@ -292,7 +293,7 @@ class FusionScorer(StateModel):
     """A model of states as a pair scorer; the store keeps the pairs' scores.
 
     Attributes:
-        batch_size: pairs to score at once, so that few halves share a forward with filling.
+        batch_size: pairs to score at once, so that few forward passes are filled up.
         prepare_image: prepares an RGB image for `score_pairs`; called from many threads.
     """
 

@@ -102,8 +102,8 @@ class MemoryModel:
         # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
         attributes = (*_ATTRIBUTES, *(_OF_KEPT if self._arrays else ()))
         self.__dict__ |= {name: getattr(thing, name) for name in attributes if hasattr(thing, name)}
-        methods = methods | {name: getattr(thing, name) for name in _MORE_METHODS if hasattr(thing, name)}
-        self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
+        more = {name: method for name in _MORE_METHODS if callable(method := getattr(thing, name, None))}
+        self.__dict__ |= {name: self._guard_method(name, method) for name, method in (methods | more).items()}
 
     def __getattr__(self, name: str) -> Any:
         if name in {"_thing", "stored", *_OF_KEPT}:  # the first two while it is being copied
@@ -202,7 +202,9 @@ def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
         if id(given) not in shown:
             shown[id(given)] = to_picture(given)
         return shown[id(given)]
-    return [_show_pictures(value, shown) for value in given] if isinstance(given, list | tuple) else given
+    if isinstance(given, list | tuple):
+        return type(given)(_show_pictures(value, shown) for value in given)
+    return given
 
 
 @contextmanager

@@ -124,7 +124,7 @@ class TextModel:
         return backend.run_grouped(rows, lambda row: backend.bucket(len(row), limit), self.rows, compute_batch)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextFunction:
     """A function from texts to scores, float32 `(n,)`, as a model."""
 

@@ -69,7 +69,7 @@ _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PlotStyle:
-    """The style of one model in all pictures: any one of the three distinguishes it from the others."""
+    """The style of one model in all pictures: each of the three differs for eight models, all together for 64."""
 
     colour: str
     marker: str
@@ -85,7 +85,7 @@ def look(number: int) -> PlotStyle:
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes."""
-    from tellapart.records.run_folder import write_blocks  # the command line imports this module
+    from tellapart.records.run_folder import write_blocks  # late: the command line starts with this module
 
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:

@@ -118,8 +118,8 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
         same, alike = len(leak.same), len(leak.alike)
         words = "image is one of its pictures" if same == 1 else "images are its pictures"
         parts = [f"{same} training {words} to the pixel ({join_names(leak.same, limit=3)})"] if same else []
-        verb = "looks" if alike == 1 else "look"
-        parts += [f"{alike} {verb} like one ({join_names(leak.alike, limit=3)})"] if alike else []
+        verb = "image looks" if alike == 1 else "images look"
+        parts += [f"{alike} training {verb} like one ({join_names(leak.alike, limit=3)})"] if alike else []
         if parts:
             raise DataError(
                 f"{leak.benchmark}: {', '.join(parts)}; a number measured on training images means nothing: leave "
