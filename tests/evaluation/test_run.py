@@ -21,7 +21,7 @@ from tellapart.evaluation.run import Settings, _describe_flips, compare_precisio
 from tellapart.models.memory.external import write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant, Oracle
-from tellapart.records.result import Sample
+from tellapart.records.result import Result, Sample
 from tellapart.report.image_sources import ImageSources
 
 VALUE = {
@@ -612,3 +612,10 @@ def test_auto_is_not_chosen_in_several_ranks(tmp_path, monkeypatch):
     settings = Settings(models=("oracle",), dtype="auto")
     with raises(RunError, "auto", "2 ranks", "check="):
         run_in_ranks(settings, tmp_path / "run", store=EmbeddingStore(None))
+
+
+def test_a_record_reads_back_as_it_was(made_set, tmp_path):
+    (out,) = measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{made_set()}",))
+    record = json.loads((out / "results.json").read_text())
+    del record["sha256"]  # of the file, not of the run
+    assert Result.model_validate(record).model_dump(mode="json", by_alias=True) == record

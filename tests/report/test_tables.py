@@ -388,5 +388,6 @@ def test_two_runs_of_a_model_are_numbered_and_runs_of_other_sets_may_lie_beside_
         run.show(**options)
         shown = capsys.readouterr().out
         assert all(text in shown and text in repr(run) for text in (*run.models, "places"))
+        assert ("runs: plain (run 1) is a; plain (run 2) is b" in shown) == ("by" not in options)
     with raises(RunError, "places"):
         run.picture("places", "places-0000/0.png")

@@ -296,7 +296,8 @@ class Says:
         return [self.answers.pop(0) for _ in prompts]
 
     def read_box(self, answer: str, pixels: np.ndarray):
-        return parse_box(answer, (99, 99), (99, 99))
+        height, width = pixels.shape[:2]
+        return parse_box(answer, (100, 100), (width, height))
 
 
 #: Task -> the words that a model is asked, of those that the record holds.
@@ -329,8 +330,9 @@ def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_
 
 
 def test_an_answer_that_names_no_box_is_a_box_without_area_and_wrong():
-    model: Any = Says(["[0, 5, 20, 25]", "none", "[20, 5, 40, 25]", "it is there"])
-    session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))
+    model: Any = Says(["[0, 10, 10, 50]", "none", "[10, 10, 20, 50]", "it is there"])
+    # A box is read in the pixels of its picture.
+    session = Session(pictures=lambda _: plain(size=(200, 50)), store=EmbeddingStore(None))
     found = TASKS["grounding"].runner(model)(model, RECORDS["grounding"], session)
     assert found == [(0, 5, 20, 20), (0, 0, 0, 0), (20, 5, 20, 20), (0, 0, 0, 0)]
     assert outcomes("grounding", found)["box_accuracy"] == [1, 0, 1, 0]

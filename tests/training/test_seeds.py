@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from training_sets import compared, config, made_record, squares, table, toml
 from facts import check_facts, raises
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison
+from tellapart.evaluation.run import Settings
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.training import training_run
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.training.train import between, over_seeds, paired_by_seed, read_seeds, train_seeds
 from tellapart.training.training_run import FinishedRun, interpolate
@@ -195,3 +199,30 @@ def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_
     assert all(
         torch.equal(end[name], copy[name]) for end, copy in zip((before, after), copies, strict=True) for name in copy
     )
+
+
+@pytest.mark.parametrize(
+    ("headlines", "best"), [((0.2, 0.4, 0.4), 0.5), ((0.4, 0.3, 0.4), 0.0), ((0.1, 0.2, 0.4), 1.0)]
+)
+def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_the_start(
+    monkeypatch, tmp_path, headlines, best
+):
+    values = dict(zip((0.0, 0.5, 1.0), headlines, strict=True))
+
+    def read(folder):
+        value = SimpleNamespace(value=values[float(folder.parent.name.removeprefix("alpha-"))])
+        metrics = dict.fromkeys(("text_score", "image_score", "group_score"), value)
+        return SimpleNamespace(benchmarks={"demo": SimpleNamespace(metrics=metrics)})
+
+    def save(weights, folder):
+        folder.mkdir(parents=True)
+        return f"weights {float(weights['w']):g}"
+
+    monkeypatch.setattr(training_run, "run", lambda *_, **__: None)
+    monkeypatch.setattr(training_run, "read_result", read)
+    ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
+    sweep = training_run.run_sweep(
+        ends, [1.0, 0.0, 0.5], save, Settings(models=("x",), benchmarks=("demo",)), tmp_path, EmbeddingStore(None)
+    )
+    assert (sweep.best, sweep.model) == (best, f"weights {best:g}")
+    assert [folder.parent.name for folder in tmp_path.glob("*/model")] == [f"alpha-{best:.2f}"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -205,8 +206,8 @@ def print_runs(
         drawn = samples_rows(systems)
         sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
         print_tables(*tables_of("draws", rows=drawn, sets=sets))
-    if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
-        print_lines(f"references: {'; '.join(references)}", "")
+    for line in _explain_names(systems, models):
+        print_lines(line, "")
     printed: set[str] = set()
     for same in groups:
         if every:
@@ -231,6 +232,18 @@ def print_runs(
         if DEFAULT_MODEL in models:
             print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
     _print_path(report)
+
+
+def _explain_names(systems: Sequence[System], models: Container[str]) -> Iterator[str]:
+    """Yield the folders of the runs of one model, and the meaning of the reference models."""
+    of_model = Counter(system.result.model.name for system in systems)
+    twice = [system for system in systems if of_model[system.result.model.name] > 1]
+    if twice:
+        yield plain(
+            "runs: " + "; ".join(f"{run.label} is {', '.join(path.name for path in run.runs)}" for run in twice)
+        )
+    if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
+        yield f"references: {'; '.join(references)}"
 
 
 def _print_path(report: WrittenReport) -> None:

@@ -318,3 +318,16 @@ def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(open
     assert [line.partition(":")[0] for line in left_out] == [str(folder / "epoch_2.pt")]
     plain = ta.evaluate(f"open_clip:tiny-gelu@{checkpoints('tiny')}", pairs, cache=False)
     assert [one.scores for one in plain.items().samples] == [one.scores for one in run.items().samples]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
+def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tolerance):
+    name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
+    exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
+    scores = [
+        model.similarity(model.encode_images(tiny.pictures()), model.encode_texts(tiny.TEXTS))
+        for model in (exact, half)
+    ]
+    assert 0 < np.abs(scores[0] - scores[1]).max() < tolerance and scores[1].dtype == np.float32
+    assert exact.fingerprint != half.fingerprint

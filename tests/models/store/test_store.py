@@ -443,6 +443,18 @@ def test_damage_that_sqlite_does_not_see_makes_way_for_a_new_file(path, content,
     check_facts(caplog.text, path, "damaged-1")
 
 
+def test_damage_in_the_head_of_a_file_is_refused_or_gives_no_other_value(path):
+    with RowFile(path) as file:
+        file.write("s", {b"key": b"value"})
+    whole = path.read_bytes()
+    for place, damage in [(place, damage) for place in range(100) for damage in (0, 1, 7, 255)]:
+        path.write_bytes(whole[:place] + bytes([damage]) + whole[place + 1 :])
+        with contextlib.suppress(StoreError), RowFile(path) as file:
+            assert file.read("s", [b"key"]) in ({}, {b"key": b"value"})
+        for left in path.parent.iterdir():
+            left.unlink()
+
+
 @given(st.text(), st.text())
 def test_texts_share_a_hash_only_if_they_are_equal(one, other):
     assert (text_hash(one) == text_hash(other)) == (one == other)
