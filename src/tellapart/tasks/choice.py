@@ -67,8 +67,7 @@ def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrd
             raise ModelError(f"model {model.name!r} returned {wrong[0]} answers for {len(sides)} items")
         return zip(*(map(strip_thought, answers) for answers in orders), strict=True)
 
-    images = [item.images for item in records.items]
-    both = compute_batches(images, session, choose, "items", records.pixels)
+    both = compute_batches([item.images for item in records.items], session, choose, "items", records.pixels)
     return BothOrders(tuple(first for first, _ in both), tuple(second for _, second in both))
 
 
