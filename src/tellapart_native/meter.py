@@ -17,7 +17,7 @@ from tellapart_native.layers.vit import ClipTower
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn
 from tellapart_native.preprocessing import CLIP_COLOURS, IMAGENET_COLOURS, crop_inputs, resize_grid
 
-#: Tokens of a text for a file without a number: the authors' retrieval code, and all their other tasks.
+#: Tokens of a text if the file has no number: in the authors' retrieval code, and in their other tasks.
 _RETRIEVAL_CONTEXT, _CONTEXT = 40, 50
 
 _CLIP = "vit_model.visual"

@@ -1,4 +1,7 @@
-"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures."""
+"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures.
+
+Three layouts are read: the flat list of a million rows, a JSON file for each dataset, and a list of rows of any.
+"""
 
 from __future__ import annotations
 

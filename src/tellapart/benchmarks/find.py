@@ -117,7 +117,7 @@ def _typed_file(path: Path, name: str) -> str:
 FOLDER = "folder:"
 SET = "set:"
 
-#: The prefixes of a set of pairs that is asked otherwise.
+#: The prefixes before a set of pairs that is asked in another way, or by a probe.
 ASKED = ("choice:", "pairing:", "texts:", *PREFIXES)
 
 

@@ -188,7 +188,7 @@ _TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
 
 
 def check_tree(content: object) -> None:
-    """Check that lists and objects that share nothing nest no more than 100 levels."""
+    """Check that a tree of lists and objects nests no more than 100 levels; no part may occur twice."""
     level = [content] if isinstance(content, dict | list) else []
     for _ in range(_MOST_LEVELS):
         parts = (node.values() if isinstance(node, dict) else node for node in level)

@@ -81,7 +81,7 @@ BATCHES = 3
 
 @dataclass(slots=True)
 class _Bench:
-    """A model before the pairs that it is timed on.
+    """A model, the pairs that it is timed on, and a clock.
 
     `parts` are the functions by which it computes a pair, by the names of `PARTS`: those that it has. Their times
     follow each other without a gap, each until the device has finished.
@@ -166,7 +166,7 @@ def time_model(
     warm_up: int = 5,
     batch_size: int = 32,
 ) -> Timing:
-    """Time one model in this process, by the true pairs of a benchmark in turn; numbers are as of `tellapart.time`."""
+    """Time one model in this process, by the true pairs of a benchmark in turn, as `tellapart.time` does."""
     options = options or ModelOptions()
     pairset = load_pairs(benchmark, place)
     before = resident_memory()

@@ -75,12 +75,12 @@ class PerItem:
     groups: Sequence[str] | None = None
     #: Items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
     touched: NDArray[np.bool_] | None = None
-    #: It takes a mask of items to the metric among those alone, or to None; None if items do not depend on the others.
+    #: Computes the metric among the items of a mask alone, or None; absent if no item's value depends on the others.
     among: Callable[[NDArray[np.bool_]], PerItem | None] | None = None
 
     @property
     def ties(self) -> NDArray[np.bool_]:
-        """Items whose value depends on how ties are broken, bool `(item,)`: a tie elsewhere in the item is none."""
+        """Items whose value depends on how ties are broken, bool `(item,)`: other ties in an item do not count."""
         if self.touched is not None:
             return self.touched
         if self.neutral is None:

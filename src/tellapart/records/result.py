@@ -279,7 +279,7 @@ class Result(Record, populate_by_name=True):
 class Sample:
     """One item of `samples/<benchmark>.jsonl`: its raw scores or output, and its value under every metric.
 
-    A dataclass, where the other records are models: of a million items it takes half the memory.
+    A dataclass, while other records are of pydantic: a million items take half the memory.
 
     Attributes:
         images: references as the pair set has them; empty if scores came from elsewhere.

@@ -67,7 +67,7 @@ class Section:
 
     @property
     def size(self) -> int:
-        """How many items there are; a task's units of other nouns are not counted with them."""
+        """How many items there are; further units of a task, such as groups of items, are not counted."""
         return max((value.n for value in self.record.metrics.values()), default=len(self.samples))
 
     @property
@@ -82,7 +82,7 @@ class Section:
 
     @property
     def worth(self) -> str:
-        """How many independent items are as good, by the main metric of models but references; empty if about n."""
+        """How many independent items would be as precise, by the models' main metric; empty if about all."""
         measured = [entry.record for entry in self.entries if entry.name not in REFERENCES] or [*self.records.values()]
         main = main_metric(shared_headline(measured))
         return worth_text(record.metrics[main] for record in measured if main in record.metrics)
@@ -145,7 +145,7 @@ def sections(runs: Sequence[ReportRun], labels: Sequence[str] = ()) -> tuple[Sec
 
 
 def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the metrics that the authors report, else of a first look, that all have; failing that, all shares."""
+    """Return the authors' metrics if all records have them, else their common headline metrics, else all shares."""
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
     if records and records[0].official and all(name in shared for name in records[0].official):
@@ -186,7 +186,7 @@ def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Samp
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """The items of one value of the tag, or all of them (`n`, 0 if unknown): a number a model, None if it has none."""
+    """A row: each model's metric, None without one, over the `n` items of a tag's value or over all (0: unknown)."""
 
     name: str
     n: int

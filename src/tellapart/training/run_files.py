@@ -63,7 +63,7 @@ def weights_of(module: torch.nn.Module) -> Weights:
 
 
 def differing(*sides: Mapping[str, Tensor]) -> dict[str, tuple[object, object]]:
-    """Return the shapes and types on both sides of tensors that are in one alone, or differ in these."""
+    """Return shape and type on both sides, by name, of tensors that one side lacks or that differ in these."""
     one, other = ({name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in sides)
     names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
     return {name: (one.get(name, "none"), other.get(name, "none")) for name in names}
@@ -203,7 +203,7 @@ IDLE_STEPS = 50
 def describe_idle(log: Path, terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
     """Name the terms that a log has as exactly 0 at each of its first steps, and why if their loss declares a reason.
 
-    None of them had a gradient. Empty if there are none, or fewer steps.
+    A term that stays exactly 0 is taken to have no gradient. Empty if there are none, or fewer steps.
     """
     lines = (line for _, line in read_jsonl(log) if "total" in line)
     steps = [{name: line[name] for name in line if name not in {*NOT_TERMS, "total"}} for line in islice(lines, first)]

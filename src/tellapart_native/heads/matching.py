@@ -1,6 +1,6 @@
-"""Heads that match a text with an image, show where in it, or judge it of two (NLVR2): several families have them.
+"""Heads that match a text with an image, show the place in it, or judge whether it is true of two (NLVR2).
 
-For two images no published output was there to compare with: those are built from descriptions of the authors' graphs.
+Those of two images follow descriptions of the authors' graphs: no published output was there to compare with.
 """
 
 from __future__ import annotations

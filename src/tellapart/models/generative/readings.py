@@ -45,7 +45,7 @@ class Generative:
     """A reading of a loaded model: its identity, free answers and boxes."""
 
     kind: ClassVar[ScoreKind] = "probability"
-    #: The prompt that scores are read after; None if it is the reader's before a caption.
+    #: The prompt that scores are read after; None for the reader's prompt before a caption.
     asks: ClassVar[Prompt | None] = None
 
     def __init__(self, reader: Reader, reading: str, dtype: str = "float32") -> None:
@@ -89,7 +89,7 @@ class Generative:
         """Answer prompt `k` about the images `k`: greedily, without blanks; none depends on its neighbours."""
         if len(images) != len(prompts):
             raise ModelError(
-                f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
+                f"{self.name}: {len(prompts)} prompts, but {len(images)} lists of images; give a list for each prompt"
             )
         frames = [[frame for image in item for frame in list_frames(image)] for item in images]
         if self._sampling is None:
@@ -176,7 +176,7 @@ class CaptionLikelihood(Generative):
     kind: ClassVar[ScoreKind] = "similarity"  # a log-probability: no logit of a match, and no probability
 
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token as `mean_likelihood`."""
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; `mean_likelihood` divides by the tokens."""
         read = self._read_answers(images, texts, PromptedAnswer(self.prompt.text, "{text}", ends=True))[:, 0]
         mean = self._reading == "mean_likelihood"
         return (read[:, 0] / read[:, 1] if mean else read[:, 0]).astype(np.float32)

@@ -156,10 +156,15 @@ class TextIds:
 class Duplicates:
     """How much of some rows is the same to a model.
 
-    Rows count whose caption is that of another picture, or whose picture is in a file of another name. `foils` are
-    false captions that are true of their picture, `merged` rows whose caption is another row's after the cut alone.
-    `counterparts` are hard ones that show their row's picture in another file. `caption` and `picture` are the most
-    frequent ones, `middle` is the median of captions of a picture.
+    Attributes:
+        captions: rows whose caption is that of another picture, too.
+        pictures: rows whose picture is in a file of another name, too.
+        foils: false captions that are true of their picture.
+        cut, texts: texts that the tokenizer cuts, of so many.
+        merged: rows whose caption is another row's after the cut alone.
+        caption, picture: the most frequent ones, with their rows.
+        middle: the median of a picture's captions.
+        counterparts: hard ones that show their row's picture in another file.
     """
 
     captions: int
