@@ -131,12 +131,12 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
     """
     check_reference(reference, outside=outside)
     mode = 0
-    try:  # by strings, for the path as an object would be taken apart five times
+    try:  # one path is made, and the file asked once: this runs for every image
         home = os.path.realpath(root)
-        path = os.path.realpath(Path(home, reference))
-        is_inside = Path(path).is_relative_to(home)
+        path = Path(os.path.realpath(Path(home, reference)))
+        is_inside = path.is_relative_to(home)
         with suppress(FileNotFoundError, NotADirectoryError):
-            mode = Path(path).stat().st_mode
+            mode = path.stat().st_mode
     except (OSError, ValueError) as error:  # no permission, too long a name, links in a circle...
         fault = f"cannot be read ({type(error).__name__}: {error})"
         raise DataError(f"{quote(reference, 200)} in {root} {fault}") from error
@@ -147,7 +147,7 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
         raise DataError(
             f"{reference!r} in {root} is a folder, not an image" if is_folder else f"no image {reference!r} in {root}"
         )
-    return Path(path)
+    return path
 
 
 def find_inside(root: Path) -> Callable[[str], Path]:

@@ -111,7 +111,7 @@ class GradCam(NativeHalves):
     ALBEF's authors find RefCOCO+'s phrases with it. No published map was there to compare with: it is built from a
     description of their method.
 
-    The image's first token stands for all of it, and is left out. Its patches form a square.
+    The first token, of the whole image, is left out; the others, of its patches, form a square.
     """
 
     match = None

@@ -202,9 +202,10 @@ def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
         if id(given) not in shown:
             shown[id(given)] = to_picture(given)
         return shown[id(given)]
-    if isinstance(given, list | tuple):
-        return type(given)(_show_pictures(value, shown) for value in given)
-    return given
+    if not isinstance(given, list | tuple):
+        return given
+    values = [_show_pictures(value, shown) for value in given]
+    return tuple(values) if isinstance(given, tuple) else values
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class TextTower:
         """Return the features, `(n, dimensions)`, of `input_ids`, `(n, length)`, with beginnings computed once."""
         torch, ids, text = import_torch(), inputs["input_ids"], self._text
         (count, length), dtype = ids.shape, text.transformer.get_cast_dtype()
-        marker = text.token_embedding.num_embeddings  # stands for the token that CoCa appends
+        marker = text.token_embedding.num_embeddings  # the first unused id marks the token that CoCa appends
         if self._last is None:
             ends, keys = self.pooling_positions(ids), None
             tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
