@@ -65,7 +65,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=1e9, help="no group of sets starts after them")
     parser.add_argument("--record", type=Path, default=RECORDS / "speed.json", help="file to write")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not (folder := options.annotations).is_dir():
+        parser.error(f"{folder} is no folder; make it by: python ci/published_files.py {folder}")
+    return options
 
 
 def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
