@@ -188,6 +188,7 @@ def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(towe
         assert store.models() == []
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
 def test_a_compiled_module_is_measured(towers, picture_set):
     pairs = picture_set(2)
     expected = bytes_of(ta.model(towers, **PREPARED), pairs)
