@@ -33,7 +33,6 @@ from tellapart.errors import require
 from tellapart.models.openclip import dual_encoder  # noqa: F401  (once, for all forks)
 from tellapart.models.torch.backend import import_torch
 from tellapart.training import encoders, training_run  # noqa: F401
-from tellapart.training.report import page as report_page  # noqa: F401
 
 HERE = Path(__file__).resolve().parent
 

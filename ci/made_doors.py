@@ -30,7 +30,7 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.registry import TASKS
 from tellapart.training.config import read_config
 from tellapart.training.encoders import write_new_model
-from tellapart.training.report.page import log_charts
+from tellapart.training.record import log_charts
 from tellapart.training.run_files import RunFiles, TrainingState, read_checkpoint, write_checkpoint
 
 

@@ -190,7 +190,7 @@ LOSSES = _list_targets(
     "tellapart.training.losses",
     """
     contrast:itc,siglip,negclip,trohn-img,tripletclip,ce-clip,cs-clip,fsc-clip,fsc-global,negbench,clic,hardneg,cyclip
-    eqsim:eqsim matching:itm,ranking eqsim:eqsim-itm,eqsim-ranking
+    eqsim:eqsim,itm,ranking,eqsim-itm,eqsim-ranking
     """,
     capitals=False,
 )

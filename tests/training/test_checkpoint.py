@@ -21,8 +21,7 @@ from facts import check_facts, raises
 from tellapart.errors import MissingDependencyError, ModelError, RunError, TellapartWarning
 from tellapart.training import run_files
 from tellapart.training.losses.loss import read_terms
-from tellapart.training.record import read_record
-from tellapart.training.report.page import write_training_report
+from tellapart.training.record import read_record, write_training_report
 from tellapart.training.training_run import run_training
 
 

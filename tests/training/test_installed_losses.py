@@ -16,7 +16,7 @@ from tellapart.training.training_run import run_training
 SOURCE = """
 from pydantic import NonNegativeFloat
 from tellapart.training.losses.contrast import itc
-from tellapart.training.losses.matching import itm
+from tellapart.training.losses.eqsim import itm
 from tellapart.training.losses.loss import DualLoss, loss
 from tellapart.training.losses.contrast import negclip
 

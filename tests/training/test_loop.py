@@ -24,8 +24,7 @@ from tellapart.training import encoders
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import Encoded, draw_start, open_dual, write_new_model
 from tellapart.training.loop import TrainingRanks, rate
-from tellapart.training.record import read_record
-from tellapart.training.report.page import write_progress
+from tellapart.training.record import read_record, write_progress
 from tellapart.training.steps import DualStep, matching_settings
 from tellapart.training.training_run import run_training
 

@@ -17,8 +17,16 @@ from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import Sweep, TrainRecord, read_record, write_record
-from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_training_report
+from tellapart.training.record import (
+    Sweep,
+    TrainRecord,
+    log_charts,
+    model_card,
+    read_record,
+    sweep_chart,
+    write_record,
+    write_training_report,
+)
 from tellapart.training.training_run import run_training
 
 SVG = "{http://www.w3.org/2000/svg}"

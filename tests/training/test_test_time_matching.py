@@ -19,8 +19,7 @@ from tellapart.models.find import find_model
 from tellapart.training.config import RoundsConfig, TrainConfig
 from tellapart.training.encoders import write_new_model
 from tellapart.training.loop import rescore
-from tellapart.training.record import read_record
-from tellapart.training.report.page import model_card, write_training_report
+from tellapart.training.record import model_card, read_record, write_training_report
 from tellapart.training.training_run import train_matched
 
 

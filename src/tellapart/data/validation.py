@@ -154,7 +154,7 @@ def _list_unknown(model: type[BaseModel], values: object) -> list[Problem]:
     if values.keys() <= names.keys() or model.model_config.get("extra") == "ignore":
         return []
     hints = ((field, nearest(field, names) or ";") for field in values if field not in names)
-    listed = f"the fields are {', '.join(names)}"
+    listed = f"the fields are {', '.join(names) or 'none'}"
     return [
         Problem(shorten(field), "", f"{'' if field else 'a field without a name '}is unknown{hint} {listed}", "")
         for field, hint in hints

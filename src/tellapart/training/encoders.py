@@ -8,7 +8,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -325,31 +325,25 @@ def _update_class() -> type[torch.nn.Module]:
 def merge_updates(module: torch.nn.Module) -> Iterator[None]:
     """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
     parametrize = torch.nn.utils.parametrize
-    adapted, read = list[tuple[Any, str, Any, Any]](), list[tuple[Any, str, Any, Any]]()
-    for name, layer in list(module.named_modules()):
-        if hasattr(layer, "get_delta_weight"):  # peft's
-            parent, _, leaf = name.rpartition(".")
-            adapted.append((module.get_submodule(parent), leaf, layer, layer.get_base_layer().weight.data))
-        elif parametrize.is_parametrized(layer):
-            for weight, (update, *_) in layer.parametrizations.items():
-                if isinstance(update, _update_class()):  # a model may have others, such as weight norm
-                    read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
-    try:
-        with torch.no_grad():
-            for owner, leaf, layer, weight in adapted:
-                base = layer.get_base_layer()
-                base.weight.data = weight + sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+    with ExitStack() as undo:
+        for name, layer in list(module.named_modules()):
+            if hasattr(layer, "get_delta_weight"):  # peft's
+                parent, _, leaf = name.rpartition(".")
+                owner, base = module.get_submodule(parent), layer.get_base_layer()
+                updates = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+                undo.callback(setattr, owner, leaf, layer)
+                undo.callback(setattr, base.weight, "data", base.weight.data)
+                base.weight.data = (base.weight + updates).detach()
                 setattr(owner, leaf, base)
-            for owner, name, _, _ in read:
-                parametrize.remove_parametrizations(owner, name)
+                continue
+            # A model may have other parametrisations, such as weight norm.
+            read = layer.parametrizations.items() if parametrize.is_parametrized(layer) else ()
+            for weight, parts in [entry for entry in read if isinstance(entry[1][0], _update_class())]:
+                undo.callback(parametrize.register_parametrization, layer, weight, parts[0])
+                original = parts.original.data.clone()
+                parametrize.remove_parametrizations(layer, weight)
+                undo.callback(setattr, getattr(layer, weight), "data", original)
         yield
-    finally:
-        for owner, leaf, layer, weight in adapted:
-            layer.get_base_layer().weight.data = weight
-            setattr(owner, leaf, layer)
-        for owner, name, update, weight in read:
-            getattr(owner, name).data = weight
-            parametrize.register_parametrization(owner, name, update)
 
 
 def open_fusion(

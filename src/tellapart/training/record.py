@@ -1,24 +1,42 @@
-"""The record of a training run: its configuration, data, start and machine, its progress, and its gains and losses.
+"""The record of a training run, `record.json`, the last file that a run writes; and its page, curves and model card.
 
-`record.json` is the last file that a run writes: if it exists, the run is complete.
+The record has the run's configuration, data, start and machine, its progress, and its gains and losses. The page,
+`report.html`, is one self-contained HTML file without scripts, which links the other files of the run's folder. Names
+are untrusted: the template escapes them.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from markupsafe import Markup
+from pydantic import ConfigDict, Field, JsonValue
 
-from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.data.validation import Problem
+from tellapart.data.rows import read_jsonl
 from tellapart.diagnosis.why import Why
-from tellapart.errors import RunError
+from tellapart.errors import DataError, RunError, first_line, plain, quote
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.records.run_folder import write_text_file
+from tellapart.records import run_folder
+from tellapart.records.result import Record
 from tellapart.records.timing_record import Machine
+from tellapart.report.charts import LineChart, score_bar, svg
+from tellapart.report.diagnoses import reason_rows
+from tellapart.report.numbers import percent, points, thousands
+from tellapart.report.page import page_environment
+from tellapart.report.show import write_run_report
+from tellapart.report.templates import make_environment
 from tellapart.training.data.duplicates import Duplicates, Leak
+from tellapart.training.losses.loss import FusionLoss, find_loss
+from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles
 
 #: Its file in the run's folder.
 RECORD = "record.json"
@@ -37,11 +55,7 @@ class Sweep:
     model: str
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class DataRecord(_Record):
+class DataRecord(Record):
     """The training data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
 
     Attributes:
@@ -61,7 +75,7 @@ class DataRecord(_Record):
     duplicates: Duplicates | None = None
 
 
-class MatchedRound(_Record):
+class MatchedRound(Record):
     """A round of test-time matching: the fingerprint of the weights that matched the items, and the matches.
 
     `matched` are items whose match leads by the threshold, `right` the true ones of these, counted for people alone.
@@ -74,7 +88,7 @@ class MatchedRound(_Record):
     right: int
 
 
-class TrainRecord(_Record):
+class TrainRecord(Record):
     """The content of `record.json`.
 
     Attributes:
@@ -94,6 +108,8 @@ class TrainRecord(_Record):
         transductive: the set whose items these weights or their start were fitted to without labels, if there is one.
         rounds: of test-time matching.
     """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_version: int = Field(default=1, alias="schema")
     config: dict[str, JsonValue]
@@ -160,17 +176,185 @@ class TrainRecord(_Record):
 def write_record(folder: Path, record: TrainRecord) -> None:
     """Write `record.json` atomically."""
     values = record.model_dump(mode="json", by_alias=True)
-    write_text_file(folder / RECORD, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
+    run_folder.write_text_file(folder / RECORD, text + "\n")
 
 
 def read_record(folder: Path) -> TrainRecord:
     """Read the record of a run's folder."""
-    path = folder / RECORD
-    if not path.exists():
-        raise RunError(f"{folder} has no record.json; name the folder of a finished `tellapart train`")
-    text = decode_text(read_whole(path, error=RunError), path, error=RunError)
-    parse_json(text, path, error=RunError)  # pydantic's reader takes a key twice
+    missing = f"{folder} has no {RECORD}; name the folder of a finished `tellapart train`"
+    damaged = "is damaged, and training again with resume=True writes it anew"
+    return run_folder.read_record(folder / RECORD, TrainRecord, missing=missing, refusal=damaged).result
+
+
+def model_card(record: TrainRecord) -> str:
+    """Return a card in Markdown, with the hub's front matter.
+
+    Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
+    """
+    config: dict[str, Any] = record.config
+    environment = make_environment().overlay(autoescape=False)  # Markdown: names go through `cell` and `code`
+    environment.filters |= {"cell": _escape_cell, "code": _escape_code, "percent": percent}
+    environment.globals |= {call.__name__: call for call in (percent, points, reason_rows, settings_of, thousands)}
+    rows = record.why.rows if record.why else ()
+    text = files("tellapart.training").joinpath("model_card.md.j2").read_text(encoding="utf-8")
+    card = environment.from_string(text).render(
+        record=record,
+        config=config,
+        # A repository's name: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`.
+        hub=name if re.fullmatch(r"[^:/]+/[^:/]+", name := config["model"].removeprefix("hf-hub:")) else "",
+        # The hub has no name for the task of a matching head.
+        contrastive=not isinstance(find_loss(config["loss"]["name"]), FusionLoss),
+        smoke=f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else "",
+        reasons={row.benchmark: [other for other in rows if other.benchmark == row.benchmark] for row in rows},
+        leaks=[leak for leak in record.leaks if leak.same or leak.alike],
+    )
+    return f"{card}\n"
+
+
+def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that decide the weights, in the configuration's keys; empty values are left out."""
+    for key, value in record.config.items():
+        if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
+            for name, entry in value.items():
+                if name not in {"train", "images"} and entry not in (None, [], False):
+                    yield f"{key}.{name}", entry
+            if key == "lora":
+                yield "lora: updated", record.updated
+        elif key in {"seed", "precision", "device", "reading"} and value is not None:
+            yield key, value
+
+
+def _escape_cell(text: str) -> str:
+    """Keep a name from ending its cell or its line, and from being read as markup."""
+    return re.sub(r"([\\|`*_\[\]<>])", r"\\\1", plain(" ".join(text.split())))
+
+
+def _escape_code(value: object) -> str:
+    """Do the same inside backticks: there only these two and a line's end do harm."""
+    return plain(" ".join(str(value).split())).replace("`", "'").replace("|", "\\|")
+
+
+#: Points of a curve at most; each is the mean of as many steps as leave these.
+_POINTS = 200
+
+_Points = list[tuple[float, float]]
+
+
+def sweep_chart(sweep: Sweep) -> LineChart:
+    """Draw each benchmark's mean headline metric, in percent, over alpha; the Pareto-best alpha is marked.
+
+    Source: WiSE-FT (Wortsman et al. 2022), Figure 1, with alpha instead of the plane of the two accuracies.
+    """
+    lines = {
+        name: [(alpha, 100 * values[position]) for alpha, values in sweep.curve.items()]
+        for position, name in enumerate(sweep.benchmarks)
+    }
+    title = "From the start (0) to the trained weights (1): mean of headline metrics, %"
+    return LineChart(title, "alpha", lines, (sweep.best, f"Pareto-best {sweep.best:.2f}"))
+
+
+def log_charts(path: Path) -> list[LineChart]:
+    """Draw a log's losses, its validation values, which are in percent, and its learning rate."""
+    losses, values = defaultdict[str, _Points](list), defaultdict[str, _Points](list)
+    rates: _Points = []
+    ranges: list[tuple[float, float, float]] = []
     try:
-        return TrainRecord.model_validate_json(text)
-    except ValidationError as error:
-        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with resume=True") from error
+        for _, record in read_jsonl(path):
+            step = _number(record, "step")
+            if "learning_rate" in record:
+                rates.append((step, _number(record, "learning_rate")))
+            if all(end in record for end in ENDS):
+                low, high = (100 * _number(record, end) for end in ENDS)
+                ranges.append((step, low, high))
+            for name in (name for name in record if name not in NOT_TERMS):
+                curves, factor = (values, 100) if name.startswith("validation_") else (losses, 1)
+                curves[name.removeprefix("validation_")].append((step, factor * _number(record, name)))
+    except (DataError, KeyError, TypeError, OverflowError) as error:
+        raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
+    # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
+    ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
+    last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
+    label = "Validation set, %" + (", and its 95 % interval" if ranges else "")
+    charts = (
+        LineChart("Loss and its parts", "step", ordered, span=(0.0, last)),
+        LineChart(label, "step", values, span=(0.0, last), ranges=ranges),
+        LineChart("Learning rate", "step", {"learning_rate": _thin_points(rates)} if rates else {}, span=(0.0, last)),
+    )
+    return [chart for chart in charts if chart.lines]
+
+
+def _number(record: Mapping[str, Any], name: str) -> float:
+    if isinstance(record[name], bool) or not isinstance(record[name], int | float):
+        raise TypeError(f"its {quote(name)} is not a number")
+    return float(record[name])
+
+
+def _thin_points(points: _Points) -> _Points:
+    """Return means of as many neighbours as leave `_POINTS` points at most."""
+    size = -(-len(points) // _POINTS)
+    parts = (points[start : start + size] for start in range(0, len(points), size))
+    return [(part[-1][0], math.fsum(y for _, y in part) / len(part)) for part in parts]
+
+
+#: The page's name in the run's folder.
+PAGE = "report.html"
+
+
+def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = False) -> Path:
+    """Write `report.html` and the curves of a training run's folder; return the page's path."""
+    run_files = RunFiles(folder)
+    if (run_files.report / run_folder.RESULTS).is_file():
+        write_run_report(run_files.report, outside=outside)
+    if charts := log_charts(run_files.log_path):
+        run_folder.write_text_file(folder / "log.svg", svg(charts))
+    if record.sweep is not None:
+        charts.append(sweep_chart(record.sweep))
+        run_folder.write_text_file(run_files.sweep / "curve.svg", svg(charts[-1:]))
+    alphas = record.sweep.curve if record.sweep else ()
+    links = [
+        (run_files.report / PAGE, "every item of the trained model, its start beside it"),
+        (run_files.report, "their run folder, which tellapart show, compare, table and plot read"),
+        *(
+            (run_files.sweep / f"alpha-{alpha:.2f}" / "report", f"the run folder of alpha {alpha:.2f}")
+            for alpha in alphas
+        ),
+        (run_files.model / "README.md", "the model card, beside the model"),
+        (run_files.log_path, "the numbers of each step"),
+        (folder / RECORD, "all that this page is made from, but the log"),
+    ]
+    names = [(path.relative_to(folder).as_posix() + "/" * path.is_dir(), text) for path, text in links if path.exists()]
+    rows = record.comparison.rows if record.comparison else ()
+    bounds = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
+    return _write_page(
+        folder,
+        record=record,
+        title=f"{record.config['name']}, trained",
+        groups={row.benchmark: [each for each in rows if each.benchmark == row.benchmark] for row in rows},
+        reach=max(bounds, default=0.0),
+        difference_bar=difference_bar,
+        figures=charts,
+        settings=[(key, str(value)) for key, value in settings_of(record)],
+        links=names,
+    )
+
+
+def write_progress(run_files: RunFiles, name: str, done: int, total: int) -> None:
+    """Write the page of a run that still trains, which loads itself again; `write_training_report` ends it."""
+    title = f"{name}: step {thousands(done)} of {thousands(total)}"
+    figures = log_charts(run_files.log_path)
+    _write_page(run_files.folder, record=None, title=title, now=datetime.now(UTC), figures=figures)
+
+
+def _write_page(folder: Path, **content: Any) -> Path:
+    template = files("tellapart.training").joinpath("page.html.j2").read_text(encoding="utf-8")
+    run_folder.write_text_file(folder / PAGE, page_environment().from_string(template).render(content))
+    return folder / PAGE
+
+
+def difference_bar(difference: float, low: float | None, high: float | None, reach: float) -> Markup:
+    """Draw a difference and its interval around zero; the bar goes from -reach to reach."""
+    middle, start, end = (at if at is None else 0.5 + at / (2 * (reach or 1.0)) for at in (difference, low, high))
+    sure = "" if low is None or high is None else " better" if low > 0 else " worse" if high < 0 else ""
+    bar = str(score_bar(middle or 0.0, start, end, chance=0.5))
+    return Markup(bar.replace('class="range"', f'class="range{sure}"'))  # noqa: S704  (numbers only)

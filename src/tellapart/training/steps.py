@@ -1,8 +1,8 @@
 """Training steps: rows are drawn, images and texts encoded, the loss taken, and gradients left in the parameters.
 
 Dual encoders may have a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
-Limited Setup"): the towers run again for each vector's gradient, in the memory of a few pairs. A fusion encoder encodes
-each image and text once and then joins pairs: true ones, and negatives of the batch or of the rows' counterparts.
+Limited Setup"): a few pairs are encoded at a time, and again for their gradients. A fusion encoder encodes each image
+and text once and then joins pairs: true ones, and negatives of the batch or of the rows' counterparts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,30 @@ from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The inputs of one rank in one step: `rows` that are encoded, the batch's `own` ones, then hard counterparts.
+
+    Of a dual encoder `joined` has for each row the one that its picture is joined to, if any is; `texts` are those of
+    each field of the batch, in its shape and in the order of encoding, and `real` marks the `negative_texts` that are
+    false. Of a fusion encoder `negatives` has for each row of the batch the positions of its mined negatives in `rows`,
+    None without such, and `close` whether each is one of its first `matching.close` counterparts.
+    """
+
+    rows: list[int]
+    own: int
+    texts: dict[str, NDArray[np.object_]] = field(default_factory=dict)
+    real: list[list[bool]] | None = None
+    joined: list[JoinedRows] = field(default_factory=list)
+    negatives: list[list[int]] | None = None
+    close: list[list[bool]] | None = None
+
+    @property
+    def every_text(self) -> list[str]:
+        """All texts, in the order of encoding."""
+        return [str(text) for texts in self.texts.values() for text in texts.flat]
+
+
 @dataclass
 class TrainingStep(ABC):
     """Steps of one family of encoders, with accelerate's accelerator and the module that it wrapped."""
@@ -56,11 +81,11 @@ class TrainingStep(ABC):
             self.rows, self._text_ids = self.rows.with_pictures({}), None
 
     @abstractmethod
-    def draw(self, numbers: Sequence[int], step: int) -> Any:
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
 
     @abstractmethod
-    def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
 
     def _read_tokens(self, texts: Sequence[str]) -> Inputs:
@@ -75,27 +100,6 @@ class TrainingStep(ABC):
 
 #: Some prepared images and some texts that are encoded at a time.
 _Piece = tuple[Sequence[Inputs], Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnRows:
-    """The inputs of one rank in one step.
-
-    `rows` are numbers of the rows whose images are encoded: the batch's `own` ones, then their hard counterparts;
-    `joined` has for each the one that its picture is joined to, if any is. `texts` are those of each field of the
-    batch, in its shape and in the order of encoding, and `real` marks those of `negative_texts` that are false.
-    """
-
-    rows: list[int]
-    own: int
-    texts: dict[str, NDArray[np.object_]]
-    real: list[list[bool]] | None = None
-    joined: list[JoinedRows] = field(default_factory=list)
-
-    @property
-    def every_text(self) -> list[str]:
-        """All texts, in the order of encoding."""
-        return [str(text) for texts in self.texts.values() for text in texts.flat]
 
 
 class DualStep(TrainingStep):
@@ -144,7 +148,7 @@ class DualStep(TrainingStep):
             self._expect_rows([row.positives for row in self.rows.rows], f"no further true caption; {remedy}")
         return how, count
 
-    def draw(self, numbers: Sequence[int], step: int) -> DrawnRows:
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return the inputs of a step, of this rank's rows."""
         seed, count, rows, joined = self.config.seed, self._captions, list(numbers), list[JoinedRows]()
         negatives: list[list[str]] | None = None
@@ -170,26 +174,29 @@ class DualStep(TrainingStep):
             filled = [[*false, *[text] * (count - len(false))] for text, false in zip(captions, negatives, strict=True)]
             texts["negative_texts"] = filled
         arrays = {name: np.array(values, dtype=object) for name, values in (texts | more).items()}
-        return DrawnRows(rows, len(numbers), arrays, real, joined)
+        return Drawn(rows, len(numbers), arrays, real, joined)
 
-    def backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
         texts, count = drawn.every_text, -(-len(images) // (self.config.batch.micro or len(images)))
         cuts = [[k * len(side) // count for k in range(count + 1)] for side in (images, texts)]
         pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
-        with torch.set_grad_enabled(count == 1):
-            passes = [self._encode_piece(piece, step, number) for number, piece in enumerate(pieces)]
-        encoded, backward = passes[0], self.accelerator.backward
-        if count > 1:
-            sides = torch.cat([row.images for row in passes]), torch.cat([row.texts for row in passes])
-            leaves = [*sides, encoded.scale, *([] if encoded.bias is None else [encoded.bias])]
-            encoded = Encoded(*(leaf.detach().clone().requires_grad_() for leaf in leaves))
-            backward = torch.autograd.backward
+        encoded = self._encode_piece(pieces[0], step, 0) if count == 1 else self._encode_pieces(pieces, step)
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
-        backward(parts["total"])
-        if count > 1:
-            self._pass_gradients(encoded, pieces, step)
+        self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
+
+    def _encode_pieces(self, pieces: Sequence[_Piece], step: int) -> Encoded:
+        """Encode pieces of which no activations stay: the backward pass encodes each again, for its gradients."""
+        alone, passes = partial(self.accelerator.no_sync, self.module), list[Encoded]()
+        # The backward pass takes the last one first, and so adds gradients up from piece 0 on. Of the forward passes
+        # that of piece 0 is not alone: ranks exchange the gradients of all pieces once.
+        for number in reversed(range(len(pieces))):
+            contexts = alone() if number else nullcontext(), alone()
+            options = {"preserve_rng_state": False, "context_fn": lambda contexts=contexts: contexts}
+            passes.insert(0, _recompute(self._encode_piece, pieces[number], step, number, **options))
+        sides = {side: torch.cat([getattr(encoded, side) for encoded in passes]) for side in ("images", "texts")}
+        return replace(passes[0], **sides)
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
         prepared, texts = piece
@@ -200,29 +207,7 @@ class DualStep(TrainingStep):
         with autocast(self.config.precision, device.type):
             return Encoded(*self.module(images, tokens))
 
-    def _pass_gradients(self, leaves: Encoded, pieces: Sequence[_Piece], step: int) -> None:
-        """Encode the pieces again, and pass the gradients of the leaves on to the parameters."""
-
-        def dot(values: Tensor, leaf: Tensor, start: int = 0) -> Tensor:
-            """Return a number whose gradient by values is that of the leaf's rows from a start on; 0 without one."""
-            rows = None if leaf.grad is None else leaf.grad.reshape(-1, *values.shape[1:])
-            return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()
-
-        image = text = 0
-        for number, piece in enumerate(pieces):
-            last = number == len(pieces) - 1
-            # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
-            with nullcontext() if last else self.accelerator.no_sync(self.module):
-                again = self._encode_piece(piece, step, number)
-                flow = dot(again.images, leaves.images, image) + dot(again.texts, leaves.texts, text)
-                if last:  # the scale is that of all pieces
-                    flow = flow + dot(again.scale.reshape(1), leaves.scale)
-                    if again.bias is not None and leaves.bias is not None:
-                        flow = flow + dot(again.bias.reshape(1), leaves.bias)
-                self.accelerator.backward(flow)
-            image, text = image + len(again.images), text + len(again.texts)
-
-    def _make_batch(self, drawn: DrawnRows, encoded: Encoded, step: int) -> Batch:
+    def _make_batch(self, drawn: Drawn, encoded: Encoded, step: int) -> Batch:
         device, count, mate = encoded.images.device, len(drawn.rows), self._counterparts == "mate"
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
         if drawn.joined:  # two rows joined in either order make one picture
@@ -253,21 +238,6 @@ class DualStep(TrainingStep):
             batch["mates"] = Batch(**{name: fields[name][drawn.own :] for name in of_pair}, **shared)
         bias = None if encoded.bias is None else encoded.bias.reshape(())
         return Batch(bias=bias, **batch, **shared)
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnPairs:
-    """The inputs of one rank in one step: numbers of the batch's `own` rows, then of other, mined rows.
-
-    `negatives` has for each batch row the positions of its mined negatives in `rows`, and `close` whether each is one
-    of its first `matching.close` counterparts; both are None if the configuration asks for none.
-    """
-
-    rows: list[int]
-    own: int
-    negatives: list[list[int]] | None
-    close: list[list[bool]] | None
-    joined: ClassVar[tuple[()]] = ()  # fusion encoders never take two pictures joined into one
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
@@ -326,10 +296,10 @@ class FusionStep(TrainingStep):
                 'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
             )
 
-    def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:
+    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""
         if self._matching.source == "batch":
-            return DrawnPairs(list(numbers), len(numbers), None, None)
+            return Drawn(list(numbers), len(numbers))
         rows, negatives, close = list(numbers), [], []
         position = {number: k for k, number in enumerate(rows)}
         for number in numbers:
@@ -341,21 +311,22 @@ class FusionStep(TrainingStep):
                     rows.append(pool[k])
             negatives.append([position[pool[k]] for k in choices])
             close.append([k < (self._matching.close or 0) for k in choices])
-        return DrawnPairs(rows, len(numbers), negatives, None if self._matching.close is None else close)
+        close_ones = None if self._matching.close is None else close
+        return Drawn(rows, len(numbers), negatives=negatives, close=close_ones)
 
-    def _find_true(self, drawn: DrawnPairs) -> tuple[list[list[bool]] | None, list[list[bool]] | None]:
+    def _find_true(self, rows: list[int], negatives: list[list[int]]) -> tuple[list[list[bool]], list[list[bool]]]:
         """Return which mined texts are true of their row's image, and of which mined images the row's text is true."""
-        if drawn.negatives is None or self._text_ids is None:
-            return None, None
-        images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self.rows.captions(drawn.rows))
+        if self._text_ids is None:
+            none = [[False] * len(others) for others in negatives]
+            return none, none
+        images, texts = self.rows.image_ids[rows].tolist(), self._text_ids(self.rows.captions(rows))
         of_image = {image: set(self._text_ids(self.rows.captions(self._rows_of[image]))) for image in set(images)}
-        rows = list(enumerate(drawn.negatives))
         return (
-            [[texts[other] in of_image[images[row]] for other in others] for row, others in rows],
-            [[texts[row] in of_image[images[other]] for other in others] for row, others in rows],
+            [[texts[other] in of_image[images[row]] for other in others] for row, others in enumerate(negatives)],
+            [[texts[row] in of_image[images[other]] for other in others] for row, others in enumerate(negatives)],
         )
 
-    def backward(self, drawn: DrawnPairs, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn pairs and their negatives, and add its gradients."""
         device = self.accelerator.device
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
@@ -376,7 +347,7 @@ class FusionStep(TrainingStep):
         return {name: part.detach() for name, part in parts.items()}
 
     def _join_pairs(
-        self, fusion: Any, drawn: DrawnPairs, inputs: Sequence[Inputs], tokens: Inputs, step: int
+        self, fusion: Any, drawn: Drawn, inputs: Sequence[Inputs], tokens: Inputs, step: int
     ) -> dict[str, Any]:
         """Encode, choose negatives and join, in one forward call of the module: DDP allows one a step."""
         count, device = drawn.own, self.accelerator.device
@@ -393,11 +364,13 @@ class FusionStep(TrainingStep):
             assert batch is not None  # noqa: S101  (for the type checker)
             hardest, shared = self._matching.hardest, self._counterparts
             pairs = hard_negatives(batch, self._count, shared=shared, hardest=hardest)
-            images, texts, ids = _gather_states(images), _gather_states(texts), gather(ids)
+            images, texts, every_id = _gather_states(images), _gather_states(texts), gather(ids)
+            wrong = [every_id[side.clamp(min=0)].masked_fill(side < 0, -1) for side in pairs]
             start = rank_and_count()[0] * count
-        else:
+        else:  # a negative that is true of the row has the row's image
             positions, start = torch.tensor(drawn.negatives, device=device), 0
-            pairs = NegativePairs(positions, positions)
+            pairs, true = NegativePairs(positions, positions), self._find_true(drawn.rows, drawn.negatives)
+            wrong = [torch.where(torch.tensor(side, device=device), ids[:count, None], ids[positions]) for side in true]
 
         def join(*sides: Tensor) -> Tensor:
             """Join images and texts by position."""
@@ -405,45 +378,28 @@ class FusionStep(TrainingStep):
             logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in states))
             return logits
 
-        matches = self._make_matches(join, pairs, ids, range(start, start + count), drawn)
+        matches = self._make_matches(join, pairs, (ids[:count], *wrong), start, drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
     def _make_matches(
-        self,
-        join: Callable[[Tensor, Tensor], Tensor],
-        pairs: NegativePairs,
-        ids: Tensor,
-        positions: range,
-        drawn: DrawnPairs,
+        self, join: Callable[..., Tensor], pairs: NegativePairs, ids: tuple[Tensor, ...], start: int, drawn: Drawn
     ) -> list[Matches]:
-        """Join the true pairs at `positions`, their negatives, and mined pairs from outside the batch, in one call."""
-        mined = drawn.negatives is not None
-        device, (b, m) = ids.device, pairs.texts.shape
-        true_rows = torch.arange(positions.start, positions.stop, device=device)
+        """Join the true pairs from `start` on, their negatives, and mined pairs from outside the batch, in one call."""
+        device, (b, m), mined = ids[0].device, pairs.texts.shape, drawn.negatives is not None
+        true_rows = torch.arange(start, start + b, device=device)
         repeated = true_rows.repeat_interleave(m)
-        wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in (pairs.texts, pairs.images))
+        wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in pairs)
         # Each call is a list of images and one of texts, by position; the last gives EqSim's fourth similarity.
         calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
-
-        def take_ids(numbers: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
-            """Return the images of negatives, and the row's image for those that are true of it."""
-            taken = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
-            if true is None:
-                return taken
-            return torch.where(torch.tensor(true, device=device), ids[true_rows][:, None], taken)
-
-        true_texts, true_images = self._find_true(drawn)
         every: Any = [torch.cat(side) for side in zip(*calls, strict=True)]
         if (micro := self.config.batch.micro) is None:
             logits = join(*every)
-        else:  # so many pairs at a time, with gradient checkpointing
-            checkpoint: Any = torch.utils.checkpoint.checkpoint
+        else:  # so many pairs at a time
             pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
-            logits = torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
+            logits = torch.cat([_recompute(join, *piece) for piece in pieces])
         close = None if drawn.close is None else torch.tensor(drawn.close, device=device)
-        ids_of_pairs = ids[true_rows], take_ids(pairs.texts, true_texts), take_ids(pairs.images, true_images)
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
             true, crossed, *rest = torch.split(head_logits, sizes)
@@ -451,8 +407,14 @@ class FusionStep(TrainingStep):
             fourth = None
             if self._counterparts:
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
-            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids_of_pairs, close))
+            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close))
         return heads
+
+
+def _recompute(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function whose activations are computed again in the backward pass, in place of being kept."""
+    checkpoint: Any = torch.utils.checkpoint.checkpoint
+    return checkpoint(function, *arguments, use_reentrant=False, **options)
 
 
 def _gather_states(states: Tensors) -> Tensors:

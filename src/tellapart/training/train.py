@@ -23,8 +23,7 @@ from tellapart.stats.multiple import holm
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run import DryRun, rehearse
 from tellapart.training.loop import TrainingRanks
-from tellapart.training.record import RECORD, TrainRecord, read_record
-from tellapart.training.report.page import PAGE, write_progress, write_training_report
+from tellapart.training.record import PAGE, RECORD, TrainRecord, read_record, write_progress, write_training_report
 from tellapart.training.run_files import OWNER, RunFiles
 from tellapart.training.training_run import FinishedRun, run_training, train_matched
 

@@ -53,8 +53,7 @@ from tellapart.training.data.rows import Attempt, TrainingRows, read_rows
 from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.loop import Training, TrainingRanks, fit_steps, left_over, metric_of, rescore
-from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
-from tellapart.training.report.page import model_card
+from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, model_card, write_record
 from tellapart.training.run_files import RunFiles, TrainingState, Weights
 
 #: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.

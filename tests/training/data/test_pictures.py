@@ -56,21 +56,21 @@ def test_every_operation_acts_and_only_the_plain_one_does_not():
 
     pixels = np.random.default_rng(0).integers(60, 120, (64, 64, 3)).astype(np.uint8)
     before = Image.fromarray(pixels)
+
+    def changed(recipe, name, share):
+        return np.asarray(pictures._OPERATIONS[name](recipe, before, share))
+
     for recipe in (pictures._METER, pictures._FIBER):
         still = {
-            name
-            for name in recipe.names
-            if np.array_equal(np.asarray(recipe._change_picture(before, name, 1.0)), np.asarray(before))
+            name for name in recipe.names if np.array_equal(changed(recipe, name, recipe.magnitude), np.asarray(before))
         }
         assert still <= {"identity"}
     # The amounts: 9 of 30 of 100 pixels; 7 of 10 of 10 pixels, on grey.
-    moved = np.asarray(pictures._METER._change_picture(before, "move-x", 1.0))
+    moved = changed(pictures._METER, "move-x", 0.3)
     assert np.array_equal(moved[:, :34], pixels[:, 30:]) and moved[:, 34:].max() == 0
-    moved = np.asarray(pictures._FIBER._change_picture(before, "move-y", -1.0))
+    moved = changed(pictures._FIBER, "move-y", -0.7)
     assert np.array_equal(moved[7:], pixels[:-7]) and set(moved[:7].ravel()) == {128}
-    darker, lighter = (
-        np.asarray(r._change_picture(before, "brightness", 1.0)) for r in (pictures._METER, pictures._FIBER)
-    )
+    darker, lighter = (changed(recipe, "brightness", 0.0) for recipe in (pictures._METER, pictures._FIBER))
     assert darker.mean() / pixels.mean() == pytest.approx(0.64, abs=0.01)
     assert lighter.mean() / pixels.mean() == pytest.approx(1.36, abs=0.01)
 

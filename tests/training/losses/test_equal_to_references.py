@@ -26,8 +26,16 @@ from tellapart.training.losses.contrast import (
     tripletclip,
     trohn_img,
 )
-from tellapart.training.losses.eqsim import VARIANTS, Normalisation, drawn_negatives, eqsim, eqsim_itm, eqsim_ranking
-from tellapart.training.losses.matching import itm, ranking
+from tellapart.training.losses.eqsim import (
+    VARIANTS,
+    Normalisation,
+    drawn_negatives,
+    eqsim,
+    eqsim_itm,
+    eqsim_ranking,
+    itm,
+    ranking,
+)
 
 CHUNKS = [None, 1, 3, 8, 99]
 IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]

@@ -148,32 +148,6 @@ _Generator = np.random.Generator
 _Change = Callable[[Image.Image, _Generator, int], Image.Image]
 
 
-#: Operations on a picture with a magnitude, as a share of the range.
-_COLOURS: Mapping[str, Callable[[Image.Image, float], Image.Image]] = {
-    "auto-contrast": lambda picture, _: ImageOps.autocontrast(picture),
-    "equalise": lambda picture, _: ImageOps.equalize(picture),
-    "posterise": lambda picture, share: ImageOps.posterize(picture, max(1, int(4 * share))),
-    "solarise": lambda picture, share: ImageOps.solarize(picture, int(256 * share)),
-    "solarise-add": lambda picture, share: ImageOps.solarize(_lighten(picture, int(110 * share)), 128),
-    "identity": lambda picture, _: picture,
-}
-#: Each mixes the picture with a plain one, at 0.1 to 1.9.
-_ENHANCERS: Mapping[str, Callable[[Image.Image], Any]] = {
-    "colour": ImageEnhance.Color,
-    "contrast": ImageEnhance.Contrast,
-    "brightness": ImageEnhance.Brightness,
-    "sharpness": ImageEnhance.Sharpness,
-}
-#: Changes of place: the matrix by the tilt and the move in pixels; a rotation is by degrees.
-_PLACES: Mapping[str, Callable[[float, float], tuple[float, ...]]] = {
-    "rotate": lambda _tilt, _move: (),
-    "shear-x": lambda tilt, _: (1, tilt, 0, 0, 1, 0),
-    "shear-y": lambda tilt, _: (1, 0, 0, tilt, 1, 0),
-    "move-x": lambda _, move: (1, 0, move, 0, 1, 0),
-    "move-y": lambda _, move: (1, 0, 0, 0, 1, move),
-}
-
-
 def _lighten(picture: Image.Image, more: int) -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(picture, np.int16) + more, 0, 255).astype(np.uint8))
 
@@ -197,26 +171,44 @@ class _RandAugment:
         for name in generator.choice(self.names, self.count):
             done, sign = generator.random() < self.chance, generator.choice([-1.0, 1.0])
             if done:
-                picture = self._change_picture(picture, str(name), sign)
+                picture = _OPERATIONS[str(name)](self, picture, sign * self.magnitude)
         return picture
 
-    def _change_picture(self, picture: Image.Image, name: str, sign: float) -> Image.Image:
-        if name in _ENHANCERS:
-            enhanced: Image.Image = _ENHANCERS[name](picture).enhance(0.1 + 1.8 * self.magnitude)
-            return enhanced
-        if name not in _PLACES:
-            return _COLOURS[name](picture, self.magnitude)
-        share, fill = sign * self.magnitude, (self.fill,) * 3
-        if name == "rotate":
-            return picture.rotate(30 * share, self.resample, fillcolor=fill)
-        matrix = _PLACES[name](0.3 * share, self.farthest * share)
+    def enhance(self, enhancer: Any) -> Image.Image:
+        """Mix a picture with a plain one, at 0.1 to 1.9."""
+        enhanced: Image.Image = enhancer.enhance(0.1 + 1.8 * self.magnitude)
+        return enhanced
+
+    def move(self, picture: Image.Image, *matrix: float) -> Image.Image:
+        """Change the place of each pixel by a matrix."""
+        fill = (self.fill,) * 3
         return picture.transform(picture.size, Image.Transform.AFFINE, matrix, self.resample, fillcolor=fill)
 
+
+#: Operations on a picture, by the augmentation; a change of place goes either way, by the sign of its share.
+_OPERATIONS: Mapping[str, Callable[[_RandAugment, Image.Image, float], Image.Image]] = {
+    "auto-contrast": lambda _, picture, _share: ImageOps.autocontrast(picture),
+    "equalise": lambda _, picture, _share: ImageOps.equalize(picture),
+    "posterise": lambda by, picture, _: ImageOps.posterize(picture, max(1, int(4 * by.magnitude))),
+    "solarise": lambda by, picture, _: ImageOps.solarize(picture, int(256 * by.magnitude)),
+    "solarise-add": lambda by, picture, _: ImageOps.solarize(_lighten(picture, int(110 * by.magnitude)), 128),
+    "identity": lambda _, picture, _share: picture,
+    "colour": lambda by, picture, _: by.enhance(ImageEnhance.Color(picture)),
+    "contrast": lambda by, picture, _: by.enhance(ImageEnhance.Contrast(picture)),
+    "brightness": lambda by, picture, _: by.enhance(ImageEnhance.Brightness(picture)),
+    "sharpness": lambda by, picture, _: by.enhance(ImageEnhance.Sharpness(picture)),
+    "rotate": lambda by, picture, share: picture.rotate(30 * share, by.resample, fillcolor=(by.fill,) * 3),
+    "shear-x": lambda by, picture, share: by.move(picture, 1, 0.3 * share, 0, 0, 1, 0),
+    "shear-y": lambda by, picture, share: by.move(picture, 1, 0, 0, 0.3 * share, 1, 0),
+    "move-x": lambda by, picture, share: by.move(picture, 1, 0, by.farthest * share, 0, 1, 0),
+    "move-y": lambda by, picture, share: by.move(picture, 1, 0, 0, 0, 1, by.farthest * share),
+}
+_PLACES = ("rotate", "shear-x", "shear-y", "move-x", "move-y")
 
 #: METER's RandAugment(2, 9), of 30. Its list of operations is taken to be that of ViLT, on whose code METER's is built:
 #: the usual ones without inversion and cut-out. METER's file was not available.
 _METER = _RandAugment(
-    (*filter("identity".__ne__, _COLOURS), *_ENHANCERS, *_PLACES), 9 / 30, 1.0, 100.0, 0, Image.Resampling.NEAREST
+    tuple(filter("identity".__ne__, _OPERATIONS)), 9 / 30, 1.0, 100.0, fill=0, resample=Image.Resampling.NEAREST
 )
 #: FIBER's RandomAugment(2, 7), of 10, with ten operations; ALBEF's code does each of the two by a chance of a half.
 _FIBER = _RandAugment(

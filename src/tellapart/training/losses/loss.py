@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from tellapart.catalog import load
 from tellapart.data.fields import field_fault
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, UnknownNameError, nearest
+from tellapart.errors import DataError, UnknownNameError
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 
 Function = TypeVar("Function", bound=Callable[..., LossParts])
@@ -40,11 +40,6 @@ class Loss:
 
     def read_options(self, values: Mapping[str, Any], place: str) -> dict[str, Any]:
         """Return all options, with some values set; an error begins with the place."""
-        names = self.options.model_fields
-        for key in values:
-            if key not in names:
-                listed = f"its options are {', '.join(names)}" if names else "it has none"
-                raise DataError(f"{place} has no option {key!r}{nearest(key, names) or ';'} {listed}")
         return dict(validate(self.options, values, place))
 
 

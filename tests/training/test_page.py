@@ -13,8 +13,15 @@ from tellapart.diagnosis.why import MatchDifference, Reasons, Why, measure_reaso
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import DataRecord, Sweep, read_record, write_record
-from tellapart.training.report.page import difference_bar, model_card, write_training_report
+from tellapart.training.record import (
+    DataRecord,
+    Sweep,
+    difference_bar,
+    model_card,
+    read_record,
+    write_record,
+    write_training_report,
+)
 from tellapart.training.train import Trained
 
 HOSTILE = "folder:<script>alert('x')</script>"

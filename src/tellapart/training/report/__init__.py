@@ -1,1 +1,0 @@
-"""Training runs as text, JSON, curves, a page and a model card."""
