@@ -488,8 +488,8 @@ def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
     slug = _free_slug(slug, tables.benchmarks)
     listed = declared_benchmark(set_name)
     title = (listed and listed.title) or record.title
-    domains = {"domain": listed.domain, "rival": listed.rival} if listed else {}
-    facts = {"task": record.task, "fingerprint": record.fingerprint, "limited_from": full_size, **domains}
+    facts: dict[str, Any] = {"task": record.task, "fingerprint": record.fingerprint, "limited_from": full_size}
+    facts |= {"domain": listed.domain, "rival": listed.rival} if listed else {}
     benchmark = Benchmark(slug=slug, name=name, title=title, set_title=title, **facts)
     tables.benchmarks[slug] = _filled(benchmark, entry)
     return tables.benchmarks[slug]
