@@ -16,7 +16,7 @@ from study_doors import open_study_doors
 
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
-from tellapart.board.submissions.prepared import HiddenPairs, hide, hide_records, measure_sent, read_truth
+from tellapart.board.submissions.prepared import HiddenPairs, hide, measure_sent, read_truth
 from tellapart.board.submissions.worker import read_published, read_sent
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
@@ -27,6 +27,7 @@ from tellapart.models.find import find_model
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
+from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import TASKS
 from tellapart.training.config import read_config
 from tellapart.training.encoders import write_new_model
@@ -116,7 +117,7 @@ def _training(folder: Path) -> Iterator[Door]:
 
 def _board(folder: Path) -> Iterator[Door]:
     state = folder / "hidden"
-    pairs = hide(read_pair_set(folder / "few"), b"k" * 32, 0.5)
+    pairs: Any = hide(PAIRS, read_pair_set(folder / "few"), b"k" * 32, 0.5)
 
     def undo(path: Path) -> Any:
         hidden: Any = read_truth(path)
@@ -140,7 +141,7 @@ def _submissions(state: Path, pairs: HiddenPairs) -> Iterator[Door]:
     ids, shown = [item.id for item in pairs.items], PairSet("hidden", pairs.bare(), Path())
     scores = Scores(tuple(ids), np.arange(12).reshape(3, 2, 2) * 5 % 12 / 8, "similarity")
     stated = tuple(Record(str(k), ("a.png", "b.png"), (f"Both show a dog {k}.",), k < 2) for k in range(4))
-    labels = hide_records(TASKS["nlvr2"], StatementSet("nlvr2", stated), b"k" * 32, 0.5, ".png")
+    labels = hide(TASKS["nlvr2"], StatementSet("nlvr2", stated), b"k" * 32, 0.5, ".png")
     metrics = ("text_score", "image_score", "group_score")
 
     def measure_pairs(path: Path) -> Any:

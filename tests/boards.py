@@ -20,12 +20,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, BoardSettings
+from tellapart.board.records import Benchmark, Board, BoardSettings, Entry, ItemList, Model, Tables
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
-from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
@@ -39,6 +39,20 @@ def open_board(
     board = Board(settings, submissions.results) if submissions else Board(settings)
     board.read_in(report)
     return TestClient(create_app(board, submissions)), board
+
+
+def tables_of(metric: str, columns: Sequence[np.ndarray], items: ItemList | None = None) -> Tables:
+    """Return a board's tables of one benchmark, `b`: a model `m0`, `m1`... for each column of items' outcomes."""
+    tables = Tables(BoardSettings())
+    ranked = {"metric": metric, "headline": (metric,), "items": items or ItemList(), "n": len(columns[0])}
+    tables.benchmarks["b"] = Benchmark(slug="b", name="b", title="B", set_title="B", task="", fingerprint="f", **ranked)
+    for slug, column in zip(map("m{}".format, range(len(columns))), columns, strict=True):
+        number = Value(value=float(column.mean()), method="", n=len(column), clusters=len(column), average="")
+        record = BenchmarkResult(title="B", fingerprint="f", metrics={metric: number}, origin="")
+        tables.models[slug] = Model(slug=slug, label=slug, kind="model", name=slug, identity=slug)
+        values = {metric: np.float32(column)} if items else {}
+        tables.entries["b", slug] = Entry("b", record, ranked["items"], slug, "b", values=values)
+    return tables
 
 
 def labels(board: Board) -> list[str]:

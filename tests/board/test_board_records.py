@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boards import labels, open_board, write_run
+from boards import labels, open_board, tables_of, write_run
 from facts import check_facts, raises
-from tellapart.board.records import Benchmark, BoardSettings, Entry, Item, ItemList, Model, Tables, rank, read_settings
+from tellapart.board.records import BoardSettings, Item, ItemList, Tables, rank, read_settings
 from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
-from tellapart.records.result import BenchmarkResult, Flips, Precision, Value
+from tellapart.records.result import Flips, Precision
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
@@ -145,20 +145,6 @@ def test_tiers_are_those_of_the_statistics(tmp_path, clusters):
     assert expected["m2"] > expected["m0"]
 
 
-def with_outcomes(outcomes: np.ndarray) -> tuple[Tables, Benchmark, list[Entry]]:
-    """A benchmark on which each row is a model's outcomes."""
-    tables = Tables(BoardSettings())
-    items = ItemList(tuple(Item(f"{k}", "item", f"{k}", "", {}, (), ()) for k in range(outcomes.shape[1])), "digest")
-    benchmark = Benchmark("b", "b", "f", "B", "pairs", n=len(items.rows), items=items, headline=("group_score",))
-    entries = []
-    for k, column in enumerate(outcomes):
-        number = Value(value=float(column.mean()), method="", n=len(column), clusters=len(column), average="")
-        record = BenchmarkResult(title="B", fingerprint="f", metrics={"group_score": number}, origin="")
-        tables.models[f"m{k}"] = Model(f"m{k}", f"m{k}", f"m{k}", "model", f"m{k}")
-        entries.append(Entry("b", record, items, f"m{k}", "b", values={"group_score": np.float32(column)}))
-    return tables, benchmark, entries
-
-
 def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair():
     rng = np.random.default_rng(0)
     outcomes = (rng.random((30, 120)) < np.linspace(0.95, 0.05, 30)[:, None]).astype(np.float64)
@@ -171,8 +157,9 @@ def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair():
         if (max(best, model), min(best, model)) in differ:
             best = model
         expected[f"m{model}"] = place if best == model else expected[f"m{best}"]
-    tables, benchmark, entries = with_outcomes(outcomes)
-    assert rank(tables, benchmark, "group_score", entries) == expected
+    items = tuple(Item(f"{k}", "item", f"{k}", "", {}, (), ()) for k in range(outcomes.shape[1]))
+    tables = tables_of("group_score", list(outcomes), ItemList(items, "digest"))
+    assert rank(tables, tables.benchmarks["b"], "group_score", list(tables.entries.values())) == expected
     assert len(set(expected.values())) > 3
 
 

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from boards import labels, open_board, until, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, BoardSettings, Watch, _for_readers, signature
+from tellapart.board.records import Board, BoardSettings, _for_readers, signature, watch
 
 
 def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.Monkey
 def test_whatever_a_look_raises_the_next_tries_again(tmp_path, monkeypatch, error):
     board, said = Board(BoardSettings(runs=(tmp_path,))), []
     failing_twice(board, error, monkeypatch)
-    with Watch(board, said.append, seconds=0.02):
+    with watch(board, said.append, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
         until(lambda: labels(board) == ["a"])
     assert len(said) == 2 and all("the board could not be brought up to date" in line for line in said)
@@ -53,7 +53,7 @@ def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
     for reader in readers:
         reader.start()
     try:
-        with Watch(board, said.append, seconds=0.02):
+        with watch(board, said.append, seconds=0.02):
             for name in "abc":
                 write_run(tmp_path / name, name, skill=1.0, seed=ord(name))
             until(lambda: labels(board) == ["a", "b", "c"])
@@ -116,8 +116,8 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
 
     monkeypatch.setattr(records, "signature", be_slow)
     seconds = 0.001 if at == "the look" else 0.2
-    with Watch(board, said.append, seconds=seconds) as watch:
-        thread = watch
+    with watch(board, said.append, seconds=seconds):
+        (thread,) = [each for each in threading.enumerate() if each.name == "watch"]
         for _ in range(5):
             looked.clear()
             assert looked.wait(20) and thread.ident
@@ -135,7 +135,7 @@ def test_a_watch_whose_reports_nobody_takes_goes_on(tmp_path, monkeypatch):
 
     board = Board(BoardSettings(runs=(tmp_path,)))
     failing_twice(board, OSError(), monkeypatch)
-    with Watch(board, refuse, seconds=0.02):
+    with watch(board, refuse, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
         until(lambda: labels(board) == ["a"])
 
@@ -144,7 +144,7 @@ def test_a_thread_that_ends_all_the_same_ends_its_process():
     script = """
 import time
 from threading import Event
-from tellapart.board.records import TirelessThread
+from tellapart.board.records import tireless_thread
 
 class Killed(Event):
     asked = 0
@@ -156,7 +156,7 @@ class Killed(Event):
     def wait(self, _):
         raise SystemExit
 
-TirelessThread("t", lambda: 0.05, Killed()).start()
+tireless_thread("t", lambda: 0.05, Killed()).start()
 time.sleep(60)
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=50, check=False)

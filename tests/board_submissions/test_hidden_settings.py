@@ -18,12 +18,12 @@ import tellapart as ta
 from facts import check_facts, raises
 from pictures import encoded, plain
 from tellapart.board.submissions.accounts import RefusedError
-from tellapart.board.submissions.administer import fit_limits
 from tellapart.board.submissions.hidden import (
     HiddenBenchmark,
     HiddenSettings,
     SubmissionSettings,
     check_limits,
+    fit_limits,
     read_hidden,
 )
 from tellapart.board.submissions.prepared import (
@@ -42,6 +42,7 @@ from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, RunError
+from tellapart.tasks.pairs import PAIRS
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
 
@@ -298,7 +299,7 @@ def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():
     items = [
         Item(id=str(k), images=("0.png",), texts=(f"a {k}", f"no {k}", f"one {k}"), true=(0, 2)) for k in range(300)
     ]
-    hidden = hide(PairSet("cups", tuple(items), Path()), b"key", 0.5)
+    hidden = hide(PAIRS, PairSet("cups", tuple(items), Path()), b"key", 0.5)
     false = [order.index(2) for order in hidden.texts]
     assert all(70 < false.count(place) < 130 for place in range(3))  # 100 +- 3.7 standard deviations
     assert all(item.texts[2].startswith("no ") and item.true == (0, 1) for item in hidden.items)
@@ -309,7 +310,7 @@ def test_the_readme_says_how_many_texts_are_true(made_set, tmp_path):
 
     pairs = read_pair_set(with_truth(made_set("set", n=8, shape=(1, 3)), [0, 2]))
     benchmark = HiddenBenchmark(name="mine", pairs=Path("set"))
-    write_task(tmp_path / "task.zip", benchmark, hide(pairs, b"key", 0.5), pairs.pixels)
+    write_task(tmp_path / "task.zip", benchmark, hide(PAIRS, pairs, b"key", 0.5), pairs.pixels)
     readme = ZipFile(tmp_path / "task.zip").read("README.txt").decode()
     assert "2 of the texts are true;\nwhich of them is not told" in readme and "belong together" not in readme
 
@@ -350,8 +351,8 @@ def test_a_new_board_opens_as_it_stands(n, made_set, command, tmp_path):
     file = tmp_path / "board" / "board.toml"
     assert f"tellapart board user NAME... --board {file}" in ran.out and f"serve --board {file}" in ran.out
     limits = fit_limits(n, (2, 2))
-    assert limits is not None and limits.step <= 0.05
-    assert f" {100 * limits.step:g} point" in ran.out and f"count: {limits.total}\n" in ran.out
+    assert limits is not None and limits["step"] <= 0.05
+    assert f" {100 * limits['step']:g} point" in ran.out and f"count: {limits['total']}\n" in ran.out
     settings = read_hidden(file)
     assert settings is not None and settings.hidden[0].name == "clocks"
     assert (
@@ -422,9 +423,9 @@ def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which
 def test_sixty_pairs_get_numbers_that_tell_models_apart():
     """Rounded to a half, a file with a fifth of its items wrong had the number of a perfect one."""
     limits = fit_limits(60, (2, 2))
-    assert limits is not None and limits.total >= 2
-    assert len({round_to(right / 30, limits.step) for right in range(31)}) == 21
-    assert round_to(24 / 30, limits.step) == 0.8
+    assert limits is not None and limits["total"] >= 2
+    assert len({round_to(right / 30, limits["step"]) for right in range(31)}) == 21
+    assert round_to(24 / 30, limits["step"]) == 0.8
 
 
 @given(st.integers(1, 20_000), st.sampled_from([(2, 2), (1, 2), (2, 1), (1, 5), (4, 4)]))
@@ -433,7 +434,7 @@ def test_limits_that_fit_are_never_refused(items, shape):
     if limits is None:
         assert items < 60
         return
-    assert 1 <= limits.total <= 20 and limits.step <= 0.1
-    assert limits.step <= 0.05 or items < 30  # fewer files, before numbers too coarse to rank by
-    hidden = HiddenBenchmark(name="a", pairs=Path("a"), step=limits.step, total=limits.total)
+    assert 1 <= limits["daily"] <= limits["total"] <= 20 and limits["step"] <= 0.1
+    assert limits["step"] <= 0.05 or items < 30  # fewer files, before numbers too coarse to rank by
+    hidden = HiddenBenchmark(name="a", pairs=Path("a"), **limits)
     check_limits(hidden, int(0.9 * 0.5 * items), shape, 1)

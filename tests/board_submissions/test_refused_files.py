@@ -1,12 +1,16 @@
 """Invalid files are refused with the reason, before they count, and without harm."""
 
+import asyncio
+import errno
 import io
 import json
+import os
 import resource
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
+from tellapart.board.submissions import routes
+from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.prepared import hide
+from tellapart.board.submissions.routes import write_upload
 from tellapart.board.submissions.worker import form_bytes, pack, read_sent, unpack
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -24,6 +31,7 @@ from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError, TellapartError
 from tellapart.models.generative.answers import BothOrders
 from tellapart.tasks.choice import Chosen
+from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE
 
 
@@ -35,7 +43,7 @@ def made(board):
 @pytest.fixture(scope="module")
 def published() -> PairSet:
     items = tuple(Item(id=str(k), images=(f"{k}a.png", f"{k}b.png"), texts=(f"x {k}", f"y {k}")) for k in range(24))
-    return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).bare(), Path())
+    return PairSet("set", hide(PAIRS, PairSet("set", items, Path()), b"secret", 0.5).bare(), Path())
 
 
 def lines(ids: list[str], score=0.5) -> list[str]:
@@ -307,6 +315,30 @@ def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board, as_form):
     assert b"at most" in said
     assert taken <= 5  # of the 40 that would have come
     assert not list(made.queue.folder.glob("*.part"))
+
+
+def test_a_timeout_of_the_disk_is_the_servers_fault(made, monkeypatch):
+    def time_out(_):
+        raise OSError(errno.ETIMEDOUT, "Connection timed out")
+
+    monkeypatch.setattr(routes, "os", SimpleNamespace(fsync=time_out, strerror=os.strerror))
+    answer = made.send(b"x")
+    assert (answer.status_code, "nothing was counted" in answer.json()["detail"]) == (507, True)
+
+
+def test_a_full_disk_changes_no_refusal(tmp_path):
+    async def pieces():
+        yield b"12345678"
+        yield b"9"
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, hard))
+    try:
+        with pytest.raises(RefusedError, match="more bytes"):
+            asyncio.run(write_upload(pieces(), tmp_path / "a.part", 8))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

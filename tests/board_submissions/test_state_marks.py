@@ -38,7 +38,7 @@ class Ended:
     def __init__(self, made, state: Path) -> None:
         made.measured(made.npz(made.right()))
         made.send(made.npz(made.right(0.5)))
-        back_up(made.service.state, state.with_name("whole"))
+        back_up(made.service.state.folder, state.with_name("whole"))
         self.whole, self.state, self.clock, self.tokens = (
             state.with_name("whole") / "state",
             state,
@@ -123,7 +123,7 @@ def test_a_state_that_lost_a_part_stops_the_start_until_it_is_accepted(ended, na
 def test_a_database_of_an_earlier_copy_is_noticed(ended):
     service = ended.start()
     service.close("clocks", by="root")
-    service.note_counters()
+    service.state.note_counters()
     marker = (ended.state / "marker.json").read_bytes()
     del service
     ended.restore()
@@ -327,14 +327,14 @@ def test_a_backup_of_a_busy_board_is_whole(board, tmp_path):
             made.service.accounts.add(f"user{k}", "reader", by="test")
             if k < len(files):
                 made.send(files[k], user="bob")
-            made.service.note_counters()
+            made.service.state.note_counters()
             k += 1
 
     busy = threading.Thread(target=be_busy)
     busy.start()
     try:
         for k in range(4):
-            back_up(made.service.state, tmp_path / f"copy{k}")
+            back_up(made.service.state.folder, tmp_path / f"copy{k}")
             assert list(check_backup(tmp_path / f"copy{k}")) == []
     finally:
         over.set()
@@ -353,7 +353,7 @@ def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(board, tmp_path, mo
 
     copy_uploads = administer._copy_uploads
     monkeypatch.setattr(administer, "_copy_uploads", end_it_first)
-    back_up(made.service.state, tmp_path / "copy")
+    back_up(made.service.state.folder, tmp_path / "copy")
     assert len(copied) == 2 and list(check_backup(tmp_path / "copy")) == []
 
 

@@ -12,7 +12,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -81,53 +81,24 @@ def read_settings(path: Path) -> BoardSettings:
     return settings.model_copy(update=update)
 
 
-class ModelHead(BaseModel, frozen=True):
-    """A model's name and address, as pages have them."""
+class Model(BaseModel, frozen=True):
+    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together.
 
-    slug: str
-    label: str
-    kind: str
-
-
-class BenchmarkHead(BaseModel, frozen=True):
-    """A benchmark's name and address, as pages have them."""
-
-    slug: str
-    name: str
-    title: str
-    task: str
-    n: int  # the number of items; 0 if unknown
-    metric: str  # the one that ranks it
-    has_items: bool = False  # its items are in the database, and have pages
-    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
-
-    @property
-    def label(self) -> str:
-        """Its name, and how much of it was measured if that is a part."""
-        return f"{self.name} ({self.part})" if self.part else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together."""
+    Pages have its name and address; the other fields stay on the server.
+    """
 
     slug: str  # its name in addresses
-    name: str
     label: str  # its name on the board, distinct
     kind: str  # `model`, `reference` or `human`
-    identity: str  # equal for two records of the same model
-    fingerprint: str = ""
-    note: str = ""
-    latency: float | None = None  # seconds for one pair
+    name: str = Field(exclude=True)
+    identity: str = Field(exclude=True)  # equal for two records of the same model
+    fingerprint: str = Field(default="", exclude=True)
+    note: str = Field(default="", exclude=True)
+    latency: float | None = Field(default=None, exclude=True)  # seconds for one pair
     # parameters, training_images: counts; None if unknown
-    parameters: int | None = None
-    training_images: int | None = None
-    cost_source: str = ""
-
-    @property
-    def head(self) -> ModelHead:
-        """Its name and address."""
-        return ModelHead(slug=self.slug, label=self.label, kind=self.kind)
+    parameters: int | None = Field(default=None, exclude=True)
+    training_images: int | None = Field(default=None, exclude=True)
+    cost_source: str = Field(default="", exclude=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,47 +127,39 @@ class ItemList:
         return [item.cluster for item in self.rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """A set of items. Records with the same name and another fingerprint are another benchmark."""
+class Benchmark(BaseModel, frozen=True):
+    """A set of items. Records with the same name and another fingerprint are another benchmark.
+
+    Pages have its name and address; the other fields stay on the server.
+    """
 
     slug: str
     name: str
-    fingerprint: str
-    title: str
+    title: str  # that of the set, with the part
     task: str
-    n: int = 0
-    shape: tuple[int, int] | None = None  # images and texts of an item; None for tasks
-    items: ItemList = ItemList()
-    limited_from: int | None = None  # the benchmark's number of items, if this is a part of it (`--limit`)
-    headline: tuple[str, ...] = ()  # the metrics of the leaderboard
-    domain: str = ""  # domain, rival: VLUE's domains, from the catalogue
-    rival: str = ""
+    n: int = 0  # the number of items; 0 if unknown
+    metric: str = ""  # the one that ranks it
+    has_items: bool = False  # they are in the tables, and have pages
+    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
+    fingerprint: str = Field(exclude=True)
+    set_title: str = Field(exclude=True)
+    shape: tuple[int, int] | None = Field(default=None, exclude=True)  # images and texts of an item; None for tasks
+    items: ItemList = Field(default=ItemList(), exclude=True)
+    # the benchmark's number of items, if this is a part of it (`--limit`)
+    limited_from: int | None = Field(default=None, exclude=True)
+    headline: tuple[str, ...] = Field(default=(), exclude=True)  # the metrics of the leaderboard
+    domain: str = Field(default="", exclude=True)  # domain, rival: VLUE's domains, from the catalogue
+    rival: str = Field(default="", exclude=True)
 
     @property
-    def part(self) -> str:
-        """The measured share of the benchmark, in words; empty for all of it."""
-        return "" if self.limited_from is None else f"{self.n:,} of {self.limited_from:,} items"
+    def label(self) -> str:
+        """Its name, and how much of it was measured if that is a part."""
+        return f"{self.name} ({self.part})" if self.part else self.name
 
     @property
     def is_hidden(self) -> bool:
         """Whether its labels stay on the server, and its numbers are rounded."""
         return self.fingerprint.startswith(HIDDEN)
-
-    @property
-    def main(self) -> str:
-        """The metric that ranks it."""
-        return main_metric(self.headline)
-
-    @property
-    def head(self) -> BenchmarkHead:
-        """Its name and address; the title says how much of it was measured if that is a part."""
-        return BenchmarkHead(
-            title=f"{self.title} ({self.part})" if self.part else self.title,
-            metric=self.main,
-            has_items=bool(self.items.rows),
-            **{name: getattr(self, name) for name in ("slug", "name", "task", "n", "part")},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,12 +303,9 @@ class Board:
                 for timing in content.timings.models if content.timings else ():
                     for slug, model in tables.models.items():
                         if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
-                            tables.models[slug] = replace(
-                                model,
-                                latency=timing.latency.median,
-                                parameters=timing.parameters,
-                                cost_source=f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}",
-                            )
+                            source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
+                            costs = {"latency": timing.latency.median, "parameters": timing.parameters}
+                            tables.models[slug] = model.model_copy(update={**costs, "cost_source": source})
             self._rank(tables)
             self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)
@@ -419,10 +379,7 @@ class Board:
         return same if same == items else items
 
     def _rank(self, tables: Tables) -> None:
-        """Write the tiers of each benchmark's models, for each headline metric; of unchanged records those of before.
-
-        Reference models, people, and models without per-item outcomes have no tier.
-        """
+        """Write the tiers of each benchmark's models by each headline metric; of unchanged records those of before."""
         ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
         for benchmark in tables.benchmarks.values():
             entries = tables.entries_of(benchmark=benchmark.slug)
@@ -433,7 +390,8 @@ class Board:
                 if value.mean_absolute is None
             }
             # The papers' metrics if any model has them, else every share of right answers.
-            benchmark = replace(benchmark, headline=tuple(headline(names) or sorted(names)))  # noqa: PLW2901
+            shown = tuple(headline(names) or sorted(names))
+            benchmark = benchmark.model_copy(update={"headline": shown, "metric": main_metric(shown)})  # noqa: PLW2901
             tables.benchmarks[benchmark.slug] = benchmark
             if benchmark.limited_from is not None:
                 continue
@@ -451,7 +409,7 @@ def _describe_error(path: Path, error: Exception) -> str:
 
 
 def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the tier of each model that was tested against others by a metric."""
+    """Return the tier of each model that was tested against others by a metric: no reference models, no people."""
     models = tables.models
     tested = [
         entry
@@ -497,10 +455,10 @@ def _add_model(tables: Tables, model: Model) -> Model:
         return stored
     slug = model.slug
     if same := sum(each.name == model.name for each in tables.models.values()):
-        model, slug = replace(model, label=f"{model.name} ({same + 1})"), f"{slug}-{same + 1}"
-    model = replace(model, slug=_free_slug(slug, tables.models))
-    tables.models[model.slug] = model
-    return model
+        model, slug = model.model_copy(update={"label": f"{model.name} ({same + 1})"}), f"{slug}-{same + 1}"
+    slug = _free_slug(slug, tables.models)
+    tables.models[slug] = model.model_copy(update={"slug": slug})
+    return tables.models[slug]
 
 
 def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
@@ -527,19 +485,14 @@ def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
     if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
     slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(entry.items.rows)}-of-{full_size}"
+    slug = _free_slug(slug, tables.benchmarks)
     listed = declared_benchmark(set_name)
-    benchmark = Benchmark(
-        slug=_free_slug(slug, tables.benchmarks),
-        name=name,
-        fingerprint=record.fingerprint,
-        title=(listed and listed.title) or record.title,
-        task=record.task,
-        limited_from=full_size,
-        domain=listed.domain if listed else "",
-        rival=listed.rival if listed else "",
-    )
-    benchmark = tables.benchmarks[benchmark.slug] = _filled(benchmark, entry)
-    return benchmark
+    title = (listed and listed.title) or record.title
+    facts: dict[str, Any] = {"task": record.task, "fingerprint": record.fingerprint, "limited_from": full_size}
+    facts |= {"domain": listed.domain, "rival": listed.rival} if listed else {}
+    benchmark = Benchmark(slug=slug, name=name, title=title, set_title=title, **facts)
+    tables.benchmarks[slug] = _filled(benchmark, entry)
+    return tables.benchmarks[slug]
 
 
 def _has_same_items(benchmark: Benchmark, entry: Entry) -> bool:
@@ -556,15 +509,12 @@ def _has_same_items(benchmark: Benchmark, entry: Entry) -> bool:
 
 def _filled(benchmark: Benchmark, entry: Entry) -> Benchmark:
     record, items = entry.record, entry.items
-    return replace(
-        benchmark,
-        fingerprint=record.fingerprint,
-        items=items,
-        task=record.task,
-        shape=record.shape,
-        n=len(items.rows) or max((value.n for value in record.metrics.values()), default=0),
-        title=record.title if items.rows else benchmark.title,
-    )
+    n = len(items.rows) or max((value.n for value in record.metrics.values()), default=0)
+    part = "" if benchmark.limited_from is None else f"{n:,} of {benchmark.limited_from:,} items"
+    title = record.title if items.rows else benchmark.set_title
+    facts = {name: getattr(record, name) for name in ("fingerprint", "task", "shape")}
+    facts |= {"n": n, "part": part, "items": items, "has_items": bool(items.rows)}
+    return benchmark.model_copy(update={**facts, "set_title": title, "title": f"{title} ({part})" if part else title})
 
 
 def _in_order(entry: Entry, benchmark: Benchmark) -> Entry:
@@ -681,64 +631,56 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
     )
 
 
-class TirelessThread(Thread):
-    """A thread that takes turn after turn; if it ends all the same, so does the process, and a supervisor sees that.
+def tireless_thread(name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> Thread:
+    """Return a thread that takes turn after turn, each of which returns the seconds to wait until the next.
 
-    A turn returns the seconds to wait until the next.
+    If it ends before it is over, so does the process, and a supervisor sees that.
     """
 
-    def __init__(self, name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> None:
-        super().__init__(name=name, daemon=True)
-        self._turn, self._over, self._pause = turn, over, wait
-
-    def run(self) -> None:
-        """Take turns until it is over."""
+    def take_turns() -> None:
+        pause = wait
         try:
-            while not self._over.is_set():
+            while not over.is_set():
                 with suppress(BaseException):  # even errors that would end a thread: nobody else does its work
-                    while not self._over.wait(self._pause):
-                        self._pause = self._turn()
+                    while not over.wait(pause):
+                        pause = turn()
         finally:
-            if not self._over.is_set():
+            if not over.is_set():
                 os.kill(os.getpid(), signal.SIGTERM)
+
+    return Thread(target=take_turns, name=name, daemon=True)
 
 
 #: Between two looks at the folders; after a failure twice as long each time, up to the last.
 SECONDS, _MOST_SECONDS = 5.0, 30.0
 
 
-class Watch(TirelessThread):
-    """A thread that looks for changes every few seconds, as long as its `with` block lasts.
+@contextmanager
+def watch(board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> Iterator[Callable[[], float]]:
+    """Look for changes every few seconds while the block lasts; yield a function that says how old the board is.
 
-    Nothing that a look raises ends it: it is reported, and the next look tries the same again.
+    That is in seconds since it was last known to show the content of its folders. Nothing that a look raises ends the
+    watch: it is reported, and the next look tries the same again.
     """
+    over, good, pause = Event(), time.monotonic(), seconds
 
-    def __init__(self, board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> None:
-        super().__init__("watch", self._look, Event(), wait=seconds)
-        self._board, self._report, self._seconds, self._good = board, report, seconds, time.monotonic()
-
-    def __enter__(self) -> Watch:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
-
-    @property
-    def age(self) -> float:
-        """Seconds since the board was last known to show the content of its folders."""
-        return time.monotonic() - self._good
-
-    def _look(self) -> float:
+    def look() -> float:
+        nonlocal good, pause
         try:
-            self._board.read_in(self._report)
-            self._good = time.monotonic()
+            board.read_in(report)
+            good, pause = time.monotonic(), seconds
         except BaseException as error:
             expected = isinstance(error, TellapartError)
             reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
-            wait = min(2 * self._pause, max(_MOST_SECONDS, self._seconds))
+            pause = min(2 * pause, max(_MOST_SECONDS, seconds))
             with suppress(Exception):  # standard error may be closed
-                self._report(f"the board could not be brought up to date: {reason}; it is tried again in {wait:g} s")
-            return wait
-        return self._seconds
+                report(f"the board could not be brought up to date: {reason}; it is tried again in {pause:g} s")
+        return pause
+
+    thread = tireless_thread("watch", look, over, wait=seconds)
+    thread.start()
+    try:
+        yield lambda: time.monotonic() - good
+    finally:
+        over.set()
+        thread.join()

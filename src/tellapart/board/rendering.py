@@ -29,6 +29,7 @@ from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
 from tellapart.report.templates import make_environment
+from tellapart.stats.paired import at_floor, write_p
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class ServerLinks:
 
 
 def signs_of(cells: Sequence[Cell | None]) -> set[str]:
-    """Return the signs of a column, as `_legend_of` lists them."""
+    """Return the signs of a column's cells: the marks of numbers, and those below."""
     measured = [cell for cell in cells if cell is not None]
     occurs = {
         "gap": len(measured) < len(cells),
@@ -177,6 +178,7 @@ def _environment() -> Environment:
         "lines": inline_svg,
         "most_drawn": MOST_DRAWN,
         "legend_of": _legend_of,
+        "p_holm_text": lambda test: write_p(test.p_holm, at_most=at_floor(test.p, test.flips)),
         "percent": percent,
         "references_of": lambda view, block: [row for row in view.references if block.has(row)],
         "shorten": _shorten_name,
@@ -198,12 +200,9 @@ def _format_moment(at: float | str) -> str:
 
 
 def _legend_of(view: Leaderboard | Content) -> dict[str, Any]:
-    """Return the signs of a page's tables.
+    """Return the signs of a page's tables: `marks` of all, `rooms` of each column, and the `common` mark, if any.
 
-    `marks` are `interval`, `chance`, `tier`, `ties`, `gap` (a cell without a number), `limited` (one of a part of the
-    items), `imported`, `on trust`, and the kinds of models without a rank: `reference`, `human`. `rooms` are those of
-    each column, with `points` if that is its unit, and `by` if a table is sorted by it. `common` is the mark of every
-    number that is not computed from others; empty if they differ, or have none.
+    `marks` have the kinds of models without a rank, too; `rooms` the unit `points`, and `by` if a table is sorted so.
     """
     kinds, drawn = set[str](), {}
     if isinstance(view, Leaderboard):

@@ -60,22 +60,19 @@ def serve(
     require("fastapi", extra="board")
     uvicorn = require("uvicorn", extra="board")
     from tellapart.board.app import BACKLOG, LOOPBACK, BoardAddress, Connection, create_app
-    from tellapart.board.records import Watch
-    from tellapart.board.submissions.service import open_submissions
+    from tellapart.board.records import watch
 
     root = root_path.rstrip("/")
     if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
         raise RunError(f"root_path={quote(root_path)}: write a path as browsers have it after the host, such as /board")
     report = left_out or _warn_left
-    file = None if board is None else as_board_file(board)
     with (
         _bind_address(host, port) as listening,
-        open_submissions(file) as submissions,
-        _open_board(runs, file, submissions, report) as shown,
-        Watch(shown, report) as watch,
+        _open_board(runs, board, report) as (shown, submissions),
+        watch(shown, report) as age,
     ):
         local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
-        app = create_app(shown, submissions, age=lambda: watch.age)
+        app = create_app(shown, submissions, age)
         # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
         allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
         app.add_middleware(BoardAddress, names=allowed, root=root)
@@ -126,13 +123,8 @@ def board_export(
     """
     require("fastapi", extra="board")
     from tellapart.board.rendering import StaticSite
-    from tellapart.board.submissions.service import open_submissions
 
-    file = None if board is None else as_board_file(board)
-    with (
-        open_submissions(file, measuring=False) as submissions,
-        _open_board(runs, file, submissions, left_out or _warn_left) as shown,
-    ):
+    with _open_board(runs, board, left_out or _warn_left, measuring=False) as (shown, submissions):
         hidden = None if submissions is None else submissions.content
         most = {"most_items": items, "most_compared": comparisons}
         return StaticSite(shown.tables, as_path(out, "out"), hidden=hidden, small=small, **most).write()
@@ -154,23 +146,27 @@ def _bind_address(host: str, port: int) -> socket.socket:
 @contextmanager
 def _open_board(
     runs: PathGiven | Sequence[PathGiven] | None,
-    file: Path | None,
-    submissions: Submissions | None,
+    board: PathGiven | None,
     report: Callable[[str], None],
-) -> Iterator[Board]:
-    """Read the settings, and the files that they name."""
+    *,
+    measuring: bool = True,
+) -> Iterator[tuple[Board, Submissions | None]]:
+    """Read the settings, and the files that they name; yield the hidden benchmarks, too."""
     from tellapart.board.records import Board
+    from tellapart.board.submissions.service import open_submissions
 
-    settings = read_settings(file) if file is not None else BoardSettings()
-    named = () if runs is None else tuple(as_paths(runs, "runs"))
-    with unpacked(named or settings.runs or ((Path("runs"),) if file is None else ())) as folders:
-        for folder in folders:
-            if not folder.is_dir():
-                raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
-        settings = settings.model_copy(update={"runs": tuple(folders)})
-        board = Board(settings) if submissions is None else Board(settings, submissions.results)
-        board.read_in(report)
-        yield board
+    file = None if board is None else as_board_file(board)
+    with open_submissions(file, measuring=measuring) as submissions:
+        settings = read_settings(file) if file is not None else BoardSettings()
+        named = () if runs is None else tuple(as_paths(runs, "runs"))
+        with unpacked(named or settings.runs or ((Path("runs"),) if file is None else ())) as folders:
+            if missing := [folder for folder in folders if not folder.is_dir()]:
+                advice = f"`tellapart run --out {missing[0]}/mine` makes a first run in it"
+                raise RunError(f"{missing[0]} is not a folder; {advice}")
+            settings = settings.model_copy(update={"runs": tuple(folders)})
+            shown = Board(settings) if submissions is None else Board(settings, submissions.results)
+            shown.read_in(report)
+            yield shown, submissions
 
 
 def _warn_left(problem: str) -> None:

@@ -13,7 +13,7 @@ from tiny_tasks import CASES, EACH, N, hidden_task, made, unique, write_json
 from facts import raises
 from pictures import plain
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.board.submissions.prepared import HiddenRecords, hide_records, new_id, prepare, read_truth, suffix_for
+from tellapart.board.submissions.prepared import HiddenRecords, hide, new_id, prepare, read_truth, suffix_for
 from tellapart.board.submissions.worker import read_published
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
@@ -84,11 +84,11 @@ def test_what_is_published_and_damaged_is_not_read_with(tmp_path):
 
 def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn():
     choices = ChoiceSet("c", tuple(Record(str(k), ("a.png",), (f"true {k}", f"false {k}")) for k in range(400)))
-    hidden = hide_records(TASKS["choice"], choices, b"key", 0.5, ".png")
+    hidden = hide(TASKS["choice"], choices, b"key", 0.5, ".png")
     first = [row["1"].startswith("true") for row in hidden.template_rows() if row["id"].endswith("/1")]
     assert 150 < sum(first) < 250  # 200 +- 5 standard deviations
     turned = ChoiceSet("c", tuple(replace(one, texts=one.texts[::-1]) for one in choices.rows))
-    other = hide_records(TASKS["choice"], turned, b"key", 0.5, ".png")
+    other = hide(TASKS["choice"], turned, b"key", 0.5, ".png")
     assert list(other.template_rows()) == list(hidden.template_rows())
 
 
@@ -100,7 +100,7 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_p
     rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
     many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(sorted(rows, key=repr)))
-    hidden = hide_records(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
+    hidden = hide(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
     places = {new_id(b"key", row.id): k for k, row in enumerate(many)}
     order = [places[row.id] for row in hidden.records.rows]
     assert abs(np.corrcoef(order, range(len(order)))[0, 1]) < 0.16  # 5 standard deviations of 960 rows
@@ -114,7 +114,7 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_p
 def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path):
     place = made("vqa", tmp_path / "data")
     records = find_benchmark("vlue-vqa", place).records()
-    hidden = hide_records(TASKS["vqa"], records, b"key", 0.5, ".png")
+    hidden = hide(TASKS["vqa"], records, b"key", 0.5, ".png")
     side = {row.id: public for row, public in zip(hidden.records.rows, hidden.public, strict=True)}
     asked: dict[str, list[bool]] = {}
     for row in hidden.records.rows:

@@ -12,7 +12,7 @@ from tiny_tasks import CASES, EACH, hidden_task, lines, made, write_json
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
-from tellapart.board.submissions.prepared import hide_records, prepare, published_metrics
+from tellapart.board.submissions.prepared import hide, prepare, published_metrics
 from tellapart.board.submissions.worker import read_sent
 from tellapart.errors import DataError, ScoreError
 from tellapart.tasks.registry import HIDEABLE, TASKS
@@ -72,7 +72,7 @@ def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(h
 )
 def test_a_prediction_that_is_none_is_refused(task, said, why, tmp_path):
     records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()
-    hidden = hide_records(TASKS[task], records, b"key", 0.5, ".png")
+    hidden = hide(TASKS[task], records, b"key", 0.5, ".png")
     rows = [(row.id, json.dumps(CASES[task].right(row, {}))) for row in hidden.records.rows]
     rows[3] = (rows[3][0], said)
     data = "".join(f'{{"id": "{id_}", "prediction": {prediction}}}\n' for id_, prediction in rows)

@@ -74,13 +74,12 @@ class Database:
             path.chmod(0o600)
             with self._open_connection() as connection:
                 use_write_ahead_log(connection)
-                connection.execute("BEGIN IMMEDIATE")
+            with self.change() as connection:
                 if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     for statement in _TABLES:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {_SCHEMA}")
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
-                connection.execute("COMMIT")
             idle = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, idle.close)
             idle.execute("PRAGMA user_version").fetchone()  # the first query opens the files
@@ -91,27 +90,19 @@ class Database:
 
     @contextmanager
     def _open_connection(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        try:
+        with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")  # a submission that was confirmed survives a power cut
             yield connection
-        finally:
-            connection.close()
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection in a transaction, which is committed unless an exception leaves the block."""
         with self._open_connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            try:
+            with connection:  # commits, or rolls back unless a full disk did already
                 yield connection
-            except BaseException:
-                if connection.in_transaction:  # a full disk has rolled back already
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
 
     @contextmanager
     def look(self) -> Iterator[sqlite3.Connection]:
@@ -197,20 +188,54 @@ class Marker(BaseModel, frozen=True, extra="forbid"):
     counters: dict[str, NonNegativeInt]
 
 
-def open_state(state: Path, *, accept: bool = False) -> tuple[bytes, Database]:
-    """Return the secret and the database; make them if the folder is new."""
-    if not accept and (loss := next(find_losses(state), None)):
-        raise StoreError(f"{loss}; {REMEDY}")
-    secret = _read_secret(state)
-    database = Database(state / DATABASE)
-    with database.change() as rows:
-        if accept:
-            rows.execute("DELETE FROM mark")
-            Database.log(rows, time.time(), "command line", "state accepted", {})
-        rows.execute("INSERT OR IGNORE INTO mark VALUES ('secret', ?)", (_secret_fingerprint(secret),))
-    if accept or not (state / MARKER).is_file():
-        write_marker(state, secret, database.counters())
-    return secret, database
+class State:
+    """The folder of a board's state: its secret and its database, which are made if the folder is new."""
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Return whether a board was ever served from this folder."""
+        return any((folder / name).exists() for name in (DATABASE, MARKER))
+
+    @staticmethod
+    @contextmanager
+    def usable(folder: Path) -> Iterator[None]:
+        """Say what to do about an error of the database that is raised within the block."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            what = f"{folder / DATABASE} cannot be used as the board's database"
+            raise StoreError(f"{what}: {error}; {REMEDY}") from error
+
+    def __init__(self, folder: Path, *, accept: bool = False) -> None:
+        if not accept and (loss := next(find_losses(folder), None)):
+            raise StoreError(f"{loss}; {REMEDY}")
+        self.folder, self.secret, self.database = folder, _read_secret(folder), Database(folder / DATABASE)
+        with self.database.change() as rows:
+            if accept:
+                rows.execute("DELETE FROM mark")
+                Database.log(rows, time.time(), "command line", "state accepted", {})
+            rows.execute("INSERT OR IGNORE INTO mark VALUES ('secret', ?)", (_secret_fingerprint(self.secret),))
+        self._noted = self.database.counters()
+        if accept or not (folder / MARKER).is_file():
+            write_marker(folder, self.secret, self._noted)
+
+    def note_counters(self) -> None:
+        """Write the database's counters next to it if they have grown."""
+        counters = self.database.counters()
+        if counters != self._noted:
+            with suppress(StoreError):  # a full disk: later
+                write_marker(self.folder, self.secret, counters)
+                self._noted = counters
+
+    def mark(self, files: Mapping[Path, str]) -> None:
+        """Mark files of the benchmarks' folders with their digests; refuse one whose mark is another."""
+        with self.database.change() as rows:
+            marks = read_marks(rows)
+            for path, digest in files.items():
+                name = f"{path.parent.name}/{path.name}"
+                if marks.get(name, digest) != digest:
+                    raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
+                rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
 
 
 def write_marker(state: Path, secret: bytes, counters: Mapping[str, int]) -> None:
@@ -270,13 +295,10 @@ def look_into(database: Path, *, at_rest: bool = False) -> Iterator[sqlite3.Conn
         raise FileNotFoundError(f"there is no {database}")
     # Not mode=ro: after a power cut the log of changes must be taken in first, which writes.
     uri = f"{database.absolute().as_uri()}?{'immutable=1' if at_rest else 'mode=rw'}"
-    rows = sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None)) as rows:
         rows.execute("PRAGMA query_only = ON")
         rows.row_factory = sqlite3.Row
         yield rows
-    finally:
-        rows.close()
 
 
 def _secret_fingerprint(secret: bytes) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -31,14 +30,7 @@ from tellapart.board.submissions.accounts import (
     read_marks,
     write_marker,
 )
-from tellapart.board.submissions.hidden import (
-    BENCHMARK_NAME,
-    HiddenBenchmark,
-    HiddenSettings,
-    allowed_submissions,
-    in_points,
-    read_hidden,
-)
+from tellapart.board.submissions.hidden import BENCHMARK_NAME, STEPS, HiddenSettings, fit_limits, in_points, read_hidden
 from tellapart.board.submissions.prepared import digest_of, fill_text, read_truth
 from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.data.arguments import PathGiven, as_names, as_path
@@ -50,36 +42,6 @@ from tellapart.errors import DataError, RunError, StoreError, TellapartError, qu
 from tellapart.records.run_folder import write_text_file
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import headline, main_metric
-
-#: Steps of rounding, the finest first. Coarser ones leave so few numbers that models with many errors have the same.
-_STEPS = (0.01, 0.02, 0.05, 0.1)
-_USEFUL = 0.05
-_A_DAY, _MOST_FILES, _PUBLIC, _LARGEST_SHARE = (
-    HiddenBenchmark.model_fields[name].default for name in ("daily", "total", "public_share", "largest_share")
-)
-_ENOUGH_FILES = 10
-#: The public part may be smaller than its share by so much, for clusters are not split.
-_LEAST = 0.9
-
-
-class FittedLimits(NamedTuple):
-    """The step to which numbers are rounded, and how many files of a user count."""
-
-    step: float
-    total: int
-
-
-def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
-    """Return the finest step that leaves a user ten files or more, at most twenty; None if no step leaves one.
-
-    If none leaves ten, it is 0.05 and as many files as may be; 0.1 if 0.05 leaves none.
-    """
-    public = int(_LEAST * _PUBLIC * items)
-    for step in _STEPS:
-        allowed = allowed_submissions(public, shape, step, _LARGEST_SHARE)
-        if allowed >= (_ENOUGH_FILES if step < _USEFUL else 1):
-            return FittedLimits(step, min(_MOST_FILES, allowed))
-    return None
 
 
 def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, title: str | None = None) -> Path:
@@ -113,7 +75,7 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
     if limits is None:
         least = next(n for n in itertools.count(len(pair_set)) if fit_limits(n, pair_set.shape))
         raise DataError(
-            f"{pairs}: {len(pair_set)} pairs are too few: one file's number, rounded to {in_points(_STEPS[-1])}, could "
+            f"{pairs}: {len(pair_set)} pairs are too few: one file's number, rounded to {in_points(STEPS[-1])}, could "
             f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
         )
     metrics = {
@@ -132,12 +94,9 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
         name=slug,
         pairs=json.dumps(Path(os.path.relpath(target, base)).as_posix() if is_near else str(target)),
         metric=main_metric(headline(metrics)),
-        share=_PUBLIC,
-        step=limits.step,
-        points=in_points(limits.step),
-        daily=min(_A_DAY, limits.total),
-        total=limits.total,
+        points=in_points(limits["step"]),
         items=len(pair_set),
+        **limits,
     )
     write_text_file(file, text)
     return file
@@ -368,7 +327,7 @@ def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: fl
                 f"{name} has the role {current}, not {role}; name role={current}, or another user"
             ) from refused
     token_id, token = accounts.issue(name, days=days, by="command line")
-    submissions.note_counters()
+    submissions.state.note_counters()
     return BoardToken(name, role, token_id, token)
 
 
@@ -433,7 +392,7 @@ def board_accept(board: PathGiven) -> AcceptedState:
     'state'
     """
     submissions = Submissions(_read_hidden(board), accept=True)
-    return AcceptedState(submissions.state, dict(submissions.database.counters()))
+    return AcceptedState(submissions.state.folder, dict(submissions.database.counters()))
 
 
 def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> tuple[str, ...]:

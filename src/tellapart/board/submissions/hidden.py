@@ -270,3 +270,24 @@ def check_limits(
         "submissions_for_one_label": submissions_for_one_label(items, benchmark.step, shape),
         "submissions_for_all_labels_at_least": submissions_for_all_labels(items, shape, benchmark.step, numbers),
     }
+
+
+#: Steps of rounding, the finest first. Coarser ones leave so few numbers that models with many errors have the same.
+STEPS = (0.01, 0.02, 0.05, 0.1)
+_USEFUL, _ENOUGH_FILES = 0.05, 10
+#: The public part may be smaller than its share by so much, for clusters are not split.
+_LEAST = 0.9
+
+
+def fit_limits(items: int, shape: tuple[int, int]) -> dict[str, float] | None:
+    """Return `public_share`, `daily`, `total` and the finest `step` at which a total of ten files may count.
+
+    If none allows ten, it is 0.05 and as many files as may be; 0.1 if 0.05 allows none; None if no step allows one.
+    """
+    limits = {name: HiddenBenchmark.model_fields[name].default for name in ("public_share", "daily", "total")}
+    share = HiddenBenchmark.model_fields["largest_share"].default
+    for step in STEPS:
+        allowed = allowed_submissions(int(_LEAST * limits["public_share"] * items), shape, step, share)
+        if allowed >= (_ENOUGH_FILES if step < _USEFUL else 1):
+            return {"step": step, **limits, **{name: min(limits[name], allowed) for name in ("daily", "total")}}
+    return None

@@ -20,7 +20,6 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,19 +152,38 @@ def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
     return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
-def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
-    """Shuffle a pair set, and split its clusters into public and private ones."""
-    items = [item.truth_first() for item in pairs.items]
-    pictures_of = (reference for item in items for reference in item.images)
-    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in pictures_of}
-    public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
-    order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
-    images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
-    square = pairs.shape[0] == pairs.shape[1]
-    renamed = []
-    for item, pictures in zip(order, images, strict=True):  # of a square, images and texts get one order
+def hide(
+    task: Task, records: Any, key: bytes, public_share: float, suffix: str = ".png"
+) -> HiddenPairs | HiddenRecords:
+    """Shuffle a pair set or a task's records, and split their clusters into public and private ones."""
+    how = task.hiding
+    rows: Any = [item.truth_first() for item in records.items] if how is None else records.rows
+    references = dict.fromkeys(reference for row in rows for reference in row.images)
+    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
+    rows = sorted(rows, key=lambda row: keyed_hash(key, "order", row.id))
+    clusters = [item.cluster for item in rows] if how is None else how.clusters([how.bare(row) for row in rows])
+    public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
+    shared: dict[str, Any] = {
+        "public": tuple(row.id in public for row in rows),
+        "sources": {name: reference for reference, name in names.items()},
+    }
+    if how is not None:
+        renamed = [
+            replace(
+                row,
+                id=new_id(key, row.id),
+                images=tuple(names[image] for image in row.images),
+                **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
+            )
+            for row in rows
+        ]
+        return HiddenRecords(task=task.name, records=replace(records, rows=tuple(renamed)), **shared)
+    images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in rows]
+    square = records.shape[0] == records.shape[1]
+    items = []
+    for item, pictures in zip(rows, images, strict=True):  # of a square, images and texts get one order
         row_order = pictures if square else None
-        renamed.append(
+        items.append(
             Item(
                 id=new_id(key, item.id),
                 images=tuple(names[item.images[k]] for k in row_order or range(len(item.images))),
@@ -174,11 +192,10 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
             )
         )
     return HiddenPairs(
-        items=tuple(renamed),
-        texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in order),
+        items=tuple(items),
+        texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in rows),
         images=tuple(tuple(range(len(image))) if square else image for image in images),
-        public=tuple(item.id in public for item in order),
-        sources={name: reference for reference, name in names.items()},
+        **shared,
     )
 
 
@@ -258,31 +275,6 @@ class HiddenRecords:
         return cls(task, records, **_read_shared(content, len(records.rows)))
 
 
-def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
-    """Shuffle records, and split their clusters into public and private ones, as `hide` does with pairs."""
-    how = HIDEABLE[task.name]
-    rows = sorted(records.rows, key=lambda row: keyed_hash(key, "order", row.id))
-    clusters = how.clusters([how.bare(row) for row in rows])
-    public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
-    references = task.images_of(records)
-    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
-    renamed = tuple(
-        replace(
-            row,
-            id=new_id(key, row.id),
-            images=tuple(names[image] for image in row.images),
-            **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
-        )
-        for row in rows
-    )
-    return HiddenRecords(
-        task=task.name,
-        records=replace(records, rows=renamed),
-        public=tuple(row.id in public for row in rows),
-        sources={name: reference for reference, name in names.items()},
-    )
-
-
 def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
     """Return each row's pictures with its texts, by content: labels of rows that share one follow from each other."""
     rows = []
@@ -304,48 +296,40 @@ def measure_sent(
 ) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome."""
     restored: Any = hidden.restore(sent)
-    if isinstance(hidden, HiddenRecords):
-        return _measure_records(restored, hidden, metrics, step)
-    ties = _count_ties(sent.values) if isinstance(sent, Scores) else 0
-    # float64 (item,), 0 or 1: NumPy's means of them are exact.
-    if isinstance(restored, BothOrders):
-        right = restored.measure()
+    # Of units of one kind: their clusters, and by metric the mean that is taken and their values, float64 (unit,).
+    measured: list[tuple[list[str], dict[str, tuple[Callable[..., float], NDArray[np.float64]]]]]
+    if isinstance(hidden, HiddenRecords):  # all are measured together, and the first units are the records
+        measured = [
+            ([unit.cluster for unit in of.units], {value.name: (value.over, value.strict) for value in of.values})
+            for of in TASKS[hidden.task].measure(hidden.records, restored)
+        ]
     else:
-        checked = {name: METRICS[name].check(restored.values, restored.kind) for name in metrics}
-        right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
-    clusters, public, splits = np.array([item.cluster for item in hidden.items]), np.array(hidden.public), []
-    for mask in (public, ~public):
-        names = clusters[mask].tolist()
-        values = {name: round_to(right[name][mask].mean(), step) for name in metrics}
-        effective, distinct = worth_of(names), len({*names})
-        worth = dict.fromkeys(values, effective) if effective < distinct else {}
-        splits.append(Split(len(names), distinct, ties, values, worth=worth))
-    return splits[0], splits[1]
-
-
-def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
-    """Measure all records together, and split the units by their clusters; no cluster is in both splits."""
-    measured = TASKS[hidden.task].measure(hidden.records, sent)
-    records = measured[0].units  # one a record, in their order
-    side = {unit.cluster: public for unit, public in zip(records, hidden.public, strict=True)}
-    splits = []
+        if isinstance(restored, BothOrders):
+            right = restored.measure()
+        else:
+            checked = {name: METRICS[name].check(restored.values, restored.kind) for name in metrics}
+            right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
+        clusters = [item.cluster for item in hidden.items]
+        measured = [(clusters, {name: (np.mean, values) for name, values in right.items()})]  # of 0 and 1: exact
+    side = dict(zip(measured[0][0], hidden.public, strict=True))  # no cluster is in both splits
+    ties, splits = _count_ties(sent.values) if isinstance(sent, Scores) else 0, []
     for public in (True, False):
-        rows = [[k for k, unit in enumerate(units.units) if side[unit.cluster] is public] for units in measured]
-        clusters = [[units.units[k].cluster for k in row] for units, row in zip(measured, rows, strict=True)]
-        sizes = [(len(names), len({*names})) for names in clusters]
+        rows = [[k for k, cluster in enumerate(clusters) if side[cluster] is public] for clusters, _ in measured]
+        named = [[clusters[k] for k in row] for (clusters, _), row in zip(measured, rows, strict=True)]
+        sizes = [(len(names), len({*names})) for names in named]
         means = {
-            value.name: (value.over(value.strict[row]), size, worth_of(names))
-            for units, row, size, names in zip(measured, rows, sizes, clusters, strict=True)
-            for value in units.values
-            if row and value.name in metrics
+            name: (float(mean(values[row])), size, worth_of(names))
+            for (_, numbers), row, size, names in zip(measured, rows, sizes, named, strict=True)
+            for name, (mean, values) in numbers.items()
+            if row and name in metrics
         }
         if missing := [name for name in metrics if name not in means]:
             published = ", ".join(metrics)
             raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {published}")
-        values = {name: round_to(means[name][0], step) for name in metrics}
+        rounded = {name: round_to(means[name][0], step) for name in metrics}
         joined = {name: means[name][1] for name in metrics if means[name][1] != sizes[0]}
         uneven = {name: effective for name, (_, size, effective) in means.items() if effective < size[1]}
-        splits.append(Split(*sizes[0], 0, values, joined, uneven))
+        splits.append(Split(*sizes[0], ties, rounded, joined, uneven))
     return splits[0], splits[1]
 
 
@@ -414,17 +398,9 @@ def write_task(
     hashes: dict[str, str] = {}
     sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
-    details: dict[str, Any] = {"shape": hidden.shape, "truths": hidden.true}
-    if isinstance(hidden, HiddenRecords):
-        details |= {"task": TASKS[hidden.task], "send": hidden.how.send}
-    readme = fill_text(
-        "README.txt",
-        title=benchmark.title or benchmark.name,
-        file=_FILES[benchmark.protocol],
-        name=benchmark.name,
-        protocol=benchmark.protocol,
-        **details,
-    )
+    task = TASKS[hidden.task] if isinstance(hidden, HiddenRecords) else None
+    about = {"benchmark": benchmark, "task": task, "shape": hidden.shape, "truths": hidden.true}  # and no label
+    readme = fill_text("README.txt", file=_FILES[benchmark.protocol], **about)
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in (("README.txt", readme), ("items.jsonl", listing)):
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), data, zipfile.ZIP_DEFLATED)
@@ -666,8 +642,7 @@ def _hide_benchmark(
             "nothing tells where it is from, and takes no videos: publish a set of their frames"
         )
     suffix = suffix_for(read(reference) for reference in task.images_of(records))
-    hide_all = hide if task.hiding is None else partial(hide_records, task)
-    hidden = hide_all(records, key, benchmark.public_share, suffix)
+    hidden = hide(task, records, key, benchmark.public_share, suffix)
     if isinstance(records, PairSet):  # whose errors name the item, too
         return hidden, records.pixels
     return hidden, lambda reference: decode(read(reference), reference)

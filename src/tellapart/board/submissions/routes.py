@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -182,10 +183,12 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
         try:
             with anyio.fail_after(_GRACE + limit / _SLOWEST):
                 model, file, upload = await _read_body(auth, suffixes, model, file)
-        except (TimeoutError, ClientDisconnect) as error:
-            raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
-        except OSError as error:  # of the queue's disk, or the temporary one, where the form's parser keeps large files
-            why = f"the server cannot keep the file now ({error.strerror}); nothing was counted, try again later"
+        except (OSError, ClientDisconnect) as error:
+            number = getattr(error, "errno", None)
+            if number is None:  # a fault of the disk has one, its timeout, too; `fail_after`'s has none
+                raise RefusedError(408, "the file did not come whole, or too slowly; nothing was counted") from error
+            # Of the queue's disk, or the temporary one, where the form's parser keeps large files.
+            why = f"the server cannot keep the file now ({os.strerror(number)}); nothing was counted, try again later"
             raise RefusedError(507, why) from error
         return await run_in_threadpool(board.queue.take, account, name, model, file, upload)
 
@@ -318,22 +321,24 @@ def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
 
 async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> Upload:
     """Write a stream to a new file."""
-    digest, size = hashlib.sha256(), 0
+    digest, size, file = hashlib.sha256(), 0, path.open("xb")
     try:
-        with path.open("xb") as file:
-            async for piece in stream:
-                size += len(piece)
-                if size > most:
-                    raise RefusedError(413, f"the file has more bytes; {_MOST.format(most)}")
-                digest.update(piece)
-                await run_in_threadpool(file.write, piece)  # a busy disk must not block other requests
-            await run_in_threadpool(file.flush)
-            await run_in_threadpool(os.fsync, file.fileno())
+        async for piece in stream:
+            size += len(piece)
+            if size > most:
+                raise RefusedError(413, f"the file has more bytes; {_MOST.format(most)}")
+            digest.update(piece)
+            await run_in_threadpool(file.write, piece)  # a busy disk must not block other requests
+        await run_in_threadpool(file.flush)
+        await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
     except BaseException:  # the sender's disconnect, too
         path.unlink(missing_ok=True)
         raise
+    finally:
+        with suppress(OSError):  # of a refused file, whose rest a full disk does not take
+            file.close()
     return Upload(path, size, digest.hexdigest())
 
 

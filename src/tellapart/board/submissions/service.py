@@ -13,7 +13,6 @@ in the last day. The same bytes of the same user are answered with the first num
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -27,27 +26,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from tellapart.board.records import TirelessThread, rank_places
-from tellapart.board.submissions.accounts import (
-    DATABASE,
-    DAY,
-    MARKER,
-    REMEDY,
-    Account,
-    Accounts,
-    Database,
-    RateLimit,
-    RefusedError,
-    UploadLimit,
-    open_state,
-    read_marks,
-    write_marker,
-)
+from tellapart.board.records import rank_places, tireless_thread
+from tellapart.board.submissions.accounts import DAY, Account, Accounts, RateLimit, RefusedError, State, UploadLimit
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings, in_points, read_hidden
 from tellapart.board.submissions.prepared import Prepared, digest_of, keyed_hash, prepare
 from tellapart.board.submissions.worker import MeasureResult, Message, Process, ReadResult, Split, form_bytes, unpack
@@ -103,14 +88,10 @@ class Queue:
     """
 
     def __init__(
-        self,
-        database: Database,
-        settings: SubmissionSettings,
-        prepared: Mapping[str, Prepared],
-        clock: Callable[[], float],
+        self, state: State, settings: SubmissionSettings, prepared: Mapping[str, Prepared], clock: Callable[[], float]
     ) -> None:
-        self.database, self.settings, self.prepared, self.clock = database, settings, prepared, clock
-        self.folder = settings.state / "uploads"
+        self.database, self.settings, self.prepared, self.clock = state.database, settings, prepared, clock
+        self.folder = state.folder / "uploads"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.wake, self.stopping = Event(), Event()
         self.every = 5.0  # seconds between two looks for files that another server took
@@ -560,36 +541,21 @@ class Submissions:
                 "hidden benchmarks need Linux or macOS: a stranger's file is read in a confined process there"
             )
         self.settings, self.clock = settings.submissions, clock
-        self.state = self.settings.state
-        secret, self.database = open_state(self.state, accept=accept)
-        self._secret, self._noted = secret, self.database.counters()
+        self.state = State(self.settings.state, accept=accept)
+        secret, self.database = self.state.secret, self.state.database
         self.accounts = Accounts(self.database, keyed_hash(secret, "accounts"), clock)
+        folder = self.settings.state / "hidden"
         self.prepared: dict[str, Prepared] = {
-            benchmark.name: prepare(benchmark, self.state / "hidden", keyed_hash(secret, "hidden", benchmark.name))
+            benchmark.name: prepare(benchmark, folder, keyed_hash(secret, "hidden", benchmark.name))
             for benchmark in settings.hidden
         }
-        with self.database.change() as rows:  # the prepared files agree with their marks, or are new and get some
-            marks = read_marks(rows)
-            for prepared in self.prepared.values():
-                digests = {prepared.truth: digest_of(prepared.truth), prepared.task_file: prepared.fingerprint}
-                for path, digest in digests.items():
-                    name = f"{prepared.benchmark.name}/{path.name}"
-                    if marks.get(name, digest) != digest:
-                        raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
-                    rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
-        self.queue = Queue(self.database, self.settings, self.prepared, clock)
+        for prepared in self.prepared.values():
+            self.state.mark({prepared.truth: digest_of(prepared.truth), prepared.task_file: prepared.fingerprint})
+        self.queue = Queue(self.state, self.settings, self.prepared, clock)
         self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
         self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
         self.uploads = UploadLimit()
-        self._worker: TirelessThread | None = None
-
-    def note_counters(self) -> None:
-        """Write the database's counters next to it if they have grown."""
-        counters = self.database.counters()
-        if counters != self._noted:
-            with contextlib.suppress(StoreError):  # a full disk: later
-                write_marker(self.state, self._secret, counters)
-                self._noted = counters
+        self._worker: Thread | None = None
 
     def start(self) -> None:
         """Start the thread that measures files."""
@@ -597,7 +563,7 @@ class Submissions:
             if locked:  # no other server takes files here
                 self.queue.sweep()
         turn = partial(self.queue.take_turn, self._look_around)
-        self._worker = TirelessThread("submissions", turn, self.queue.stopping)
+        self._worker = tireless_thread("submissions", turn, self.queue.stopping)
         self._worker.start()
 
     def stop(self) -> None:
@@ -606,11 +572,11 @@ class Submissions:
             self.queue.stop()
             self._worker.join()
             self._worker = None
-            self.note_counters()
+            self.state.note_counters()
 
     def _look_around(self) -> None:
         """Note how far the state has come, and closings by date; called every few seconds."""
-        self.note_counters()
+        self.state.note_counters()
         for name in self.prepared:
             self.queue.is_closed(name)
 
@@ -715,20 +681,14 @@ class Submissions:
 def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[Submissions | None]:
     """Open a board file's hidden benchmarks and measure files while the block lasts; yield None if it has none."""
     settings = None if board is None else read_hidden(board)
-    if settings is None:
+    if settings is None or not (measuring or State.exists(settings.submissions.state)):
         yield None
         return
-    state = settings.submissions.state
-    if not measuring and not any((state / name).exists() for name in (DATABASE, MARKER)):
-        yield None
-        return
-    try:
+    with State.usable(settings.submissions.state):
         submissions = Submissions(settings)
         submissions.results()  # a damaged row stops the start, too
         if measuring:
             submissions.start()
-    except sqlite3.Error as error:
-        raise StoreError(f"{state / DATABASE} cannot be used as the board's database: {error}; {REMEDY}") from error
     try:
         yield submissions
     finally:

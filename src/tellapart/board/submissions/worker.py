@@ -33,16 +33,7 @@ from threading import Timer
 from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -174,7 +165,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
                 raise wrong
             values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
             return Scores(tuple(map(str, range(items))), values.reshape(items, *shape), numbers.kind)
-        rows = _row_adapter(task).validate_json(form)
+        rows = _row_adapter(task).validate_json(form, strict=True)
     except (ValueError, ScoreError):
         raise wrong from None
     if len(rows) != items:
@@ -191,7 +182,7 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
 
 @cache
 def _row_adapter(task: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_ROWS[task], config=ConfigDict(strict=True))
+    return TypeAdapter(_ROWS[task])
 
 
 @dataclass(frozen=True, slots=True)

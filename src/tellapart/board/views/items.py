@@ -85,10 +85,10 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
         ]
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return Content(
-        title=f"{of.label} on {benchmark.title}: {noun}",
+        title=f"{of.label} on {benchmark.set_title}: {noun}",
         table_rows=rows,
-        benchmark=benchmark.head,
-        model=of.head,
+        benchmark=benchmark,
+        model=of,
         side=side,
         what=noun,
         asked=len(asked),
@@ -163,7 +163,7 @@ def model_page(tables: Tables, slug: str) -> Content:
     return Content(
         title=model.label,
         table_rows=with_reasons([("benchmark", "metric", *numbers), *rows], [cell.reason for _, _, cell in cells]),
-        model=model.head,
+        model=model,
         about={name: text for name, text in about.items() if text},
         cost={name: text for name, text in costs.items() if text},
         on=on,
@@ -181,20 +181,16 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
     worst_by, worst = _worst_items(entry, benchmark)
     values = {name: entry.values[name].astype(np.float64) for name in deviations if name in entry.values}
     whole = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
-    facts = (
-        {}
-        if run is None
-        else {
-            "started": run.started[:16].replace("T", " "),
-            "command": run.command,
-            "seed": str(run.seed),
-            "device": run.device or "",
-            "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
-        }
-    )
+    facts = run and {
+        "started": run.started[:16].replace("T", " "),
+        "command": run.command,
+        "seed": str(run.seed),
+        "device": run.device or "",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }
     return {
-        "title": benchmark.head.title,
-        "benchmark": benchmark.head,
+        "title": benchmark.title,
+        "benchmark": benchmark,
         "metrics": {  # shares of right answers
             name: make_cell(tables, entry, name, value) for name, value in metrics.items() if name not in deviations
         },
@@ -204,7 +200,7 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
         "worst_by": worst_by,
         **{name: getattr(entry, name) for name in ("tie_rule", "note", "on_trust")},
         "notes": entry.record.notes,
-        "run": {name: text for name, text in facts.items() if text},
+        "run": {name: text for name, text in (facts or {}).items() if text},
         "gallery": has_gallery(entry),
         "training": training_of(tables, entry),
     }
@@ -214,7 +210,7 @@ def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str
     if entry.scores is not None and benchmark.shape is not None:
         by = "margin: the lowest true pair less the highest false one"
         values: Any = margins(entry.scores, true_texts(benchmark.headline, benchmark.shape[1]))
-    elif (metric := benchmark.main) in entry.values:
+    elif (metric := benchmark.metric) in entry.values:
         by, values = metric, entry.values[metric]
     else:
         return "", []
@@ -266,7 +262,7 @@ def collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32
 
     An item that a model fails is below 1; NaN, an item without this metric, is not a failure.
     """
-    entries, main = tables.entries_of(benchmark=benchmark.slug), benchmark.main
+    entries, main = tables.entries_of(benchmark=benchmark.slug), benchmark.metric
     rows = [e.values[main] for e in entries if main in e.values and tables.models[e.model].kind == "model"]
     return np.array(rows, np.float32).reshape(len(rows), len(benchmark.items.rows)).T
 
@@ -284,7 +280,7 @@ def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float 
 def items_page(tables: Tables, slug: str, page: int) -> Content:
     """List a benchmark's items, those that most models fail first."""
     benchmark = tables.benchmark(slug)
-    head, items = benchmark.head, benchmark.items.rows
+    items = benchmark.items.rows
     pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
     outcomes = collect_outcomes(tables, benchmark)
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
@@ -310,9 +306,9 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     ]
     rows = [(row["title"], row["failed"], row["discrimination"], " | ".join(row["texts"])) for row in listed]
     return Content(
-        title=f"{head.title}: items",
+        title=f"{benchmark.title}: items",
         table_rows=[("item", "failed by", "discrimination", "texts"), *rows],
-        benchmark=head,
+        benchmark=benchmark,
         items=listed,
         page=page,
         pages=pages,
@@ -327,11 +323,11 @@ def item_page(tables: Tables, slug: str, position: int) -> Content:
     if not 0 <= position < len(benchmark.items.rows):
         raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {benchmark.n:,}, counted from 0")
     item, models = benchmark.items.rows[position], _models_on_item(tables, benchmark, position)
-    main = benchmark.main
+    main = benchmark.metric
     judged = [model for model in models if main in model["verdicts"]]
     return Content(
         title=item.name,
-        benchmark=benchmark.head,
+        benchmark=benchmark,
         position=position,
         **{name: getattr(item, name) for name in ("unit", "cluster", "gold", "tags", "images", "texts")},
         failed=[model["model"] for model in judged if model["verdicts"][main] != "won"],
@@ -344,9 +340,9 @@ def item_page(tables: Tables, slug: str, position: int) -> Content:
 
 def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[str, Any]]:
     """Return models' scores and answers: contestants before others, and those that fail the item first."""
-    models, main = [], benchmark.main
+    models, main = [], benchmark.metric
     for entry in tables.entries_of(benchmark=benchmark.slug):
-        head = tables.models[entry.model].head
+        model = tables.models[entry.model]
         verdicts: dict[str, str | float] = {}
         for name in benchmark.headline:
             if name in entry.values and not np.isnan(number := float(entry.values[name][k])):
@@ -358,9 +354,9 @@ def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[s
             if isinstance(said, dict) and said.keys() == {"rank", "first"}:
                 said = f"rank {said['rank']}"
             text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-            model = {"title": head.label, "model": head, "matrix": matrix, "verdicts": verdicts, "said": text}
-            models.append((head.kind, verdicts.get(main) == "won", head.label, model))
-    return [model for *_, model in sorted(models, key=lambda ranked: ranked[:3])]
+            card = {"title": model.label, "model": model, "matrix": matrix, "verdicts": verdicts, "said": text}
+            models.append((model.kind, verdicts.get(main) == "won", model.label, card))
+    return [card for *_, card in sorted(models, key=lambda ranked: ranked[:3])]
 
 
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[dict[str, Any], ...], ...]:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from tellapart.board.records import Benchmark, BenchmarkHead, Entry, ModelHead, Tables
+from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
-from tellapart.tasks.registry import main_metric
 
 #: The rows of a table as CSV and LaTeX have it; the first one is the head.
 Rows = Sequence[Sequence[str | int | float | None]]
@@ -89,6 +88,10 @@ class Cell(BaseModel, frozen=True):
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
+#: Model -> column -> its number there.
+CellTable = dict[str, dict[str, Cell]]
+
+
 def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
     """Return every benchmark that is a part of one -> the benchmark on whose page it is, and the number of its items.
 
@@ -128,7 +131,7 @@ class Column(View, frozen=True):
 class LeaderboardRow(View, frozen=True):
     """One model; a cell for each column, None if it was not measured."""
 
-    model: ModelHead
+    model: Model
     cells: tuple[Cell | None, ...]
     rank: int | None = None
 
@@ -150,7 +153,7 @@ class Block(View, frozen=True):
 class Leaderboard(View, frozen=True):
     """A leaderboard."""
 
-    benchmark: BenchmarkHead | None = None
+    benchmark: Benchmark | None = None
     about: str = ""
     columns: tuple[Column, ...]
     blocks: tuple[Block, ...]  # its tables; one, unless no model was measured on the benchmarks of two
@@ -219,14 +222,10 @@ def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]
 
 
 def arrange_rows(
-    tables: Tables,
-    cells: Mapping[str, Sequence[Cell | None]],  # model -> one for each column
-    columns: Sequence[Column],
-    blocks: Sequence[Block],
-    **content: Any,
+    tables: Tables, table: CellTable, columns: Mapping[str, Column], blocks: Sequence[Block], **content: Any
 ) -> Leaderboard:
     """Make a leaderboard: each block's models in their places, then people and reference models."""
-    rows = _make_rows(tables, cells)
+    rows = _make_rows(tables, table, columns)
     all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
@@ -238,7 +237,7 @@ def arrange_rows(
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
-        columns=tuple(columns),
+        columns=tuple(columns.values()),
         blocks=tuple(placed),
         rows=tuple(all_rows),
         references=tuple(others),
@@ -270,13 +269,13 @@ def make_cell(
 
 def read_cells(
     tables: Tables, benchmarks: Sequence[Benchmark], by: str, metrics: Collection[str] | None = None, *, tag: str = ""
-) -> dict[str, dict[str, Cell]]:
-    """Return model -> benchmark, metric or value of the tag (`by` names which) -> its number.
+) -> CellTable:
+    """Return models' numbers by benchmark, metric or value of the tag (`by` names which).
 
     The metrics are the main one of each benchmark if None. A complete number stands in the place of that of a part.
     """
     parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
-    table: dict[str, dict[str, Cell]] = {}
+    table: CellTable = {}
     for entry in sorted(
         tables.entries.values(), key=lambda e: parts[e.benchmark][1] if e.benchmark in parts else math.inf
     ):
@@ -284,7 +283,7 @@ def read_cells(
         benchmark = shown_on if shown_on in wanted else entry.benchmark
         if benchmark not in wanted:
             continue
-        named = [tables.benchmarks[benchmark].main] if metrics is None else metrics
+        named = [tables.benchmarks[benchmark].metric] if metrics is None else metrics
         # Value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all.
         groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
         if not tag:
@@ -308,10 +307,10 @@ def count_pages(items: int, size: int, page: int, *noun: str) -> int:
     return pages
 
 
-def _make_rows(tables: Tables, cells: Mapping[str, Sequence[Cell | None]]) -> list[LeaderboardRow]:
+def _make_rows(tables: Tables, table: CellTable, columns: Iterable[str]) -> list[LeaderboardRow]:
     """Return models' rows, before they have places."""
-    heads = {model: tables.models[model].head for model in cells}
-    return [LeaderboardRow(title=heads[m].label, model=heads[m], cells=tuple(row)) for m, row in cells.items()]
+    rows = [(tables.models[slug], tuple(row.get(column) for column in columns)) for slug, row in table.items()]
+    return [LeaderboardRow(title=model.label, model=model, cells=cells) for model, cells in rows]
 
 
 #: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
@@ -320,19 +319,16 @@ BY_DOMAIN = "domain-of-benchmarks"
 #: VLUE measures VQA by another rule in each domain.
 _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
-#: The head of the column that averages benchmarks.
-MEAN = "mean"
+#: The head of the column that averages benchmarks; and the key of a gap's, which is no value of a tag.
+MEAN, _GAP = "mean", "\0gap"
 
 
 def leaderboard(tables: Tables, slug: str) -> Leaderboard:
     """Show a benchmark by its headline metrics."""
     benchmark = tables.benchmark(slug)
-    names = benchmark.headline
-    table = read_cells(tables, [benchmark], "metric", names)
-    columns = [Column(title=name) for name in names]
-    main = main_metric(names)
-    cells = {model: [row.get(name) for name in names] for model, row in table.items()}
-    return _of_benchmark(tables, benchmark, columns, cells, names.index(main) if names else 0, ("", main))
+    names, main = benchmark.headline, benchmark.metric
+    table, columns = read_cells(tables, [benchmark], "metric", names), {name: Column(title=name) for name in names}
+    return _of_benchmark(tables, benchmark, columns, table, names.index(main) if names else 0, ("", main))
 
 
 def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
@@ -344,24 +340,21 @@ def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
     tag_name = find_name(benchmark, "tag", tag, tags_of(tables, benchmark))
     table = read_cells(tables, [benchmark], "value", [name], tag=tag_name)
     values = sorted({value for row in table.values() for value in row if value})
-    columns = [Column(title=f"{tag_name}: {value}") for value in values]
-    cells = {model: [row.get(value) for value in values] for model, row in table.items()}
+    columns = {value: Column(title=f"{tag_name}: {value}") for value in values}
     if len(values) > 1:
-        columns.append(Column(title="mean of the values", about="every value weighs the same"))
-        for model, row in table.items():
-            cells[model].append(row.get(""))
+        columns[""] = Column(title="mean of the values", about="every value weighs the same")
     if len(values) == 2:
-        columns.append(Column(title="gap", unit="points", about=f"{values[0]} less {values[1]}"))
-        for row_cells in cells.values():
-            row_cells.append(_cell_difference(row_cells[0], row_cells[1]))
-    return _of_benchmark(tables, benchmark, columns, cells, 0, (tag_name, name))
+        columns |= _add_gap(table, values[0], values[1])
+    return _of_benchmark(tables, benchmark, columns, table, 0, (tag_name, name))
 
 
-def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
-    if first is None or second is None:
-        return None
-    limited, rounded = first.limited or second.limited, first.rounded and second.rounded
-    return Cell(value=first.value - second.value, n=0, limited=limited, rounded=rounded)
+def _add_gap(table: CellTable, first: str, second: str) -> dict[str, Column]:
+    """Add the difference of two columns to the rows that have both; return its column."""
+    for row in table.values():
+        if (a := row.get(first)) and (b := row.get(second)):
+            limited, rounded = a.limited or b.limited, a.rounded and b.rounded
+            row[_GAP] = Cell(value=a.value - b.value, n=0, limited=limited, rounded=rounded)
+    return {_GAP: Column(title="gap", unit="points", about=f"{first} less {second}")}
 
 
 def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard:
@@ -370,36 +363,31 @@ def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
     rival_metrics = metrics_of(tables, rival)
     candidates = (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics)
-    sides = [(benchmark, metric), (rival, next(candidates, rival.main))]
+    sides = [(benchmark, metric), (rival, next(candidates, rival.metric))]
     if benchmark.domain != "in-domain":
         sides.reverse()
-    scores = [read_cells(tables, [side], "metric", [name]) for side, name in sides]
-    pairs = {
-        model: [table.get(model, {}).get(name) for table, (_, name) in zip(scores, sides, strict=True)]
-        for model in dict.fromkeys(model for table in scores for model in table)
-    }
-    cells = {model: [*pair, _cell_difference(*pair)] for model, pair in pairs.items()}
-    columns = [
-        Column(title=title, about=f"{side.name}: {name}")
-        for title, (side, name) in zip(("in-domain", "out-of-domain"), sides, strict=True)
-    ]
-    columns.append(Column(title="gap", unit="points", about="in-domain less out-of-domain"))
-    return _of_benchmark(tables, benchmark, columns, cells, 1, (BY_DOMAIN, metric))
+    table: CellTable = {}
+    columns: dict[str, Column] = {}
+    for title, (side, name) in zip(("in-domain", "out-of-domain"), sides, strict=True):
+        columns[title] = Column(title=title, about=f"{side.name}: {name}")
+        for model, row in read_cells(tables, [side], "metric", [name]).items():
+            table.setdefault(model, {})[title] = row[name]
+    columns |= _add_gap(table, *columns)
+    return _of_benchmark(tables, benchmark, columns, table, 1, (BY_DOMAIN, metric))
 
 
 def _of_benchmark(
     tables: Tables,
     benchmark: Benchmark,
-    columns: Sequence[Column],
-    cells: Mapping[str, Sequence[Cell | None]],  # model -> one for each column
+    columns: Mapping[str, Column],
+    table: CellTable,
     sorted_by: int,
     names: tuple[str, str],  # of the tag and of the metric
 ) -> Leaderboard:
     """Return the page of one benchmark's table."""
     tag, metric = names
-    head = benchmark.head
-    if note := describe_hidden(tables, benchmark):
-        head = head.model_copy(update={"part": note})
+    note = describe_hidden(tables, benchmark)
+    head = benchmark.model_copy(update={"part": note}) if note else benchmark
     block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
     tags, args = tags_of(tables, benchmark), {"slug": benchmark.slug, "metric": file_name(metric)}
     texts = {file_name(name): name for name in tags}
@@ -411,7 +399,7 @@ def _of_benchmark(
     by = {"slug": benchmark.slug, "tag": current}
     return arrange_rows(
         tables,
-        cells,
+        table,
         columns,
         [block],
         title=head.title,
@@ -478,10 +466,9 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
     for path, reason in sorted(tables.unread.items()):
         folder = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
         unread.append({"title": path.relative_to(folder).as_posix(), "reason": reason})
-    cells = {model: [row.get(key) for key in columns] for model, row in table.items()}
     more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread), "page": page}
     about = {"title": settings.title, "about": settings.about}
-    board = arrange_rows(tables, cells, tuple(columns.values()), blocks, **about, **more)
+    board = arrange_rows(tables, table, columns, blocks, **about, **more)
     return board.model_copy(update={"pages": count_pages(len(board.rows), PAGE, page, "this board", "models")})
 
 
@@ -489,7 +476,7 @@ def _with_mean(
     block: Sequence[Benchmark],
     meant: Sequence[Benchmark],
     key: str,
-    table: Mapping[str, dict[str, Cell]],
+    table: CellTable,
     contestants: Mapping[str, Mapping[str, Cell]],
 ) -> dict[str, Column]:
     """Return the columns of a block with its mean, whose cells are added to the table.
@@ -542,7 +529,7 @@ def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[str, Column]:
     return {
         b.slug: Column(
             title=b.name,
-            about=f"{b.main}; {b.title}",
+            about=f"{b.metric}; {b.set_title}",
             link=_benchmark_link(b),
             group=family if families.count(family) > 1 else "",
         )
@@ -561,13 +548,12 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     metric_name = find_name(benchmark, "metric", metric, metric_names)
     tag_name = find_name(benchmark, "tag", tag, tag_names)
     table = read_cells(tables, [benchmark], "value", [metric_name], tag=tag_name)
-    overall = {
-        model: row[metric_name] for model, row in read_cells(tables, [benchmark], "metric", [metric_name]).items()
-    }
+    complete = read_cells(tables, [benchmark], "metric", [metric_name])
+    overall = {model: row[metric_name] for model, row in complete.items()}
     values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
     by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
     shown = {model for row in by_value.values() for model in row}
-    rows = _make_rows(tables, {model: [overall.get(model)] for model in shown})
+    rows = _make_rows(tables, {model: complete.get(model, {}) for model in shown}, [metric_name])
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
     models = [row.model for row in (*place_rows(rows, 0), *others)]
     order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
@@ -583,9 +569,9 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     ]
     numbers = ((line["title"], line["n"], *(cell and cell["value"] for cell in line["cells"])) for line in lines)
     return Content(
-        title=f"{benchmark.head.title}: {metric_name} by {tag_name}",
+        title=f"{benchmark.title}: {metric_name} by {tag_name}",
         table_rows=[(tag_name, "items", *(model.label for model in models)), *numbers],
-        benchmark=benchmark.head,
+        benchmark=benchmark,
         tag=tag_name,
         metric=metric_name,
         models=models,

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.board.records import Benchmark, Entry, ModelHead, Tables, rank_places
+from tellapart.board.records import Benchmark, Entry, Model, Tables, rank_places
 from tellapart.board.views.leaderboard import (
     Content,
     Leaderboard,
     Link,
-    View,
     all_benchmarks,
     choice_links,
     leaderboard,
@@ -28,7 +27,7 @@ from tellapart.board.views.leaderboard import (
 from tellapart.errors import RunError, UnknownNameError
 from tellapart.evaluation.compare import MetricComparison, compare, correct, rank_outcomes
 from tellapart.report.plots.agreement import Measured, find_agreement
-from tellapart.stats.paired import at_floor, enough_flips, pair_tests, write_p
+from tellapart.stats.paired import enough_flips, pair_tests
 from tellapart.stats.pareto import pareto_front
 
 #: Models that are compared at once: every pair of them is tested on every benchmark.
@@ -39,29 +38,12 @@ HIDDEN_LABELS = "its labels and the items that a model gets right are hidden; it
 NO_ITEMS = "imported numbers have no items to test"
 
 
-class PairTest(View, frozen=True):
-    """Two models, b the better, on the items that all of the page's models on that benchmark have."""
-
-    a: str
-    b: str
-    difference: float  # of the means, b minus a
-    p: float  # p, p_holm: two-sided, and corrected over all tests of the page
-    p_holm: float
-    test: str  # `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`
-    flips: int | None = None  # sign vectors that such a test draws if it cannot make them all
-
-    @property
-    def p_holm_text(self) -> str:
-        """The adjusted p as it is printed."""
-        return write_p(self.p_holm, at_most=at_floor(self.p, self.flips))
-
-
 def compare_many(tables: Tables, models: str) -> Content:
     """Compare several models, each with each, on every benchmark that two of them were measured on."""
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:
         raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")
-    heads = [tables.model(slug).head for slug in slugs]
+    compared = [tables.model(slug) for slug in slugs]
     entries: dict[str, list[Entry]] = {}
     for entry in (entry for slug in slugs for entry in tables.entries_of(model=slug)):
         entries.setdefault(entry.benchmark, []).append(entry)
@@ -83,22 +65,19 @@ def compare_many(tables: Tables, models: str) -> Content:
     rows: list[tuple[Any, ...]] = [("benchmark", "metric", "n", *numbers)]
     for shared in comparisons:
         shared["tests"] = list(islice(tests, len(shared["tests"])))
-        head = shared["benchmark"]
-        rows += [
-            (head.label, head.metric, shared["n"], *(getattr(test, number) for number in numbers))
-            for test in shared["tests"]
-        ]
-    title = f"{len(heads)} models together"
-    return Content(title=title, table_rows=rows, models=heads, on=comparisons, refused=refused)
+        about = (shared["benchmark"].label, shared["benchmark"].metric, shared["n"])
+        rows += [(*about, *(getattr(test, number) for number in numbers)) for test in shared["tests"]]
+    title = f"{len(compared)} models together"
+    return Content(title=title, table_rows=rows, models=compared, on=comparisons, refused=refused)
 
 
 def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> dict[str, Any] | None:
     """Compare the models with outcomes of single items by the main metric; None if they are fewer than two."""
-    metric = benchmark.main
-    heads = {model.label: model.head for model in (tables.models[entry.model] for entry in entries)}
+    metric = benchmark.metric
+    models = {tables.models[entry.model].label: tables.models[entry.model] for entry in entries}
     values = {
         name: entry.values[metric].astype(np.float64)
-        for name, entry in zip(heads, entries, strict=True)
+        for name, entry in zip(models, entries, strict=True)
         if metric in entry.values
     }
     if len(values) < 2:
@@ -107,7 +86,7 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
     table = np.column_stack(list(values.values()))
     has = ~np.isnan(table).any(axis=1)  # items of another unit have no value
     ranked: list[dict[str, Any]] = [  # tier and value are over the items that all of them have; the best first
-        {"title": name, "model": heads[name], "value": mean, "tier": tier.rank}
+        {"title": name, "model": models[name], "value": mean, "tier": tier.rank}
         for tier in rank_outcomes(values, clusters)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
@@ -117,18 +96,18 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
     order = [list(values).index(name) for name in names]
     tests = pair_tests(table[has][:, order], np.array(clusters)[has], flips=flips)
     return {
-        "title": benchmark.head.title,
-        "benchmark": benchmark.head,
+        "title": benchmark.title,
+        "benchmark": benchmark,
         "n": int(has.sum()),
         "models": ranked,
         "tests": [
-            PairTest(
-                title=f"{names[b]} less {names[a]}",
+            Content(
+                title=f"{names[b]} less {names[a]}",  # on the items that all of these models have; b is the better
                 a=names[a],
                 b=names[b],
                 difference=float(difference),
-                p=float(p),
-                p_holm=float(p),
+                p=float(p),  # two-sided
+                p_holm=float(p),  # corrected later, over all tests of the page
                 test=tests.test,
                 flips=tests.flips,
             )
@@ -149,27 +128,25 @@ def choose_page(tables: Tables, *, most: int = MOST) -> Content:
     """List the models that have outcomes by item, and link to every pair of them, or of the best if they are many."""
     measured = {entry.model for entry in tables.entries.values() if entry.folder}
     models = sorted((tables.models[slug] for slug in measured), key=lambda model: (model.kind, model.label))
-    heads = tuple(model.head for model in models)
-    linked = heads if len(heads) <= most else _best_models(tables, heads, most)
+    linked = models if len(models) <= most else _best_models(tables, models, most)
     pairs = [
         choice_links("compare", {"a": a.slug}, "b", {b.slug: f"{a.label} and {b.label}" for b in linked[k + 1 :]})
         for k, a in enumerate(linked[:-1])
     ]
-    rivals = [head for head in heads if head.kind == "model"]
-    best = _best_models(tables, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
-    while len("+".join(head.slug for head in best)) > _LONGEST:
+    rivals = [model for model in models if model.kind == "model"]
+    best = _best_models(tables, rivals if len(rivals) > 2 else models, MOST_TOGETHER)
+    while len(several := "+".join(model.slug for model in best)) > _LONGEST:
         best = best[:-1]
-    several = "+".join(head.slug for head in best)
     together = Link(text=f"{len(best)} models together", page="compare_many", args={"models": several})
-    return Content(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
+    return Content(title="Compare models", models=models, pairs=pairs, together=together if len(best) > 2 else None)
 
 
-def _best_models(tables: Tables, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
+def _best_models(tables: Tables, models: Sequence[Model], most: int) -> list[Model]:
     """Return the models that rank highest on the board's first page, in their given order."""
     board = all_benchmarks(tables)
     ranks = {row.model.slug: k for k, row in enumerate((*board.rows, *board.references))}
-    best = sorted(heads, key=lambda head: ranks.get(head.slug, len(ranks)))[:most]
-    return tuple(head for head in heads if head in best)
+    best = sorted(models, key=lambda model: ranks.get(model.slug, len(ranks)))[:most]
+    return [model for model in models if model in best]
 
 
 def comparison_page(tables: Tables, a: str, b: str) -> Content:
@@ -198,7 +175,7 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
         except RunError as error:
             refused.append(str(error))
             continue
-        labels = {first_entries[k].name: each.head.label for k, each in benchmarks.items()}
+        labels = {first_entries[k].name: each.label for k, each in benchmarks.items()}
         tests += [
             row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in compared if row.benchmark in labels
         ]
@@ -212,8 +189,8 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
     return Content(
         title=f"{first.label} and {second.label}",
         table_rows=with_reasons(rows, [test.reason for test in tests]),
-        a=first.head,
-        b=second.head,
+        a=first,
+        b=second,
         tests=tests,
         differs=differs,
         refused=refused,
@@ -222,15 +199,15 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
 
 def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> dict[str, Any]:
     """List the items on which two models' values of the main metric differ, each under the model that is better."""
-    metric = benchmark.main
+    metric = benchmark.metric
     first, second = (entry.values.get(metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
     if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
-    items, head = benchmark.items.rows, benchmark.head
+    items = benchmark.items.rows
     return {
-        "title": head.title,
-        "benchmark": head,
+        "title": benchmark.title,
+        "benchmark": benchmark,
         **{f"only_{side}": [(k, items[k].name) for k in rows[:MOST]] for side, rows in zip("ab", only, strict=True)},
         **{f"more_{side}": max(0, len(rows) - MOST) for side, rows in zip("ab", only, strict=True)},
     }
@@ -255,8 +232,8 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     slugs = {str(column.link.args["slug"]): k for k, column in enumerate(board.columns) if column.link}
     numbers = {slug: getattr(model, cost) for slug, model in tables.models.items()}
     costs = {slug: round(number / scale, 9) for slug, number in numbers.items() if number is not None}
-    have = [
-        {k for k in slugs.values() if (cell := row.cells[k]) and not cell.limited}
+    measured = [
+        (row.model, {k: cell.value for k in slugs.values() if (cell := row.cells[k]) and not cell.limited})
         for row in board.rows
         if row.model.slug in costs
     ]
@@ -264,11 +241,18 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     asked = dict.fromkeys(over.split("+") if over else ())
     if unknown := [slug for slug in asked if slug not in slugs]:
         raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
-    columns = sorted(slugs[slug] for slug in asked) or named or choose_benchmarks(have)
-    measured = _measure_models(board, columns, costs)
-    drawn = {model.slug for model, _, _ in measured}
-    drawing = _draw_points(measured)
-    counts = {k: sum(k in benchmark for benchmark in have) for k in slugs.values()}
+    columns = (
+        sorted(slugs[slug] for slug in asked) or named or choose_benchmarks([values.keys() for _, values in measured])
+    )
+    points = [  # of the models that have a cost and a number in every column
+        (model, math.fsum(values[k] for k in columns) / len(columns), costs[model.slug])
+        for model, values in measured
+        if columns and values.keys() >= {*columns}
+    ]
+    points.sort(key=lambda point: (point[2], -point[1], point[0].label))
+    drawn = {model.slug for model, _, _ in points}
+    drawing = _draw_points(points)
+    counts = {k: sum(k in values for _, values in measured) for k in slugs.values()}
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
     texts = {slug: board.columns[k].title for slug, k in offered.items()}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
@@ -293,18 +277,6 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     )
 
 
-def _measure_models(
-    board: Leaderboard, columns: Sequence[int], costs: Mapping[str, float]
-) -> list[tuple[ModelHead, float, float]]:
-    """Return (model, performance, cost) of the models that have a cost and a number in every column, cheapest first."""
-    measured = []
-    for row in board.rows:
-        values = [cell.value for k in columns if (cell := row.cells[k]) and not cell.limited]
-        if row.model.slug in costs and values and len(values) == len(columns):
-            measured.append((row.model, math.fsum(values) / len(values), costs[row.model.slug]))
-    return sorted(measured, key=lambda point: (point[2], -point[1], point[0].label))
-
-
 def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
     """Return the columns over which a mean covers most: models that have all of them, times columns, is largest.
 
@@ -323,7 +295,7 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
     return sorted(best[2])
 
 
-def _draw_points(measured: Sequence[tuple[ModelHead, float, float]]) -> dict[str, Any]:
+def _draw_points(measured: Sequence[tuple[Model, float, float]]) -> dict[str, Any]:
     """Place (model, performance, cost) on the drawing, the cheapest first, and the ticks of both axes."""
     points: list[dict[str, Any]] = []
     size = {"width": WIDTH, "height": HEIGHT}
@@ -368,10 +340,10 @@ def _axis_ticks(low: float, high: float) -> list[float]:
 def agreement_page(tables: Tables) -> Content:
     """Compare every two benchmarks by the ranks that they give the models that all of them were measured on."""
     title = "Do benchmarks agree?"
-    mains = {slug: benchmark.main for slug, benchmark in tables.benchmarks.items()}
+    benchmarks = tables.benchmarks
     numbers = {
-        model: {slug: Measured(cell.value, cell.n, mains[slug]) for slug, cell in row.items() if not cell.limited}
-        for model, row in read_cells(tables, list(tables.benchmarks.values()), "benchmark").items()
+        model: {k: Measured(cell.value, cell.n, benchmarks[k].metric) for k, cell in row.items() if not cell.limited}
+        for model, row in read_cells(tables, list(benchmarks.values()), "benchmark").items()
         if tables.models[model].kind == "model"
     }
     table = {model: row for model, row in numbers.items() if row}
@@ -380,13 +352,12 @@ def agreement_page(tables: Tables) -> Content:
     except RunError:  # no two benchmarks share enough models
         empty: dict[str, Any] = dict.fromkeys(("lines", "shares", "left_out"), ())
         return Content(title=title, table_rows=[("benchmark",)], models=0, dimensions=0, **empty)
-    heads = {slug: benchmark.head for slug, benchmark in tables.benchmarks.items()}
     lines: list[dict[str, Any]] = [
         {
-            "title": heads[benchmark.name].label,
-            "benchmark": heads[benchmark.name],
+            "title": benchmarks[benchmark.name].label,
+            "benchmark": benchmarks[benchmark.name],
             "mean": benchmark.mean,
-            "nearest": heads[benchmark.nearest].label,
+            "nearest": benchmarks[benchmark.nearest].label,
             "nearest_correlation": benchmark.nearest_correlation,
             "items_needed": benchmark.items_needed,  # would rank these models with a reliability of 0.9
             "correlations": correlations,
@@ -399,7 +370,7 @@ def agreement_page(tables: Tables) -> Content:
         title=title,
         table_rows=[*rows, *((line["title"], *line["correlations"]) for line in lines)],
         lines=lines,  # neighbours alike
-        left_out=[heads[slug].label for slug in agreement.left_out],
+        left_out=[benchmarks[slug].label for slug in agreement.left_out],
         **{name: getattr(agreement, name) for name in ("models", "shares", "dimensions")},
     )
 
@@ -431,7 +402,7 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     candidates, _ = _choose_drawn(ranks)
     best = [model for model in ranks if model in candidates][:MOST_LINES]  # rows come best first
     models, shown = _choose_drawn({model: ranks[model] for model in best})
-    drawn: Mapping[ModelHead, Sequence[int | None]] = ranks
+    drawn: Mapping[Model, Sequence[int | None]] = ranks
     if len(best) < len(candidates):  # their places among themselves
         lines_of_best = zip(*(ranks[model] for model in best), strict=True)
         among = [rank_places([None if rank is None else -rank for rank in column]) for column in lines_of_best]
@@ -456,7 +427,7 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     )
 
 
-def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[ModelHead], list[int]]:
+def _choose_drawn(ranks: Mapping[Model, Sequence[int | None]]) -> tuple[set[Model], list[int]]:
     """Return the models and the columns of the drawing: each has two places or more of the other."""
     models, columns = set(ranks), list(range(max(map(len, ranks.values()), default=0)))
     while True:
@@ -467,7 +438,7 @@ def _choose_drawn(ranks: Mapping[ModelHead, Sequence[int | None]]) -> tuple[set[
         models, columns = ranked, left
 
 
-def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
+def _model_line(model: Model, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
     """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
     runs = [[point for point in run if point] for unbroken, run in groupby(points, bool) if unbroken]
