@@ -38,6 +38,10 @@ HIDEABLE: Mapping[str, Hiding] = Late(
 """Task -> how a board hides the labels of its records."""
 
 
+#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
+SIGNED = frozenset({"order_bias", "pairing_bias"})
+
+
 def find_task(name: str, benchmark: str) -> Task:
     """Return the task that a benchmark declares."""
     if name not in TASKS:
