@@ -103,6 +103,13 @@ def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(made_set, ca
     assert "match, and are lost to a prior" in capsys.readouterr().out
 
 
+def test_models_of_other_pictures_under_the_same_ids_are_not_compared(made_set, tmp_path):
+    runs = [ta.evaluate(model, f"folder:{made_set(f'{model}/pairs', seed=seed)}", cache=False)
+            for seed, model in enumerate(("demo-encoder", "random"))]  # fmt: skip
+    with raises(RunError, "folder:pairs", "content", "same pairs"):
+        ta.why(*(run.folder for run in runs))
+
+
 def test_equal_scores_have_no_match_and_no_shares(made_set):
     (row,) = ta.why(scored(made_set(), np.full((12, 2, 2), 0.5))).record.rows
     assert row.reasons["no_match"].value == 1

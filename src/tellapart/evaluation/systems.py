@@ -263,19 +263,24 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
     places = {number: (runs[number].folders[of_run], runs[number].record(of_run)) for number, of_run in names.items()}
     for folder, record in places.values():
         refuse_imported(folder, {name: record})
-    for (first, a), (second, b) in combinations(places.values(), 2):
-        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
-        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
-            raise RunError(
-                f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
-            )
+    expect_same_content(name, [*places.values()])
     keyed: dict[int, KeyedSamples] = {}
     for number, (folder, record) in places.items():
         keyed[number] = key_samples(read_samples(folder, names[number], record))
         start = next(iter(keyed))
         check_items(name, places[start][0], keyed[start], folder, keyed[number])
     return keyed
+
+
+def expect_same_content(benchmark: str, measured: Sequence[tuple[Path, BenchmarkResult]]) -> None:
+    """Refuse runs, by their folders, of other content; of scores made elsewhere the ids alone are known."""
+    for (first, a), (second, b) in combinations(measured, 2):
+        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
+        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
+            raise RunError(
+                f"{benchmark} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
+                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
+            )
 
 
 def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
@@ -334,7 +339,7 @@ def name_source(record: BenchmarkResult) -> str:
 
 
 def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: KeyedSamples) -> None:
-    """Check that two runs hold samples of the same items in the same clusters."""
+    """Check that two runs hold samples of the same items in the same clusters, and, if both know them, captions."""
     if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
@@ -344,4 +349,10 @@ def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: K
         raise RunError(
             f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
             "anew"
+        )
+    other = [sample.id for key, sample in a.items() if sample.texts and b[key].texts and sample.texts != b[key].texts]
+    if other:
+        raise RunError(
+            f"{benchmark}: items have other captions, or another true one, in {first} than in {second}: "
+            f"{join_names(other)}; measure both anew"
         )
