@@ -264,6 +264,9 @@ def test_columns_and_values_that_are_no_outcomes_are_named(made_set, tmp_path):
     path.write_text(f"{OUTCOMES}\na,a cup,add,1,0,0.7,1\n")
     with raises(RunError, f"{path}:2", "image_score_c0", "0.7", "1 if"):
         ta.why(path)
+    path.write_text(f"{OUTCOMES}\na,a cup,add,1,0,1,1\na,a cup,add,1,0,1,1\n")  # joined with itself
+    with raises(RunError, f"{path}:3", "'a'", "line 2"):
+        ta.why(path)
     good = outcome_file(tmp_path / "clip.csv", compared(drawn(12)))
     with raises(RunError, "debias=8", str(good)):
         ta.why(good, debias=8)

@@ -405,6 +405,7 @@ def read_outcome_file(path: Path) -> list[Sample]:
     """
     rows, names = [*read_csv(path)], {*_COLUMNS, *(name for side in _SIDES for name in side)}
     samples: list[Sample] = []
+    lines: dict[str, int] = {}
     for line, row in rows:
         outcomes: dict[str, float] = {}
         for name in names & row.keys():
@@ -414,6 +415,8 @@ def read_outcome_file(path: Path) -> list[Sample]:
                 )
             outcomes[_COLUMNS.get(name, name)] = float(label)
         id_ = row.get("id") or str(len(samples))
+        if (first := lines.setdefault(id_, line)) != line:
+            raise RunError(f"{path}:{line}: id {quote(id_)} is in line {first}, too; keep one of them")
         cluster = row.get("cluster") or row.get("caption") or id_
         tags = {name: row[name] for name in row.keys() - names - {"id", "cluster", "caption", "group_score"}}
         samples.append(Sample(id=id_, cluster=cluster, tags=tags, outcomes=outcomes))
