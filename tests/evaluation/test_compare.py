@@ -270,6 +270,28 @@ def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_ot
         assert row.p == (mcnemar(a, b).p if alone else paired_permutation(a, b, clusters))
 
 
+def test_a_tag_of_which_the_runs_have_different_values_parts_nothing(made_set, installed, tmp_path):
+    folder = made_set()
+    one = measured(tmp_path / "one", "colours", folder)
+    listed = folder / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"type": "swap"', '"type": "add"', 1))
+    other = measured(tmp_path / "other", "twin", folder)
+    assert {row.subset for row in compare(one, other, by="side").rows} == {None, "left"}
+    for runs in ((one, other), (other, one)):
+        with raises(RunError, "'type'", "folder:set", "item-0"):
+            compare(*runs, by="type")
+
+
+def test_a_tag_of_one_run_parts_both_whichever_comes_first(made_set, installed, tmp_path):
+    folder = made_set()
+    plain = measured(tmp_path / "plain", "colours", folder)
+    file = tmp_path / "tags.jsonl"
+    file.write_text("".join(json.dumps({"id": f"item-{k}", "half": "ab"[k % 2]}) + "\n" for k in range(12)))
+    tagged = measured(tmp_path / "tagged", "twin", folder, tags=file)
+    for runs in ((plain, tagged), (tagged, plain)):
+        assert {row.subset for row in compare(*runs, by="half").rows} == {None, "a", "b"}
+
+
 def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     listed = second / "pairs.jsonl"

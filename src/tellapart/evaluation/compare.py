@@ -22,6 +22,7 @@ from tellapart.errors import RunError, nearest
 from tellapart.evaluation.systems import (
     SharedBenchmark,
     System,
+    expect_same_tag,
     expect_tag,
     gather,
     leave_references,
@@ -332,6 +333,8 @@ def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str
     """Choose the parts of each benchmark that are compared: all its items, then the items of each of a tag's values."""
     if by is None:
         return {benchmark.name: [(None, None)] for benchmark in shared}
+    for benchmark in shared:
+        expect_same_tag(benchmark.name, by, benchmark.retagged)
     masks = {benchmark.name: by_tag(benchmark.tags) for benchmark in shared}
     expect_tag(by, list(dict.fromkeys(tag for tags in masks.values() for tag in tags)))
     parts: dict[str, list[_Part]] = {}
