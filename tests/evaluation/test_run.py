@@ -456,6 +456,13 @@ def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_comp
         ta.compare(tmp_path / "before", tmp_path / "after")
 
 
+@pytest.mark.parametrize("kind", ["probability", "logit", None])
+def test_scores_by_id_are_of_the_kind_that_was_named(made_set, kind):
+    scores = {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in range(12)}
+    run = ta.score(f"folder:{made_set()}", scores, name="mine", kind=kind)
+    assert run.result().benchmarks["folder:set"].kind == (kind or "similarity")
+
+
 def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set, tmp_path):
     folder = made_set()  # not below the working directory
     path = scores_of(folder, tmp_path / "a.npz")
