@@ -30,7 +30,7 @@ from tellapart.annotate.findings import (
 )
 from tellapart.annotate.surveys import Study, SurveyAnswer, altered_words, deal, find_survey
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.registry import defined_for
+from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.stats.prediction_powered import prediction_powered
 
 
@@ -88,6 +88,16 @@ def test_the_human_row_counts_ties_as_wrong_and_says_how_many():
 def test_who_says_both_or_neither_makes_a_tie():
     (row,) = human_rows([answered("coco-cf", pairs_of(2), {"ann": ["0", "both", "neither", "1"]})])
     assert (row.strict.value, row.ties, row.neutral) == (0, 2, 0.5)
+
+
+def test_a_tie_of_three_options_is_a_third_right_as_of_the_scores():
+    study = answered(
+        "i2t", pairs_of(2, (1, 3), texts=tuple("abc")), {"ann": ["0", "0"], "bob": list("10"), "cy": ["2", "0"]}
+    )
+    (row,) = human_rows([study])
+    assert (row.strict.value, row.ties, row.neutral) == (0.5, 1, pytest.approx(2 / 3))
+    values = human_scores([study]).values
+    assert METRICS["choice_score"].tie_neutral(values).mean() == pytest.approx(row.neutral)
 
 
 def test_items_that_were_asked_in_part_are_left_out_of_the_row():

@@ -151,6 +151,14 @@ def test_a_folder_without_images_or_without_classes_is_refused(pets):
         bench(f"classes:{pets / 'big_cat'}")
 
 
+def test_a_picture_that_is_not_read_is_not_left_out_without_a_word(pets):
+    (pets / "big_cat" / "more" / "3.BMP").write_bytes(b"BM")
+    with raises(DataError, str(pets), "1", "3.BMP", "PNG"):
+        bench(f"classes:{pets}")
+    (pets / "big_cat" / "more" / "3.BMP").unlink()
+    assert bench(f"classes:{pets}").items == 3
+
+
 def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path):
     for folder in ("BACKGROUND_Google", "Faces", "Faces_easy", "accordion", "car_side", "Motorbikes"):
         picture(tmp_path / "101_ObjectCategories" / folder / "image_0001.jpg")

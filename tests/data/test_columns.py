@@ -120,6 +120,13 @@ def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
     assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
 
 
+@pytest.mark.parametrize("cell", ["", "  ", None, float("nan")])
+def test_an_empty_cell_is_no_tag(cell):
+    # Else it is a value of the tag, and counts in the mean over its values.
+    fields, _ = fields_of(print, {**CHOICE, "tag:kind": cell, "tag:n": 0})
+    assert fields["tags"] == {"n": "0"}
+
+
 def test_a_run_begins_with_the_columns_it_read(command, folder):
     rows = [{**PAIRS, "id": str(k), "tag:kind": "swap", "url": "u", "first": "a cup"} for k in range(3)]
     home = folder([renamed(row, caption_0="left") for row in rows], "metadata.jsonl")

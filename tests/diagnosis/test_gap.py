@@ -82,6 +82,15 @@ def test_a_benchmark_measured_twice_is_refused(runs):
         gap([runs[0], *runs])
 
 
+def test_runs_of_other_weights_under_one_name_are_two_models(runs):
+    for run, weights in ((runs[0], "old"), (runs[4], "new")):
+        record = read_result(run)
+        write_result(run, record.model_copy(update={"model": record.model.model_copy(update={"fingerprint": weights})}))
+    assert [row.model for row in gap(runs).rows] == ["b", "c", "d"]
+    with raises(RunError, "a (run 1), a (run 2)", "weights"):
+        gap([runs[0], runs[4]])
+
+
 def test_a_number_of_a_part_of_the_items_says_so(command, runs):
     for run in runs[:4]:
         record = read_result(run)

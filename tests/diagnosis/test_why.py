@@ -103,6 +103,13 @@ def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(made_set, ca
     assert "match, and are lost to a prior" in capsys.readouterr().out
 
 
+def test_models_of_other_pictures_under_the_same_ids_are_not_compared(made_set, tmp_path):
+    runs = [ta.evaluate(model, f"folder:{made_set(f'{model}/pairs', seed=seed)}", cache=False)
+            for seed, model in enumerate(("demo-encoder", "random"))]  # fmt: skip
+    with raises(RunError, "folder:pairs", "content", "same pairs"):
+        ta.why(*(run.folder for run in runs))
+
+
 def test_equal_scores_have_no_match_and_no_shares(made_set):
     (row,) = ta.why(scored(made_set(), np.full((12, 2, 2), 0.5))).record.rows
     assert row.reasons["no_match"].value == 1
@@ -256,6 +263,9 @@ def test_columns_and_values_that_are_no_outcomes_are_named(made_set, tmp_path):
         ta.why(path)
     path.write_text(f"{OUTCOMES}\na,a cup,add,1,0,0.7,1\n")
     with raises(RunError, f"{path}:2", "image_score_c0", "0.7", "1 if"):
+        ta.why(path)
+    path.write_text(f"{OUTCOMES}\na,a cup,add,1,0,1,1\na,a cup,add,1,0,1,1\n")  # joined with itself
+    with raises(RunError, f"{path}:3", "'a'", "line 2"):
         ta.why(path)
     good = outcome_file(tmp_path / "clip.csv", compared(drawn(12)))
     with raises(RunError, "debias=8", str(good)):

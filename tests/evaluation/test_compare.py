@@ -13,6 +13,7 @@ import pytest
 from runs import copied_scores, measured, score_file
 from scipy.stats import binomtest
 
+import tellapart as ta
 from facts import check_facts, raises
 from published import winoground
 from sets import write_set
@@ -36,6 +37,7 @@ from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.systems import System, gather
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
+from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
@@ -266,6 +268,28 @@ def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_ot
         assert len(set(clusters)) == (len(clusters) if alone else 22)
         assert row.test == ("exact McNemar" if alone else "cluster sign flips")
         assert row.p == (mcnemar(a, b).p if alone else paired_permutation(a, b, clusters))
+
+
+def test_a_tag_of_which_the_runs_have_different_values_parts_nothing(made_set, installed, tmp_path):
+    folder = made_set()
+    one = measured(tmp_path / "one", "colours", folder)
+    listed = folder / "pairs.jsonl"
+    listed.write_text(listed.read_text().replace('"type": "swap"', '"type": "add"', 1))
+    other = measured(tmp_path / "other", "twin", folder)
+    assert {row.subset for row in compare(one, other, by="side").rows} == {None, "left"}
+    for runs in ((one, other), (other, one)):
+        with raises(RunError, "'type'", "folder:set", "item-0"):
+            compare(*runs, by="type")
+
+
+def test_a_tag_of_one_run_parts_both_whichever_comes_first(made_set, installed, tmp_path):
+    folder = made_set()
+    plain = measured(tmp_path / "plain", "colours", folder)
+    file = tmp_path / "tags.jsonl"
+    file.write_text("".join(json.dumps({"id": f"item-{k}", "half": "ab"[k % 2]}) + "\n" for k in range(12)))
+    tagged = measured(tmp_path / "tagged", "twin", folder, tags=file)
+    for runs in ((plain, tagged), (tagged, plain)):
+        assert {row.subset for row in compare(*runs, by="half").rows} == {None, "a", "b"}
 
 
 def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(made_set, installed, tmp_path):
@@ -637,6 +661,24 @@ def test_a_bias_is_shown_and_not_judged(tmp_path):
         ("order_bias", "not tested"),
     ]
     assert "neither more nor less is better" in found.rows[1].reason
+
+
+def test_no_model_is_best_by_a_bias(made_set, tmp_path):
+    """0 is best: the model that always takes the first option is no tier ahead, and not bold."""
+    name = f"choice:folder:{made_set(shape=(1, 2), n=40)}"
+    for model, said in {"first": ("1", "1"), "second": ("2", "2"), "fair": ("1", "2")}.items():
+        rows = [{"id": f"item-{k}/{order}", "prediction": said[order - 1]} for k in range(40) for order in (1, 2)]
+        (tmp_path / f"{model}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        ta.score(name, tmp_path / f"{model}.jsonl", name=model, out=tmp_path / model)
+    runs = [tmp_path / model for model in ("first", "second", "fair")]
+    compared = ta.compare(*runs).record
+    assert {of.metric for of in compared.tiers} == {"both_orders", "mean_of_orders"}
+    assert {row.metric for pair in compared.pairs for row in pair.rows} >= {"order_bias"}
+    table = benchmark_table(gather(runs))
+    best = {
+        column.name: [row.label for row in table.rows if row.cells[n].best] for n, column in enumerate(table.columns)
+    }
+    assert best == {"both orders": ["fair"], "mean of orders": ["fair"], "order bias": []}
 
 
 def test_a_folder_of_two_models_is_refused(made_set, tmp_path):

@@ -263,6 +263,20 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, install
         measured(tmp_path / "run", **settings)
 
 
+@pytest.mark.parametrize(("field", "value"), [("cluster", "scene"), ("tags", {"type": "other"})])
+def test_a_finished_benchmark_whose_clusters_or_tags_changed_is_refused(made_set, installed, tmp_path, field, value):
+    # The fingerprint covers neither, and intervals and breakdowns come from them.
+    folder = made_set()
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{folder}",)}
+    measured(tmp_path / "run", **settings)
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    for row in rows[3:5]:
+        row[field] = value
+    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with raises(errors.RunError, "out=", "folder:set", "item-3, item-4"):
+        measured(tmp_path / "run", **settings)
+
+
 # Refused before anything is made
 
 
@@ -422,6 +436,31 @@ def test_the_same_file_again_changes_nothing_and_another_file_or_set_is_refused(
     (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
     with raises(RunError, "out=", "run"):
         run_scores({f"folder:{folder}": scores_of(folder, file)}, out, name="mine")
+
+
+def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_compared(made_set, tmp_path):
+    folder = made_set(shape=(1, 2))
+    ids = tuple(f"item-{k}" for k in range(12))
+    write_scores(Scores(ids, np.tile(np.float32([[0.2, 0.8]]), (12, 1, 1)), "similarity"), tmp_path / "a.npz")
+
+    def score(out: str) -> ta.Run:
+        return ta.score(f"folder:{folder}", tmp_path / "a.npz", name=out, out=tmp_path / out)
+
+    assert score("before").value("choice_score") == 0
+    rows = [json.loads(line) | {"true": [1]} for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with raises(RunError, "out=", "item-0", "captions"):
+        score("before")
+    assert score("after").value("choice_score") == 1
+    with raises(RunError, "folder:set", "item-0", "captions"):
+        ta.compare(tmp_path / "before", tmp_path / "after")
+
+
+@pytest.mark.parametrize("kind", ["probability", "logit", None])
+def test_scores_by_id_are_of_the_kind_that_was_named(made_set, kind):
+    scores = {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in range(12)}
+    run = ta.score(f"folder:{made_set()}", scores, name="mine", kind=kind)
+    assert run.result().benchmarks["folder:set"].kind == (kind or "similarity")
 
 
 def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set, tmp_path):

@@ -15,7 +15,7 @@ from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, ScoreError
 from tellapart.evaluation.evaluate import measure
 from tellapart.metrics.registry import METRICS
-from tellapart.metrics.streaming import class_name, metric_class
+from tellapart.metrics.streaming import StreamingMetric, class_name, metric_class
 
 
 def drawn(n: int, shape: tuple[int, int], seed: int = 0):
@@ -68,6 +68,26 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge():
     one, clustered = alone.compute(), together.compute()
     assert (clustered.clusters, one.clusters, clustered.value) == (20, 200, one.value)
     assert clustered.high - clustered.low > one.high - one.low
+
+
+def test_a_cluster_of_any_name_is_no_item_without_one():
+    def measured(*names: str | None) -> StreamingMetric:
+        metric = metric_class("GroupScore")()
+        for name in names:
+            metric.update(np.eye(2), None if name is None else [name])
+        return metric
+
+    merged = measured("item 0", "item 0", None)
+    merged.merge(measured("item 0", "item 3", None))
+    assert (merged.compute().n, merged.compute().clusters) == (6, 4)
+
+
+def test_items_of_another_shape_are_not_merged():
+    small, large = metric_class("MatchScore")(), metric_class("MatchScore")()
+    small.update(np.eye(2))
+    large.update(np.eye(3))
+    with raises(MetricError, "(3, 3)", "(2, 2)"):
+        small.merge(large)
 
 
 @pytest.mark.parametrize(

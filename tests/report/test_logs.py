@@ -82,6 +82,21 @@ def test_the_order_of_items_is_nothing(tmp_path):
     assert (a.fingerprint, a.metrics, a.samples) == (b.fingerprint, b.metrics, b.samples)
 
 
+@pytest.mark.parametrize("stated", [True, False], ids=["stated", "known"])
+def test_a_metric_that_is_best_low_is_left_out_and_named(stated, tmp_path):
+    # A comparison would call the model with more errors the better one.
+    lines = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
+    low = "my_error" if stated else "brier_score"
+    rows = [line | {"metrics": [*line["metrics"], low], low: 0.5} for line in lines]
+    log = tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl"
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    results = {"results": {"cats": {}}, "higher_is_better": {"cats": {"exact_match": True, low: False}}}
+    (tmp_path / "results_2026.json").write_text(json.dumps(results if stated else {}))
+    (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
+    assert set(record.metrics) == {"lm-eval:exact_match"}
+    assert any(f"{low} (lower is better)" in note for note in record.notes)
+
+
 def test_a_sheet_of_vlmevalkit(tmp_path):
     sheet = _sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx")
     result = ta.import_results(sheet, tmp_path / "run")

@@ -336,7 +336,7 @@ def score(
             files = {_open_known(each, place): as_path(file, "scores") for each, file in scores.items()}
         else:
             known = _open_known(benchmark, place)
-            files = {known: _file_of(scores, known, place, folder)}
+            files = {known: _file_of(scores, known, place, folder, kind)}
             name = name or (None if isinstance(scores, str | Path) else "scores")
         run_scores(
             files, folder, kind=kind, name=name, seed=seed, command=command, strict=strict, place=place, progress=report
@@ -395,13 +395,15 @@ def _open_known(benchmark: BenchmarkGiven, place: Locations) -> str | Benchmark:
     return as_benchmark(benchmark, place)
 
 
-def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, folder: Path) -> Path:
+def _file_of(
+    scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, folder: Path, kind: ScoreKind | None
+) -> Path:
     """Return the file of scores; numbers that are in none are written into one, so that the record names it."""
     if isinstance(scores, str | Path):
         return as_path(scores, "scores")
     to, name = folder / "given", benchmark if isinstance(benchmark, str) else benchmark.name
     if isinstance(scores, Mapping):
-        scores = Scores(tuple(scores), _to_array(list(scores.values())), "similarity")
+        scores = Scores(tuple(scores), _to_array(list(scores.values())), kind or "similarity")
     if isinstance(scores, Scores):
         to.mkdir(parents=True, exist_ok=True)
         write_scores(scores, path := to / f"{file_name(name)}.npz")

@@ -33,6 +33,11 @@ from tellapart.errors import DataError, quote
 CLASSES = "classes:"
 _TEMPLATES = ("a photo of a {}.",)
 
+#: Suffixes of pictures that are not read: without them a class would have fewer images, and another accuracy.
+_UNREAD = frozenset(
+    (".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".jfif", ".avif", ".heic", ".heif", ".jpe")
+)
+
 
 def read_class_folders(root: Path, name: str, names: Mapping[str, str], templates: Sequence[str]) -> ClassificationSet:
     """Read which images lie in which class's folder, however deep below it; no image is opened."""
@@ -40,13 +45,15 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
     folders = [path for path in folders if names.get(path.name, path.name)]  # "" means a folder that is not a class
     if len(folders) < 2:
         raise DataError(f"{root} holds {len(folders)} folders; two or more are needed, one a class")
+    files = {path.name: [file for file in sorted(path.rglob("*")) if file.is_file()] for path in folders}
+    if unread := [file for inside in files.values() for file in inside if file.suffix.lower() in _UNREAD]:
+        raise DataError(
+            f"{root} holds pictures of a format that is not read, {len(unread):,} of them, the first {unread[0].name}: "
+            "save them as PNG, JPEG or WebP, or take them out of the folder"
+        )
     images = {
-        path.name: [
-            file.relative_to(root).as_posix()
-            for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()
-        ]
-        for path in folders
+        folder: [file.relative_to(root).as_posix() for file in inside if file.suffix.lower() in IMAGE_SUFFIXES]
+        for folder, inside in files.items()
     }
     if empty := [folder for folder, inside in images.items() if not inside]:
         raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")

@@ -117,6 +117,10 @@ class ItemTable(_RowTable):
         if not isinstance(self.true, str):
             return () if self.true is None else (self.true,) if isinstance(self.true, int) else tuple(self.true)
         value = row.text(self.true)
+        if value.isdigit() and value in texts[: int(value)] + texts[int(value) + 1 :]:
+            fault = f"{value} may be a place or one of the texts {quote(list(texts))}"
+            remedy = "write words around both, as in '{answer} cups'"
+            raise DataError(f"{row.place}: field {self.true!r}: {fault}; {remedy}")
         if value.isdigit():
             return (int(value),)
         if value not in texts:

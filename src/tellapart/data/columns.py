@@ -71,7 +71,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
     if columns.tags:
-        fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags}
+        fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags if not _is_empty(row[name])}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
     fields["provenance"] = {column: row[column] for column in _list_unread(row, columns)}
@@ -97,6 +97,11 @@ def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartErr
         group = groups.pop()
         expect_distinct([field.name for field in group], path, error=error)
         groups += [[field.type.field(k) for k in range(field.type.num_fields)] for field in group]
+
+
+def _is_empty(cell: object) -> bool:
+    """Return whether a table's cell holds nothing: null, NaN, or blanks alone. An item has no tag of it."""
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())  # noqa: PLR0124  (NaN)
 
 
 def _list_unread(row: Iterable[str], columns: _Sorted) -> list[str]:

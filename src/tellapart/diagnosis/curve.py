@@ -18,7 +18,7 @@ from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
 from tellapart.errors import RunError, nearest, quote
 from tellapart.evaluation.compare import correct
-from tellapart.evaluation.systems import System, expect_tag, match_benchmarks
+from tellapart.evaluation.systems import System, expect_same_tag, expect_tag, match_benchmarks
 from tellapart.metrics.per_item import by_tag
 from tellapart.metrics.tabulate import MOST_VALUES
 from tellapart.records.result import Sample
@@ -195,6 +195,8 @@ def measure_curves(
     `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. Of one model whose items were
     chosen one by one, `posterior` is the function, in place of a fit.
     """
+    for tag in filter(None, (over, by)):
+        expect_same_tag(outcomes.benchmark, tag, outcomes.retagged)
     values = read_values(outcomes, over)
     tagged = ~np.isnan(values)
     if not is_binary(outcomes.values):

@@ -13,7 +13,9 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS, REFERENCES, names
 from tellapart.data.arguments import PathGiven
+from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, RunError
+from tellapart.evaluation.systems import label_runs
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import BenchmarkResult
 from tellapart.records.run_folder import find_runs
@@ -93,7 +95,7 @@ class Gaps(BaseModel, frozen=True):
 def gap(runs: Sequence[PathGiven]) -> Gaps:
     """Return the models' losses out of domain: every task that a run measured on both sides, and the correlation.
 
-    Runs of one model are put together.
+    Runs of one model are put together: of one name, and, if they were computed here, of the same weights and settings.
 
     Source: VLUE section 5.2 (Table 2 and the correlation over models).
 
@@ -110,19 +112,24 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     >>> row.task, row.in_domain, row.out_of_domain, row.gap
     ('nlvr2: accuracy', 0.75, 0.5, 0.25)
     """
-    models: dict[str, dict[str, BenchmarkResult]] = {}
+    models: dict[tuple[str, ...], tuple[str, dict[str, BenchmarkResult]]] = {}
     with run_folders(runs, "runs") as folders:
         results = [read_result(run) for folder in folders for run in find_runs(folder)]
     # The reference models of several runs are no models of their own: they lie beside each.
     for result in [other for other in results if other.model.name not in REFERENCES] or results:
-        records = models.setdefault(result.model.name, {})
-        if twice := [name for name in result.benchmarks if name in records]:
-            raise RunError(f"{result.model.name} measured {twice[0]} in two of these runs; name one of them")
+        name, records = models.setdefault(result.model.system, (result.model.name, {}))
+        if twice := [benchmark for benchmark in result.benchmarks if benchmark in records]:
+            raise RunError(f"{name} measured {twice[0]} in two of these runs; name one of them")
         records.update(result.benchmarks)
-    rows = [row for model, benchmarks in models.items() for row in _make_rows(model, benchmarks)]
+    systems = [*models.values()]
+    names_of_systems = label_runs([name for name, _ in systems])
+    labelled = zip(names_of_systems, systems, strict=True)
+    rows = [row for label, (_, records) in labelled for row in _make_rows(label, records)]
     if not rows:
         pairs = "; ".join(f"{other.name} and {other.rival}" for other in _in_domain())
-        raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}")
+        alike = [label for label, (name, _) in zip(names_of_systems, systems, strict=True) if label != name]
+        hint = f"; {join_names(alike)} differ in weights, precision, reading or prompt" if alike else ""
+        raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}{hint}")
     sides: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         sides.setdefault(row.task, []).append((row.in_domain, row.out_of_domain))

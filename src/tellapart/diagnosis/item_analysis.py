@@ -30,6 +30,7 @@ from tellapart.evaluation.systems import (
     label_runs,
     lay_out_outcomes,
     match_benchmarks,
+    merge_tags,
     read_same_items,
     refuse_imported,
     share_items,
@@ -66,6 +67,7 @@ class ItemOutcomes:
         unmeasured: items left out because a system has no value of them.
         limited_from: the benchmark's full number of items, if the runs measured a part of them.
         fields: of systems that come from files: the field that each was read from.
+        retagged: an item for each tag of which two systems have different values.
     """
 
     benchmark: str
@@ -76,6 +78,7 @@ class ItemOutcomes:
     unmeasured: int = 0
     limited_from: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
+    retagged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def clusters(self) -> list[str] | None:
@@ -132,15 +135,21 @@ def outcomes_of(benchmark: str, systems: Sequence[SystemSamples], metric: str | 
     values = lay_out_outcomes(runs, [outcome])[outcome]
     missing = np.isnan(values)
     measured: NDArray[np.bool_] = np.asarray(~missing.any(axis=1))
+    tags, retagged = merge_tags(runs)
+    items = (
+        item if item.tags is of_item else replace(item, tags=of_item)
+        for item, of_item in zip(runs[0], tags, strict=True)
+    )
     return ItemOutcomes(
         benchmark=benchmark,
         metric=outcome,
         systems=tuple(label_runs([system.name for system in systems])),
-        items=tuple(item for item, complete in zip(runs[0], measured, strict=True) if complete),
+        items=tuple(item for item, complete in zip(items, measured, strict=True) if complete),
         values=values[measured],
         unmeasured=int((~measured & ~missing.all(axis=1)).sum()),
         limited_from=systems[0].limited_from,
         fields={system.name: system.field for system in systems if system.field},
+        retagged=retagged,
     )
 
 

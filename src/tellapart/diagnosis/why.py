@@ -31,7 +31,14 @@ from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import correct
-from tellapart.evaluation.systems import System, check_items, expect_tag, key_samples, label_runs
+from tellapart.evaluation.systems import (
+    System,
+    check_items,
+    expect_same_content,
+    expect_tag,
+    key_samples,
+    label_runs,
+)
 from tellapart.evaluation.verify import find_set
 from tellapart.metrics.matching import (
     MATCHING_METRICS,
@@ -96,6 +103,7 @@ class _Explained(NamedTuple):
 
     model: str
     folder: Path
+    record: BenchmarkResult
     squares: Sequence[Sample]
     outcome: Sequence[Reason]
 
@@ -216,12 +224,13 @@ def explain(
             squares, left_out = read_squares(samples)
             if squares:
                 row, outcome = measure_reasons(run.label, name, record, squares, left_out, seed=seed)
-                measured += [_Explained(run.label, run.folders[name], squares, outcome)] if outcome else []
+                measured += [_Explained(run.label, run.folders[name], record, squares, outcome)] if outcome else []
                 rows.append(row)
             elif bounds := bound_outcomes(run.label, name, samples, seed):
                 rows += bounds
             else:
                 refused.append(f"{name}: {_say_shape(record, samples)}")
+        expect_same_content(name, [(model.folder, model.record) for model in measured])
         pairs += [(name, pair) for pair in combinations(measured, 2)]
     for label, path in zip(label_runs([path.stem for path in files]), files, strict=True):
         rows += bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
@@ -396,6 +405,7 @@ def read_outcome_file(path: Path) -> list[Sample]:
     """
     rows, names = [*read_csv(path)], {*_COLUMNS, *(name for side in _SIDES for name in side)}
     samples: list[Sample] = []
+    lines: dict[str, int] = {}
     for line, row in rows:
         outcomes: dict[str, float] = {}
         for name in names & row.keys():
@@ -405,6 +415,8 @@ def read_outcome_file(path: Path) -> list[Sample]:
                 )
             outcomes[_COLUMNS.get(name, name)] = float(label)
         id_ = row.get("id") or str(len(samples))
+        if (first := lines.setdefault(id_, line)) != line:
+            raise RunError(f"{path}:{line}: id {quote(id_)} is in line {first}, too; keep one of them")
         cluster = row.get("cluster") or row.get("caption") or id_
         tags = {name: row[name] for name in row.keys() - names - {"id", "cluster", "caption", "group_score"}}
         samples.append(Sample(id=id_, cluster=cluster, tags=tags, outcomes=outcomes))

@@ -22,6 +22,7 @@ from tellapart.errors import RunError, nearest
 from tellapart.evaluation.systems import (
     SharedBenchmark,
     System,
+    expect_same_tag,
     expect_tag,
     gather,
     leave_references,
@@ -35,7 +36,7 @@ from tellapart.stats.clusters import ClusterTotals, is_binary
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, at_floor, enough_flips, paired, tiers, write_p
 from tellapart.stats.power import detectable_fall, power_of_difference
-from tellapart.tasks.registry import METRICS, headline, main_metric
+from tellapart.tasks.registry import METRICS, SIGNED, headline, main_metric
 
 #: The error over all tests of a comparison, a gate or an analysis of items (Holm).
 ALPHA = 0.05
@@ -202,7 +203,7 @@ def compare_models(
 
 def _rank_models(labels: Sequence[str], shared: Sequence[SharedBenchmark], seed: int) -> Iterator[MetricTiers]:
     for benchmark in shared:
-        for metric in benchmark.outcomes:
+        for metric in (name for name in benchmark.outcomes if name not in SIGNED):
             values, clusters = benchmark.values(metric, list(benchmark.records))
             if len(values):
                 outcomes = {labels[run]: column for run, column in zip(benchmark.records, values.T, strict=True)}
@@ -332,6 +333,8 @@ def _choose_parts(shared: Sequence[SharedBenchmark], by: str | None) -> dict[str
     """Choose the parts of each benchmark that are compared: all its items, then the items of each of a tag's values."""
     if by is None:
         return {benchmark.name: [(None, None)] for benchmark in shared}
+    for benchmark in shared:
+        expect_same_tag(benchmark.name, by, benchmark.retagged)
     masks = {benchmark.name: by_tag(benchmark.tags) for benchmark in shared}
     expect_tag(by, list(dict.fromkeys(tag for tags in masks.values() for tag in tags)))
     parts: dict[str, list[_Part]] = {}
@@ -461,9 +464,6 @@ def count_nouns(n: int, noun: str) -> str:
     """Write a number with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
-
-#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
-_SIGNED = frozenset({"order_bias", "pairing_bias"})
 
 GateVerdict = Literal[
     "regression", "improvement", "no difference seen", "too few items", "not tested", "missing", "not comparable",
@@ -595,7 +595,7 @@ def judge(
 ) -> GateResult:
     """Judge the second of two systems by the benchmarks that both measured."""
     shared = [
-        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in _SIGNED})
+        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in SIGNED})
         for entry in shared
     ]
     testable = [entry for entry in shared if entry.outcomes]
@@ -624,7 +624,7 @@ def judge(
 def _hold_to(row: GateRow, margin: float) -> GateRow:
     """Return a row that stops the gate unless its fall is shown to be below the margin."""
     within = row.low is not None and 100 * row.low > -margin
-    if row.fails or row.metric is None or row.metric in _SIGNED or within:
+    if row.fails or row.metric is None or row.metric in SIGNED or within:
         return row
     why = row.no_interval or "no interval" if row.low is None else f"the interval begins at {100 * row.low:+.1f} points"
     reason = f"{why}; --margin {margin:g} takes one above {-margin:g}"
@@ -681,8 +681,8 @@ def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> Itera
             yield GateRow(benchmark=benchmark.name, metric=metric, verdict="missing", fails=True, reason=reason)
             continue
         before, after = base.metrics[metric], new.metrics[metric]
-        beyond = metric not in _SIGNED and _exceeds_drop(before.value - after.value, max_drop)
-        why = "0 is best, and neither more nor less is better" if metric in _SIGNED else "it has no value per item"
+        beyond = metric not in SIGNED and _exceeds_drop(before.value - after.value, max_drop)
+        why = "0 is best, and neither more nor less is better" if metric in SIGNED else "it has no value per item"
         yield GateRow(
             benchmark=benchmark.name,
             metric=metric,

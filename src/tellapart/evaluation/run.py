@@ -27,7 +27,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.lock import drop_lock, holder_of, take_lock
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.scores import ScoreKind, note_spread
+from tellapart.data.scores import ScoreKind, join_names, note_spread
 from tellapart.data.validation import describe_changes
 from tellapart.errors import RunError, TellapartError, TellapartWarning
 from tellapart.evaluation.evaluate import (
@@ -52,11 +52,21 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype
 from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.machine import versions
-from tellapart.records.result import Flips, Located, ModelRecord, Precision, Result, RunRecord, Sample
+from tellapart.records.result import (
+    BenchmarkResult,
+    Flips,
+    Located,
+    ModelRecord,
+    Precision,
+    Result,
+    RunRecord,
+    Sample,
+)
 from tellapart.records.run_folder import RESULTS, beside, locate, write_result
-from tellapart.records.samples import write_samples
+from tellapart.records.samples import read_samples, write_samples
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.paired import paired, write_p
+from tellapart.tasks.pairs import ListedPairs
 
 #: The precision that others are compared with.
 _EXACT = "float32"
@@ -516,11 +526,39 @@ def look_up(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
 
 
 def holds(folder: Path, result: Result, ready: Prepared) -> bool:
-    """Return whether a record in a folder has a benchmark; it is refused with other content."""
-    finished = result.benchmarks.get(ready.benchmark.name)
-    if finished is not None and finished.fingerprint != ready.fingerprint:
-        raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
-    return finished is not None
+    """Return whether a record in a folder has a benchmark; it is refused with other content, clusters or tags."""
+    name = ready.benchmark.name
+    finished = result.benchmarks.get(name)
+    if finished is None:
+        return False
+    if finished.fingerprint != ready.fingerprint:
+        raise RunError(f"{folder} holds {name} with other content; name another out=, or delete it")
+    if changed := _list_changed(folder, finished, ready):
+        raise RunError(
+            f"{folder} holds {name} with other clusters, tags, captions or true captions of {join_names(changed)}, so "
+            "its numbers are not those of the set as it is now; name another out=, or delete it"
+        )
+    return True
+
+
+def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> list[str]:
+    """List the measured pairs whose facts beyond the fingerprint differ in the set: it covers no clusters and no tags.
+
+    Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them.
+    """
+    records = ready.records
+    if not isinstance(records, PairSet | ListedPairs):  # the fingerprint of other records covers all of them
+        return []
+    outline = records.outline
+    rows = zip(outline.ids, outline.clusters, outline.tags, strict=True)
+    facts = {id_: (cluster, dict(tags)) for id_, cluster, tags in rows}
+    texts = {item.id: item.truth_first().texts for item in records.items or ()}
+    return [
+        sample.id
+        for sample in read_samples(folder, ready.benchmark.name, finished)
+        if (sample.cluster, sample.tags) != facts.get(sample.id)
+        or (sample.texts and texts and sample.texts != texts.get(sample.id))
+    ]
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.catalog import REFERENCES, is_ranked
 from tellapart.data.scores import join_names
-from tellapart.errors import RunError, nearest, plain
+from tellapart.errors import RunError, nearest, plain, quote
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
 from tellapart.models.transductive import MARK
@@ -211,6 +211,7 @@ class SharedBenchmark:
     """A benchmark that several runs, by number, measured on the same items, with each item's cluster and tags.
 
     `outcomes`: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN of an item without a value.
+    `tags` are those of any run; `retagged` names an item for each tag of which two runs have different values.
     """
 
     name: str
@@ -218,6 +219,7 @@ class SharedBenchmark:
     clusters: NDArray[np.str_]
     tags: Sequence[Mapping[str, str]]
     outcomes: Mapping[str, NDArray[np.float64]]
+    retagged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def limited_from(self) -> int | None:
@@ -254,8 +256,9 @@ def read_benchmark(
         of_all = set.intersection(*({*record.metrics} for record in records.values()))
         metrics = [*filter(is_testable, headline(of_all))]
     items, *others = share_items(samples.values() for samples in read_same_items(name, runs, names).values())
-    clusters, tags = np.array([sample.cluster for sample in items]), [sample.tags for sample in items]
-    return SharedBenchmark(name, records, clusters, tags, lay_out_outcomes([items, *others], metrics))
+    clusters = np.array([sample.cluster for sample in items])
+    tags, retagged = merge_tags([items, *others])
+    return SharedBenchmark(name, records, clusters, tags, lay_out_outcomes([items, *others], metrics), retagged)
 
 
 def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str]) -> dict[int, KeyedSamples]:
@@ -263,19 +266,24 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
     places = {number: (runs[number].folders[of_run], runs[number].record(of_run)) for number, of_run in names.items()}
     for folder, record in places.values():
         refuse_imported(folder, {name: record})
-    for (first, a), (second, b) in combinations(places.values(), 2):
-        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
-        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
-            raise RunError(
-                f"{name} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
-            )
+    expect_same_content(name, [*places.values()])
     keyed: dict[int, KeyedSamples] = {}
     for number, (folder, record) in places.items():
         keyed[number] = key_samples(read_samples(folder, names[number], record))
         start = next(iter(keyed))
         check_items(name, places[start][0], keyed[start], folder, keyed[number])
     return keyed
+
+
+def expect_same_content(benchmark: str, measured: Sequence[tuple[Path, BenchmarkResult]]) -> None:
+    """Refuse runs, by their folders, of other content; of scores made elsewhere the ids alone are known."""
+    for (first, a), (second, b) in combinations(measured, 2):
+        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
+        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
+            raise RunError(
+                f"{benchmark} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
+                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
+            )
 
 
 def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
@@ -290,11 +298,33 @@ def share_items(runs: Iterable[Iterable[Sample]]) -> list[list[Sample]]:
     return [[samples[key] for key in shared] for samples in keyed]
 
 
+def merge_tags(runs: Sequence[Sequence[Sample]]) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """Return the tags of each item in any of the runs, and an item for each tag whose values differ between runs."""
+    tags = [sample.tags for sample in runs[0]]
+    retagged: dict[str, str] = {}
+    for run in runs[1:]:
+        for row, sample in enumerate(run):
+            if sample.tags != tags[row]:
+                both = sample.tags.keys() & tags[row].keys()
+                retagged |= {tag: sample.id for tag in both if sample.tags[tag] != tags[row][tag]}
+                tags[row] = {**sample.tags, **tags[row]}
+    return tags, retagged
+
+
 def expect_tag(by: str, tags: Sequence[str]) -> None:
     """Refuse a tag that no item has."""
     if by not in tags:
         hint = f"the tags are {', '.join(tags)}" if tags else "these items have no tags"
         raise RunError(f"by={by!r}: no item has that tag{nearest(by, tags) or ';'} {hint}")
+
+
+def expect_same_tag(benchmark: str, by: str, retagged: Mapping[str, str]) -> None:
+    """Refuse a tag of which two runs have different values."""
+    if by in retagged:
+        raise RunError(
+            f"{benchmark}: item {quote(retagged[by])} has another value of the tag {by!r} in one run than in another; "
+            "measure both anew"
+        )
 
 
 def is_testable(metric: str) -> bool:
@@ -334,7 +364,7 @@ def name_source(record: BenchmarkResult) -> str:
 
 
 def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: KeyedSamples) -> None:
-    """Check that two runs hold samples of the same items in the same clusters."""
+    """Check that two runs hold samples of the same items in the same clusters, and, if both know them, captions."""
     if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
@@ -344,4 +374,10 @@ def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: K
         raise RunError(
             f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
             "anew"
+        )
+    other = [sample.id for key, sample in a.items() if sample.texts and b[key].texts and sample.texts != b[key].texts]
+    if other:
+        raise RunError(
+            f"{benchmark}: items have other captions, or another true one, in {first} than in {second}: "
+            f"{join_names(other)}; measure both anew"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,7 +52,7 @@ class StreamingMetric:
     def reset(self) -> None:
         """Forget every item."""
         self._scores: list[NDArray[np.float32]] = []
-        self._clusters: list[str] = []
+        self._clusters: list[str | None] = []
 
     def update(self, scores: ArrayLike, clusters: Sequence[object] | None = None) -> None:
         """Take the scores of further items.
@@ -72,13 +71,8 @@ class StreamingMetric:
         if isinstance(batch, np.ndarray) and batch.ndim == 2:
             batch = batch[None]
         values = self.metric.check(batch, self.kind)
-        if self._scores and self._scores[0].shape[1:] != values.shape[1:]:
-            raise MetricError(
-                f"{self.metric.name}: items of {values.shape[1:]} after items of {self._scores[0].shape[1:]}; use a "
-                "metric for each shape"
-            )
-        start = len(self._clusters)
-        groups = [f"item {start + k}" for k in range(len(values))] if clusters is None else [f"{c}" for c in clusters]
+        self._expect_shape(values)
+        groups = [None] * len(values) if clusters is None else [f"{cluster}" for cluster in clusters]
         if len(groups) != len(values):
             raise MetricError(f"{self.metric.name}: {len(groups)} clusters for {len(values)} items; give one for each")
         self._scores.append(values)
@@ -90,24 +84,28 @@ class StreamingMetric:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
         values = np.concatenate(self._scores)
         per_item = self.metric.measure(values, self.metric.true_texts((values.shape[1], values.shape[2])))
-        return tabulate([per_item], self._clusters, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
+        # No user's name begins with a NUL, so that an item without a cluster is in nobody's.
+        names = [f"\0{item}" if name is None else name for item, name in enumerate(self._clusters)]
+        return tabulate([per_item], names, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
 
     def merge(self, other: StreamingMetric) -> None:
         """Take the items of another one, which measured elsewhere: the value is that of all items.
 
-        Items without a cluster stay separate: `merge` numbers them again.
+        Items without a cluster stay separate.
         """
         if type(other) is not type(self) or other.kind != self.kind:
             raise MetricError(f"{self.metric.name}, {self.kind}, cannot take the items of {other!r}")
-        position = 0
         for scores in other._scores:
-            clusters = other._clusters[position : position + len(scores)]
-            position += len(scores)
-            start = len(self._clusters)
-            self._scores.append(scores)
-            self._clusters += [
-                f"item {start + k}" if re.fullmatch(r"item \d+", name) else name for k, name in enumerate(clusters)
-            ]
+            self._expect_shape(scores)
+        self._scores += other._scores
+        self._clusters += other._clusters
+
+    def _expect_shape(self, scores: NDArray[np.float32]) -> None:
+        if self._scores and self._scores[0].shape[1:] != scores.shape[1:]:
+            raise MetricError(
+                f"{self.metric.name}: items of {scores.shape[1:]} after items of {self._scores[0].shape[1:]}; use a "
+                "metric for each shape"
+            )
 
     def torchmetrics(self) -> torchmetrics.Metric:
         """Return the same as a `torchmetrics.Metric`, whose `compute` is the value as a tensor; `value()` has the rest.

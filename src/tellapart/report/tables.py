@@ -52,7 +52,8 @@ class Cell:
 class Column:
     """A column, and the heading that it shares with its neighbours; empty if it shares none.
 
-    A terminal aligns it to the right unless it is of `words`, and breaks its lines if it `wraps`.
+    A terminal aligns it to the right unless it is of `words`, and breaks its lines if it `wraps`. In a `reference`
+    column, of a reference model or of a metric that is best at 0, no number is best.
     """
 
     group: str

@@ -38,6 +38,27 @@ HIDEABLE: Mapping[str, Hiding] = Late(
 """Task -> how a board hides the labels of its records."""
 
 
+#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
+SIGNED = frozenset({"order_bias", "pairing_bias"})
+
+
+#: Metrics that are best low; and descriptions, of which neither more nor less is better.
+_LOWER = frozenset({"unreadable", "unparseable", "bias_rate", "same_answer"})
+_DESCRIBED = SIGNED | {
+    *("chose_first", "followed_list", "moved_by_edit", "kendall_with_edit", "answered"),
+    *("pope_yes_rate", "pope_yes_rate_official"),
+}
+
+
+def is_higher_better(metric: str) -> bool | None:
+    """Return whether a metric is best high; None if neither more nor less is better.
+
+    >>> is_higher_better("group_score"), is_higher_better("unreadable"), is_higher_better("order_bias")
+    (True, False, None)
+    """
+    return None if metric in _DESCRIBED else metric not in _LOWER
+
+
 def find_task(name: str, benchmark: str) -> Task:
     """Return the task that a benchmark declares."""
     if name not in TASKS:

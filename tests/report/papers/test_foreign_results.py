@@ -10,6 +10,7 @@ import pytest
 from foreign_results import WINOGROUND, clip_file, imported, mteb_file
 from typer.testing import CliRunner
 
+import tellapart as ta
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.main import app
@@ -500,6 +501,18 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
         assert set(held[part]) == tasks
     assert held["n-samples"]["shapes"] == {"original": 30, "effective": 30}
     assert held["config"]["model_args"] == "model=org/model"
+
+
+def test_lm_evals_layout_says_of_which_numbers_more_is_better(made_set, tmp_path):
+    rows = [{"id": f"item-{k}/{order}", "prediction": "1"} for k in range(12) for order in (1, 2)]
+    (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run = ta.score(f"choice:folder:{made_set(shape=(1, 2))}", tmp_path / "asked.jsonl", name="mine")
+    held = json.loads(ta.convert(run, to="lm-eval").text)
+    stated = {"both_orders": True, "mean_of_orders": True, "true_first": True, "true_second": True}
+    stated |= {"order_bias": None, "chose_first": None}  # lm-eval prints no arrow
+    assert held["higher_is_better"]["choice:folder:set"] == stated
+    listed = held["configs"]["choice:folder:set"]["metric_list"]
+    assert {one["metric"]: one["higher_is_better"] for one in listed} == stated
 
 
 def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured):

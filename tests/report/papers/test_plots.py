@@ -219,6 +219,9 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     assert prepare_plot("agree", [RECORDS, run], benchmarks=names)().axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
         prepare_plot("agree", [run], benchmarks=("x",))
+    other = save("b", benchmark="imagenet", n=40)
+    with raises(RunError, "imagenet", "content", str(other)):
+        prepare_plot("agree", [run, other])
     with raises(RunError, "5", "5", "benchmarks"):
         prepare_plot("agree", [run])
 

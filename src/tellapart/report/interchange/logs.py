@@ -56,6 +56,12 @@ _ROW_FIELDS = frozenset(
 )  # fmt: skip
 
 
+#: Metrics of lm-eval's registry and lmms-eval's that are best low; a results file says so of each task's, too.
+_LOWER = frozenset(
+    {"perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "brier_score", "ter", "wer", "cer"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedItem:
     """One item of a log: its content is the question and the right answer, for the fingerprint of the set.
@@ -238,6 +244,11 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         return None
     tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
     filters = {row.get("filter") for _, row in rows}
+    name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
+    task = name["task"] if name else path.stem
+    results = _results_beside(path, task)
+    directions = (results.get("higher_is_better") or {}).get(task) or {}
+    lower = {metric for metric, higher in directions.items() if higher is False} | (_LOWER - directions.keys())
     items: list[LoggedItem] = []
     left: dict[str, None] = {}
     for line, row in rows:
@@ -247,21 +258,22 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         outcomes = {
             f"{tool}:{name}{suffix}": float(value)
             for name, value in numbers.items()
-            if isinstance(value, bool | int | float) and math.isfinite(value)
+            if isinstance(value, bool | int | float) and math.isfinite(value) and name not in lower
         }
         left |= dict.fromkeys(name for name, value in numbers.items() if not isinstance(value, bool | int | float))
+        # Comparisons and gates take the higher value for the better one.
+        left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
-            why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item"
+            why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item, and better the higher it is"
             raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
         content = str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True))
         answer = row.get("filtered_resps") or row.get("resps")
         items.append(LoggedItem(str(row["doc_id"]), content, outcomes, answer, str(row["target"])))
     merged = _merge_filters(items) if len(filters) > 1 else items
-    name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
-    task = name["task"] if name else path.stem
-    stated, named, version = _results_beside(path, task, tool, several=len(filters) > 1)
-    if not (model := model or named):
+    stated = _read_aggregates(results, task, tool, several=len(filters) > 1)
+    if not (model := model or _name_model(results)):
         raise RunError(f"{path} does not name its model, and no results file lies in its folder; give model=NAME")
+    version = str(results.get("lm_eval_version") or "")
     return Log(tool, version, model, f"{tool}:{task}", tuple(merged), stated, tuple(left))
 
 
@@ -275,27 +287,33 @@ def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
     return [*merged.values()]
 
 
-def _results_beside(path: Path, task: str, tool: str, *, several: bool) -> tuple[dict[str, float], str, str]:
-    """Return aggregates, model and version of the results file in the same folder; of the same date first."""
+def _results_beside(path: Path, task: str) -> Mapping[str, Any]:
+    """Return the results file in the same folder that has the task, of the same date first; empty without one."""
     date = path.name.partition("samples_")[2].removeprefix(f"{task}_").removesuffix(".jsonl")
-    files = sorted(path.parent.glob("*results*.json"), key=lambda file: date not in file.name)
-    for file in files:
+    for file in sorted(path.parent.glob("*results*.json"), key=lambda file: date not in file.name):
         content = load_json(file, error=RunError, nan=True)
-        if not isinstance(content, dict) or task not in (content.get("results") or {}):
-            continue
-        stated = {}
-        for key, value in content["results"][task].items():
-            metric, _, used = key.partition(",")
-            if isinstance(value, int | float):
-                stated[f"{tool}:{key if several else metric}"] = float(value)
-            if used == "none" and several:
-                stated[f"{tool}:{metric},none"] = float(value)
-        config = content.get("config") or {}
-        arguments = config.get("model_args")
-        pretrained = arguments.get("pretrained") if isinstance(arguments, dict) else None
-        name = content.get("model_name") or pretrained or config.get("model") or content.get("model_source")
-        return stated, str(name or ""), str(content.get("lm_eval_version") or "")
-    return {}, "", ""
+        if isinstance(content, dict) and task in (content.get("results") or {}):
+            return content
+    return {}
+
+
+def _read_aggregates(results: Mapping[str, Any], task: str, tool: str, *, several: bool) -> dict[str, float]:
+    """Return the tool's means of a task, by our names of its metrics."""
+    stated = {}
+    for key, value in (results.get("results") or {}).get(task, {}).items():
+        metric, _, used = key.partition(",")
+        if isinstance(value, int | float):
+            stated[f"{tool}:{key if several else metric}"] = float(value)
+        if used == "none" and several:
+            stated[f"{tool}:{metric},none"] = float(value)
+    return stated
+
+
+def _name_model(results: Mapping[str, Any]) -> str:
+    config = results.get("config") or {}
+    arguments = config.get("model_args")
+    pretrained = arguments.get("pretrained") if isinstance(arguments, dict) else None
+    return str(results.get("model_name") or pretrained or config.get("model") or results.get("model_source") or "")
 
 
 def _sheet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

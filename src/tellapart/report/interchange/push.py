@@ -30,7 +30,7 @@ from tellapart.records.zipped import run_folders
 from tellapart.report.measured import first_metrics
 from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.report.templates import write_lines
-from tellapart.tasks.registry import find_task
+from tellapart.tasks.registry import find_task, is_higher_better
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, EvalResultEntry
@@ -68,7 +68,9 @@ def harness_json(result: Result) -> str:
         "configs": {name: _harness_config(name, record, shares) for name, (record, shares, _) in tasks.items()},
         "versions": {name: record.fingerprint[:12] for name, (record, *_) in tasks.items()},
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {name: dict.fromkeys(shares, True) for name, (_, shares, _) in tasks.items()},
+        "higher_is_better": {
+            name: {metric: is_higher_better(metric) for metric in shares} for name, (_, shares, _) in tasks.items()
+        },
         "n-samples": {
             name: {"original": (name in subtasks and record.limited_from) or items, "effective": items}
             for name, (record, _, items) in tasks.items()
@@ -105,7 +107,7 @@ def _harness_entry(name: str, shares: Mapping[str, Value], items: int) -> dict[s
 
 def _harness_config(name: str, record: BenchmarkResult, shares: Mapping[str, Value]) -> dict[str, Any]:
     metrics = [
-        {"metric": metric, "aggregation": "mean", "higher_is_better": True,
+        {"metric": metric, "aggregation": "mean", "higher_is_better": is_higher_better(metric),
          "binary": metric in METRICS and METRICS[metric].binary}
         for metric in shares
     ]  # fmt: skip

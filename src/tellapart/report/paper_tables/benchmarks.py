@@ -24,7 +24,7 @@ from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import AVERAGE, Layout, Source, mark_best, paper_layout, stack_groups
 from tellapart.report.plots.pareto import Costs
 from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
-from tellapart.tasks.registry import main_metric
+from tellapart.tasks.registry import SIGNED, main_metric
 
 _DATA = read_toml(Path(__file__).with_name("layouts.toml"))
 
@@ -94,7 +94,8 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> Layout:
     names += tuple(name for name in authors if all(name in record.metrics for record in records))
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
     headed = {Column(*headings): metric for headings, metric in recalls.items()}
-    headed |= {Column("", name.replace("_", " ")): name for name in names if name not in recalls.values()}
+    others = (name for name in names if name not in recalls.values())
+    headed |= {Column("", name.replace("_", " "), reference=name in SIGNED): name for name in others}
     # The mean is of the recalls of a gallery with an entry a row.
     if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[Column("", "Mean")] = "mean_recall"
@@ -154,7 +155,7 @@ def _first_tiers(
     shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(metric for _, metric in sources.values())])
     labels = [run.label for run in ranked]
     for column, (value, metric) in sources.items():
-        if metric not in shared.outcomes:
+        if metric not in shared.outcomes or metric in SIGNED:
             continue
         part = np.array([value in {ALL, tags.get(tag)} for tags in shared.tags], dtype=np.bool_)
         outcomes = dict(zip(labels, shared.outcomes[metric][part].T, strict=True))

@@ -118,7 +118,7 @@ def mark_best(table: Table, lowest: Sequence[int] = ()) -> Table:
     else:
         for block in dict.fromkeys(row.block for row in table.rows):
             rows = [row for row in table.rows if row.block == block]
-            for n in range(len(table.columns)):
+            for n in (n for n, column in enumerate(table.columns) if not column.reference):
                 chance = next((row.cells[n].value for row in rows if row.plain), None)
                 rivals = [row.cells[n] for row in rows if not row.plain and not row.reference]
                 mark(rivals, -1 if n in lowest else 1, chance)

@@ -14,6 +14,7 @@ from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import leave_references
 from tellapart.records.imported import read_imported
+from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
@@ -164,9 +165,13 @@ def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str,
                 size = imported.items.get(name, 0)
                 add(model.name, name, {metric: Measured(score, size, metric) for metric, score in scores.items()})
     folders = [path for path in paths if path.suffix != ".toml"]
+    contents: dict[str, str] = {}
     for system in leave_references(gather(folders, labels)) if folders else ():
         for name, record in system.result.benchmarks.items():
             if record.limited_from is None:  # else a part of the items
+                known = not record.fingerprint.startswith((IDS_ONLY, IMPORTED))
+                if known and contents.setdefault(name, record.fingerprint) != record.fingerprint:
+                    raise RunError(f"agree: {name} has other content in {system.place} than in a run before it")
                 shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
                 add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})
     return table
