@@ -209,6 +209,24 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(architecture,
     assert model.training and held.stored and held.name == "mine"
 
 
+def test_pictures_prepared_by_a_model_or_a_callers_transform_serve_no_other_transform(
+    open_clip, checkpoints, picture_set, tmp_path
+):
+    file, pairs = checkpoints("tiny"), picture_set(3)
+
+    def measure(mode, cache):
+        model, _, preprocess = open_clip.create_model_and_transforms("tiny", str(file))
+        if mode is not None:  # of another crop than the model's configuration
+            preprocess = open_clip.image_transform(32, is_train=False, mean=tiny.MEAN, std=tiny.STD, resize_mode=mode)
+        held = ta.model(model, preprocess=preprocess, tokenizer=open_clip.get_tokenizer("tiny"))
+        return ta.evaluate(held, pairs, cache=cache).items().scores
+
+    ta.evaluate(f"open_clip:tiny-gelu@{file}", pairs, cache=tmp_path)
+    for mode in (None, "squash", "longest"):
+        np.testing.assert_array_equal(measure(mode, tmp_path), measure(mode, False))
+    assert np.abs(measure("squash", False) - measure(None, False)).max() > 1e-3
+
+
 def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip, checkpoints):
     import torch
 
