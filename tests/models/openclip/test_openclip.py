@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -158,6 +159,16 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open
     assert model.truncated == 1
     assert model.encode_texts([]).shape == (0, 24)
     assert model.traits["image activation"] == "GELU"
+
+
+@pytest.mark.parametrize("side", ["truncation_side", "padding_side"])
+def test_the_fingerprint_moves_with_the_side_on_which_texts_are_cut_or_padded(side, transformers_folder, tmp_path):
+    folder = shutil.copytree(transformers_folder[0], tmp_path / "changed")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {side: "left"}))
+    model, changed = find_model(f"local-dir:{transformers_folder[0]}"), find_model(f"local-dir:{folder}")
+    assert np.abs(changed.encode_texts(tiny.TEXTS) - model.encode_texts(tiny.TEXTS)).max() > 1e-3
+    assert changed.fingerprint != model.fingerprint
 
 
 def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
