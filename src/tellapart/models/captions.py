@@ -41,8 +41,11 @@ class ControlTokens:
 
     @property
     def facts(self) -> str:
-        """The rule by which they are read in captions, as part of a fingerprint; empty without any."""
-        return "control tokens in texts are text" if self.names else ""
+        """The rules by which captions are read, as part of a fingerprint; empty of the usual ones."""
+        rules = ["control tokens in texts are text"] if self.names else []
+        if getattr(self._tokenizer, "truncation_side", "right") == "left":
+            rules.append("long texts lose their beginning")  # of nearly all tokenizers their end
+        return "; ".join(rules)
 
     @property
     def split(self) -> dict[str, bool]:

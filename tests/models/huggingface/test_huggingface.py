@@ -275,6 +275,7 @@ CHANGES: dict[str, Change] = {
     ),
     "tokenizer": lambda folder: edit(folder / "tokenizer.json", lambda c: c["model"]["merges"].pop()),
     "context": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(model_max_length=20)),
+    "side of a cut": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(truncation_side="left")),
     "weights": tensors_changed(lambda tensors: tensors["logit_scale"].add_(1)),
 }
 

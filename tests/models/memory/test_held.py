@@ -4,6 +4,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,45 @@ def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path, picture_
     assert bytes_of(held, pairs) == bytes_of(find_model(f"hf:{folder}", ModelOptions(reading="itc")), pairs)
     with raises(ModelError, "reading='itm'", "ta.model"):
         ta.evaluate(held, pairs, reading="itm")
+
+
+def expect_known(measure: Callable[[bool, Any], Any], cache: Path) -> None:
+    """Of a model and a changed one expect other scores, and those of a changed one although the store has some."""
+    before, again, after = (measure(changed, cache) for changed in (False, False, True))
+    assert again.result().benchmarks["pictures"].images_encoded == 0  # out of the store
+    anew = measure(True, False).items().scores
+    assert np.abs(anew - before.items().scores).max() > 1e-3
+    np.testing.assert_array_equal(after.items().scores, anew)
+
+
+def cut_sooner(_model, processor):
+    processor.tokenizer.model_max_length = 9
+
+
+def cut_beginnings(_model, processor):
+    processor.tokenizer.truncation_side = "left"
+
+
+def rest_adapter(model, _processor):
+    model.base_model.disable_adapter_layers()
+
+
+@pytest.mark.parametrize("change", [cut_sooner, cut_beginnings, rest_adapter])
+def test_a_model_of_transformers_is_known_by_its_processor_and_its_adapter(change, tmp_path, picture_set):
+    peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
+    folder, pairs = tiny_models.clip(tmp_path / "clip"), picture_set(2)
+    long = tuple(item.model_copy(update={"texts": tuple(text * 3 for text in item.texts)}) for item in pairs.items)
+
+    def measure(changed, cache):
+        model, processor = held_in_memory(folder, "CLIPModel")
+        torch.manual_seed(0)
+        with warnings.catch_warnings(action="ignore"):  # of a property that peft reads
+            model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, target_modules=["q_proj"]))
+        if changed:
+            change(model, processor)
+        return ta.evaluate(ta.model(model, processor), replace(pairs, items=long), cache=cache)
+
+    expect_known(measure, tmp_path / "cache")
 
 
 @pytest.fixture
@@ -251,6 +291,97 @@ def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set, tmp_p
     with torch.no_grad():
         model.visual[0].bias.add_(1)
     assert ta.evaluate(model, pairs, cache=tmp_path).result().model.fingerprint != first.result().model.fingerprint
+
+
+BEGINNING, TABLE = "", np.zeros((2000, 16), np.float32)
+
+
+def begin(text: str) -> str:
+    return BEGINNING + text
+
+
+class Prompted:
+    """An object with a model, whose numbers depend on more than its weights."""
+
+    words = ("",)
+
+    def __init__(self, towers: Towers, **attributes: Any) -> None:
+        self.towers = towers
+        self.__dict__ |= attributes
+
+    def encode_images(self, images):
+        return self.towers.encode_image(torch.stack([preprocess(image) for image in images]))
+
+    def encode_texts(self, texts):
+        begun = [begin(f"{getattr(self, '_prompt', '')}{self.words[0]}{text}") for text in texts]
+        table = getattr(self, "table", None)
+        vectors = self.towers.encode_text(tokenizer(begun))
+        return vectors if table is None else vectors + torch.as_tensor(table)[1000]
+
+
+class Heir(Prompted):
+    """It reads texts as the class before it does."""
+
+
+MANY = TABLE + np.where(np.arange(2000)[:, None] == 1000, np.arange(16, dtype=np.float32), 0)
+CHANGED: dict[str, Callable[[pytest.MonkeyPatch], dict[str, Any]]] = {
+    "a private attribute": lambda _: {"_prompt": "a photo of "},
+    "a number far inside a tensor": lambda _: {"table": torch.from_numpy(MANY)},
+    "an attribute of the class before": lambda patch: patch.setattr(Prompted, "words", ("a photo of ",)) or {},
+    "a global that a function reads": lambda patch: patch.setitem(globals(), "BEGINNING", "a photo of ") or {},
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_an_object_is_known_by_all_that_its_numbers_depend_on(change, towers, picture_set, tmp_path):
+    pairs = picture_set(2)
+
+    def measure(changed, cache):
+        with pytest.MonkeyPatch.context() as patch:
+            attributes = {"_prompt": "", "table": torch.from_numpy(TABLE)}
+            attributes |= CHANGED[change](patch) if changed else {}
+            return ta.evaluate(Heir(towers, **attributes), pairs, cache=cache)
+
+    expect_known(measure, tmp_path)
+
+
+def before_that_leaves() -> type:
+    class Before:
+        def begin(self, text):
+            return text
+
+    return Before
+
+
+def before_that_begins() -> type:
+    class Before:
+        def begin(self, text):
+            return f"a photo of {text}"
+
+    return Before
+
+
+def test_the_code_of_the_class_before_counts_and_a_model_that_it_does_not_hold_turns_the_store_off(
+    towers, picture_set, tmp_path
+):
+    pairs = picture_set(2)
+
+    def measure(changed, cache):
+        class After(before_that_begins() if changed else before_that_leaves(), Prompted):
+            def encode_texts(self, texts):
+                return super().encode_texts([self.begin(text) for text in texts])
+
+        return ta.evaluate(After(towers), pairs, cache=cache)
+
+    expect_known(measure, tmp_path)
+    elsewhere = Towers()
+
+    class Borrowing(Prompted):
+        def encode_texts(self, texts):
+            return elsewhere.encode_text(tokenizer(texts))
+
+    (note,) = ta.evaluate(Borrowing(towers), pairs, cache=tmp_path).result().benchmarks["pictures"].notes
+    assert "elsewhere" in note and "stored" in note
 
 
 def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers, picture_set):

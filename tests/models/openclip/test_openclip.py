@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -160,6 +161,16 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open
     assert model.traits["image activation"] == "GELU"
 
 
+@pytest.mark.parametrize("side", ["truncation_side", "padding_side"])
+def test_the_fingerprint_moves_with_the_side_on_which_texts_are_cut_or_padded(side, transformers_folder, tmp_path):
+    folder = shutil.copytree(transformers_folder[0], tmp_path / "changed")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {side: "left"}))
+    model, changed = find_model(f"local-dir:{transformers_folder[0]}"), find_model(f"local-dir:{folder}")
+    assert np.abs(changed.encode_texts(tiny.TEXTS) - model.encode_texts(tiny.TEXTS)).max() > 1e-3
+    assert changed.fingerprint != model.fingerprint
+
+
 def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
     open_clip, transformers_folder, checkpoints, tmp_path
 ):
@@ -207,6 +218,24 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(architecture,
     assert held.encode_texts(tiny.TEXTS).tobytes() == named_model.encode_texts(tiny.TEXTS).tobytes()
     assert held.truncated == named_model.truncated > 0
     assert model.training and held.stored and held.name == "mine"
+
+
+def test_pictures_prepared_by_a_model_or_a_callers_transform_serve_no_other_transform(
+    open_clip, checkpoints, picture_set, tmp_path
+):
+    file, pairs = checkpoints("tiny"), picture_set(3)
+
+    def measure(mode, cache):
+        model, _, preprocess = open_clip.create_model_and_transforms("tiny", str(file))
+        if mode is not None:  # of another crop than the model's configuration
+            preprocess = open_clip.image_transform(32, is_train=False, mean=tiny.MEAN, std=tiny.STD, resize_mode=mode)
+        held = ta.model(model, preprocess=preprocess, tokenizer=open_clip.get_tokenizer("tiny"))
+        return ta.evaluate(held, pairs, cache=cache).items().scores
+
+    ta.evaluate(f"open_clip:tiny-gelu@{file}", pairs, cache=tmp_path)
+    for mode in (None, "squash", "longest"):
+        np.testing.assert_array_equal(measure(mode, tmp_path), measure(mode, False))
+    assert np.abs(measure("squash", False) - measure(None, False)).max() > 1e-3
 
 
 def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip, checkpoints):

@@ -158,6 +158,21 @@ def negclip(folder: Path) -> tuple[Path, list[dict[str, str]]]:
     return path, released
 
 
+@pytest.mark.parametrize("header", ["image,caption,cluster", "image_path,caption,cluster", None])
+def test_rows_of_a_cluster_stay_together_whatever_its_name_and_the_columns_are(tmp_path, header):
+    for k in range(4):
+        picture(tmp_path / f"{k}.png")
+    rows = [{"image": f"{k}.png", "caption": f"caption {k}", "cluster": k // 2} for k in range(4)]
+    if header is None:
+        (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        lines = (",".join(map(str, row.values())) for row in rows)
+        (tmp_path / "rows").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    name = "rows.jsonl" if header is None else "rows.csv"
+    (tmp_path / "rows").rename(tmp_path / name)
+    assert [row.cluster for row in read_rows([name], tmp_path).rows] == ["0", "0", "1", "1"]
+
+
 @pytest.mark.slow
 def test_the_released_negclip_file_is_read_whole(tmp_path):
     path, released = negclip(tmp_path)

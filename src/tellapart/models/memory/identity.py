@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dis
+import enum
 import hashlib
 import inspect
 import json
 import re
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from types import CellType, CodeType, ModuleType
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -104,6 +108,7 @@ class Description:
     def __init__(self) -> None:
         self.facts: list[str] = []
         self.unknown: list[str] = []
+        self._seen: dict[int, object] = {}
 
     def fingerprint(self, *before: str) -> str:
         """Return the hash of facts that are put before, and of these."""
@@ -126,18 +131,36 @@ class Description:
     def add_attributes(self, thing: object, name: str) -> None:
         """Describe an object's attributes, without torch's modules; of a library's class others are left out, too."""
         foreign = _library_of(type(thing)) not in _LIBRARIES
+        # Of an adapter of peft private attributes decide whether it is active.
+        with_private = foreign or _library_of(type(thing)) == "peft"
         for key, value in sorted(vars(thing).items()):
-            if key.startswith("_") or key == "training" or isinstance(value, import_torch().nn.Module):
+            if key in _torch_attributes() or (key.startswith("_") and not with_private) or _is_module(value):
                 continue
-            if _is_plain(value):
-                self.facts.append(f"{key}={value!r}")
-            elif hasattr(value, "to_dict") and key == "config":
+            if hasattr(value, "to_dict") and key == "config":
                 self.facts.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
-            elif isinstance(value, np.ndarray):
-                self.facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
-            elif foreign or inspect.isroutine(value) or isinstance(value, partial):
-                self.add_callable(value, f"{name}.{key}")
-        self.facts += [_source_of(thing)] if foreign else []
+            elif foreign or self._is_described(value):
+                self.add_value(value, key, name)
+        if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
+            self.facts.append(json.dumps(settings(), sort_keys=True, default=str))
+        if foreign:
+            self.add_code(type(thing))
+
+    @staticmethod
+    def _is_described(value: object) -> bool:
+        """Return whether a library's object is described by such a value."""
+        kinds = inspect.isroutine(value) or isinstance(value, partial | np.ndarray) or _is_plain(value)
+        return kinds or hasattr(value, "special_tokens_map") or hasattr(value, "image_processor")
+
+    def add_value(self, value: Any, key: str, owner: str) -> None:
+        """Describe what an object holds, or what a function reads, under a name."""
+        if _is_plain(value):
+            self.facts.append(f"{key}={value!r}")
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            self.facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif import_torch().is_tensor(value):
+            self.facts.append(f"{key}={_hash_tensor(value)}")
+        else:
+            self.add_callable(value, f"{owner}.{key}")
 
     def add_callable(self, thing: Any, role: str) -> None:
         """Describe the preparation of images or texts: a library's transform, tokenizer, processor, or a function."""
@@ -149,12 +172,99 @@ class Description:
                 self.add_callable(step, role)
         elif described := _describe_library(thing):
             self.facts.append(f"{role} {described}")
+            owner = getattr(thing, "__self__", None)
+            if not (owner is None or inspect.isclass(owner) or isinstance(owner, ModuleType)):
+                self.add_callable(owner, role)
         elif isinstance(thing, partial):
             self.add_callable(thing.func, role)
-            self.facts.append(f"{thing.args} {sorted(thing.keywords.items())}")
+            for key, value in (*enumerate(thing.args), *sorted(thing.keywords.items())):
+                self.add_value(value, str(key), role)
         else:
             name = getattr(thing, "__qualname__", type(thing).__name__).rpartition(".")[2]
             self.unknown.append(f"{role} ({name}), a function without an attribute `fingerprint`")
+
+    def add_code(self, code: Any) -> None:
+        """Describe a function, or a class and its bases: the source, and the values from outside that it reads."""
+        if id(code) in self._seen:
+            return
+        self._seen[id(code)] = code
+        if not inspect.isclass(code):
+            self.facts.append(_source_of(code))
+            for name, value in sorted(_values_read(code)):
+                self._add_read(value, name, code.__qualname__)
+            return
+        for kind in code.__mro__:
+            if _is_installed(kind):
+                self.facts.append(f"{kind.__module__}.{kind.__qualname__}")
+                continue
+            self.facts.append(_source_of(kind))
+            for key, value in () if issubclass(kind, enum.Enum) else sorted(vars(kind).items()):
+                held = (getattr(value, name, None) for name in (() if inspect.isfunction(value) else _HOLDS))
+                inner = next((part for part in held if part is not None), value)
+                if inspect.isfunction(inner) or not (key.startswith("__") or key == "_abc_impl"):
+                    self._add_read(inner, key, kind.__qualname__)
+
+    def _add_read(self, value: Any, name: str, owner: str) -> None:
+        """Describe a value that code reads by a name."""
+        value = value.__wrapped__ if hasattr(value, "cache_info") else value  # of `functools.cache`
+        if isinstance(value, ModuleType):
+            return
+        if _is_module(value):
+            self.unknown.append(f"{name} in {owner}, a model that its code reads and it does not hold")
+        elif not (inspect.isclass(value) or inspect.isfunction(value)):
+            installed = (_library_of(type(value)) in sys.stdlib_module_names) and not _ADDRESS.search(repr(value))
+            if installed and not _is_plain(value):
+                self.facts.append(f"{name}={value!r}")
+            else:
+                self.add_value(value, name, owner)
+        elif _is_installed(value):
+            self.facts.append(f"{name} {value.__module__}.{value.__qualname__}")
+        else:
+            self.add_code(value)
+
+
+#: Attributes by which class and static methods, properties and cached ones hold their function.
+_HOLDS = ("__func__", "fget", "func", "__wrapped__")
+
+
+def _values_read(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the values that a function reads from outside, with their names: globals, closures, defaults."""
+    code = function.__code__
+    for name in {name for part in _parts_of(code) for name in _globals_named(part)} & function.__globals__.keys():
+        yield name, function.__globals__[name]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if cell != CellType() and name != "__class__":
+            yield name, cell.cell_contents
+    yield from ((f"default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _parts_of(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _parts_of(part)
+
+
+def _globals_named(code: CodeType) -> Iterator[str]:
+    return (step.argval for step in dis.get_instructions(code) if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"})
+
+
+def _is_installed(code: Any) -> bool:
+    """Return whether a function or a class comes with Python or with an installed package."""
+    file = getattr(sys.modules.get(code.__module__), "__file__", None) or ""
+    library = _library_of(code)
+    return library in {*sys.stdlib_module_names, *_LIBRARIES, "tellapart"} or "-packages" in file
+
+
+def _is_module(value: object) -> bool:
+    return isinstance(value, import_torch().nn.Module)
+
+
+@cache
+def _torch_attributes() -> frozenset[str]:
+    """Return the attributes that every module has, and its mode."""
+    return frozenset({*vars(import_torch().nn.Module()), "training"})
 
 
 def hash_tensors(module: Network) -> str:
@@ -179,6 +289,12 @@ def hash_tensors(module: Network) -> str:
             for piece in pool.map(partial(hash_piece, header), pieces):
                 digest.update(piece)
     return digest.hexdigest()
+
+
+def _hash_tensor(tensor: Any) -> str:
+    """Return the SHA-256 of a tensor that is no parameter: type, shape and bytes."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(import_torch().uint8).numpy()
+    return hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.tobytes()).hexdigest()
 
 
 def refuse_meta(tensor: Any, subject: str) -> None:
@@ -207,7 +323,10 @@ def _describe_library(thing: Any) -> str:
     if hasattr(thing, "special_tokens_map") or hasattr(thing, "image_processor"):
         from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
 
-        return processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
+        facts = processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
+        # Of a folder these are facts of the model: how many tokens it reads, and whether all texts are padded.
+        length = getattr(getattr(thing, "tokenizer", thing), "model_max_length", None)
+        return f"{facts} {length} {getattr(thing, 'text_kwargs', None)}"
     if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
         from tellapart.models.openclip.tokens import Tokens
 

@@ -81,6 +81,12 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
     libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
     facts = (json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts))
+    # A caller's transform may be another than the model's: its pictures are kept for nobody.
+    kept = {
+        "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
+        "pack_image": lambda prepared: prepared["pixels"].numpy(),
+        "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
+    }
     towers = Towers(
         name=name,
         module=model,
@@ -94,9 +100,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         checkpoint=parts.checkpoint,
         offers={
             "texts": parts.texts,
-            "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
-            "pack_image": lambda prepared: prepared["pixels"].numpy(),
-            "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
+            **({} if fingerprint else kept),
             "traits": {
                 "activation": name_activation(getattr(model, "text", None) or model.transformer),
                 "image activation": name_activation(model.visual),

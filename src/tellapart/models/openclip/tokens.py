@@ -49,6 +49,8 @@ class Tokens(TextReader):
             "vocabulary": vocabulary,
             "captions": captions,
         }
+        if (side := getattr(self._inner, "padding_side", "right")) != "right":
+            self.facts["side"] = side
         self._rows: dict[str, Tensor] = {}  # of the last texts: they are asked for again at once
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:

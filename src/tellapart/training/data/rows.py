@@ -224,7 +224,8 @@ def _counterfactual_rows(listed: Sequence[tuple[str, Mapping[str, str]]]) -> lis
     for place, fields in listed:
         image = PurePosixPath(fields["image_path"])
         _refuse_false(place, fields, {})
-        row: dict[str, Any] = {"image": fields["image_path"], "caption": fields["caption"]}
+        row: dict[str, Any] = {name: fields[name] for name in ("caption", "cluster") if name in fields}
+        row["image"] = fields["image_path"]
         side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
         if side is not None:
             name, coco = f"{image.stem}_img_{side}.jpg", image.stem.partition("_")[0]
@@ -589,7 +590,7 @@ def _make_row(
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
         positives=tuple(fields.positive_captions),
         item=item,
-        cluster=str(fields.cluster or fields.image),
+        cluster=fields.image if fields.cluster in ("", None) else str(fields.cluster),
     )
 
 
