@@ -193,7 +193,8 @@ def deal(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
-    pairs = pairs.one_truth()
+    # A single truth keeps its place, because scores are in the set's order; of several the first stands for all.
+    pairs = pairs if pairs.true == 1 else pairs.one_truth()
     units = _UNITS[survey.shows](survey, pairs, earlier)
     items = [*dict.fromkeys(unit.item for unit in units)]
     if sample is not None and sample < len(items):
@@ -247,12 +248,23 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
 
 
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+def _place_of_truth(item: Item, place: int) -> int:
+    """Return the place of the text that belongs to the image at a place, or of the image that belongs to the text."""
+    return place if len(item.images) == len(item.texts) else item.truths[0]
+
+
+def _belong(item: Item, image: int, text: int) -> str:
+    """Return `yes` if the image and the text at two places belong together, else `no`."""
+    square = len(item.images) == len(item.texts)
+    return "yes" if (image == text if square else max(image, text) == item.truths[0]) else "no"
+
+
     """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
     needed = "two or more texts, and one image or one for each text"
     _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
     return [
-        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(i))
+        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(_place_of_truth(item, i)))
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
@@ -268,7 +280,8 @@ def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     for item in pairs.items:
         for t, text in enumerate(item.texts):
             shown = {"texts": [text], "options": [*item.images], "option_kind": "images"}
-            units.append(_make_unit(item, f"text {t}", truth=str(t) if survey.judged else "", **shown))
+            truth = str(_place_of_truth(item, t)) if survey.judged else ""
+            units.append(_make_unit(item, f"text {t}", truth=truth, **shown))
     return units
 
 
@@ -277,7 +290,7 @@ def _match_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     fits = 1 in pairs.shape or pairs.shape[0] == pairs.shape[1]
     _expect(fits, survey, pairs, "one image, one text, or as many images as texts")
     return [
-        _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth="yes" if i == t else "no")
+        _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth=_belong(item, i, t))
         for item in pairs.items
         for i, image in enumerate(item.images)
         for t, text in enumerate(item.texts)
