@@ -317,7 +317,7 @@ _PLACES = frozenset(
 
 
 def _split_words(text: str) -> list[str]:
-    return re.findall(r"[\w'-]+", text.lower())
+    return re.findall(r"\w+(?:['’-]\w+)*", text.lower())
 
 
 def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
