@@ -164,6 +164,7 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
         ("A man rides a red bicycle.", ["has 6 words, fewer than 8"]),
         ("There is.", ["has 2 words, fewer than 8", "starts with 'there is'"]),
         ("There isn't anybody who rides a red bicycle here.", []),
+        ("The man’s dog’s red ball - a toy.", ["has 7 words, fewer than 8"]),  # as Word writes an apostrophe
     ],
 )
 def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems):

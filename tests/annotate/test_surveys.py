@@ -122,6 +122,19 @@ def test_a_sample_takes_whole_items_at_random():
 
 
 @pytest.mark.parametrize(
+    ("phrase", "problems"),
+    [
+        ("the cup on the left", ["names a place: left"]),
+        ("the left-hand cup", ["names a place: left"]),
+        ("the top-right cup", ["names a place: right, top"]),
+        ("the left-handed player’s bat", []),
+    ],
+)
+def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
+    assert find_survey("expression").problems({"expression": phrase}, frozenset()) == problems
+
+
+@pytest.mark.parametrize(
     ("annotators", "how", "message"),
     [
         ((), {}, ("annotators", "(none)")),

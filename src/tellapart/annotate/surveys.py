@@ -247,7 +247,6 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
     return SurveyUnit.model_validate({"id": f"{item.id}/{part}", **origin, **shown})
 
 
-def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
 def _place_of_truth(item: Item, place: int) -> int:
     """Return the place of the text that belongs to the image at a place, or of the image that belongs to the text."""
     return place if len(item.images) == len(item.texts) else item.truths[0]
@@ -260,6 +259,7 @@ def _belong(item: Item, image: int, text: int) -> str:
 
 
     """Return a unit for each image: which of the captions fits it?"""
+def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     images, texts = pairs.shape
     needed = "two or more texts, and one image or one for each text"
     _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
