@@ -240,6 +240,7 @@ def test_a_missing_image_leaves_no_half_written_study(tmp_path):
         ("Two Dogs", "two dogs", None),
         ("a cat", "a cat sits", None),
         ("a big cat", "a small dog", None),
+        ("एक बेटा", "एक बेटी", ("बेटा", "बेटी")),  # they differ in a vowel sign
     ],
 )
 def test_the_altered_words_are_found(first, second, words):

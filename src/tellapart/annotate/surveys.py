@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field as Checked
 
+from tellapart.data.fields import split_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import AnnotationRow, read_toml
@@ -230,7 +231,7 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
-    words, others = (re.findall(r"\w+", caption.lower()) for caption in (first, second))
+    words, others = map(split_words, (first, second))
     changed = [(word, other) for word, other in zip(words, others, strict=False) if word != other]
     return changed[0] if len(words) == len(others) and len(changed) == 1 else None
 
@@ -258,8 +259,8 @@ def _belong(item: Item, image: int, text: int) -> str:
     return "yes" if (image == text if square else max(image, text) == item.truths[0]) else "no"
 
 
-    """Return a unit for each image: which of the captions fits it?"""
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
+    """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
     needed = "two or more texts, and one image or one for each text"
     _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
@@ -396,7 +397,8 @@ def _expression_units(_survey: Survey, pairs: PairSet, earlier: Any) -> list[Sur
 
 
 def _expression_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
-    places = sorted(_PLACES & set(_split_words(values["expression"])))
+    words = (word for word in _split_words(values["expression"]) if not word.endswith("-handed"))
+    places = sorted(_PLACES.intersection(part for word in words for part in word.split("-")))
     return [f"names a place: {', '.join(places)}"] if places else []
 
 
@@ -453,13 +455,21 @@ def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str
 
 
 def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    """Return for each item whether, for some caption, no more people chose its image than anything else."""
-    clear: dict[str, bool] = {}
-    for id_, votes in _count_votes(study, answers).items():
-        unit = study.unit_of[id_]
-        true_votes = votes.pop(unit.truth, 0)
-        clear[unit.item] = clear.get(unit.item, True) and true_votes > max(votes.values(), default=0)
-    return [{"id": item, "ambiguous": not is_clear} for item, is_clear in clear.items()]
+    """Return for each item whether, for some caption, no more people chose its image than anything else.
+
+    An item of which a caption has no answer is left out, unless another caption shows that it is ambiguous.
+    """
+    votes_of, clear = _count_votes(study, answers), dict[str, list[bool | None]]()
+    for unit in study.units:
+        votes = votes_of.get(unit.id)
+        others = [count for option, count in votes.items() if option != unit.truth] if votes else []
+        is_clear = votes[unit.truth] > max(others, default=0) if votes else None
+        clear.setdefault(unit.item, []).append(is_clear)
+    return [
+        {"id": item, "ambiguous": False in of_captions}
+        for item, of_captions in clear.items()
+        if False in of_captions or None not in of_captions
+    ]
 
 
 #: What a unit shows -> what makes the units of a pair set, and of an earlier study's answers.
