@@ -131,6 +131,22 @@ def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
         find_benchmark(str(own)).records()
 
 
+@pytest.mark.parametrize(
+    ("texts", "answer", "true"),
+    [(["two", "three"], "three", 1), (["two", "three"], "1", 1), (["0", "1"], "1", 1), (["1", "2"], "1", None)],
+)
+def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, answer, true):
+    row = {"left": "0a.png", "texts": texts, "answer": answer}
+    own.with_name("rows.jsonl").write_text(json.dumps(row))
+    head = OWN.partition("[[item]]")[0]
+    own.write_text(f'{head}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{texts}}"\ntrue = "{{answer}}"\n')
+    if true is None:
+        with raises(DataError, "rows.jsonl:1", "'1'", "place"):
+            find_benchmark(str(own)).records()
+    else:
+        assert find_benchmark(str(own)).records().items[0].truths == (true,)
+
+
 def test_a_row_of_another_type_is_no_row(own):
     rows = own.with_name("rows.jsonl")
     lines = rows.read_text().splitlines()
