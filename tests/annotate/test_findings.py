@@ -161,6 +161,29 @@ def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(sur
     assert (row.metric, row.strict.value) == ("choice_score", choice_score(values).mean()) == ("choice_score", 0.75)
 
 
+@pytest.mark.parametrize(("survey", "shape"), [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))])
+def test_scores_stand_in_the_set_s_order_wherever_the_truth_stands(survey, shape):
+    whole = pairs_of(3, shape, texts=("a cup", "a mug", "a pan"))
+    truths = [(2,), (0,), (1,)]
+    items = (item.model_copy(update={"true": true}) for item, true in zip(whole.items, truths, strict=True))
+    pairs = PairSet("made", tuple(items), Path())
+    study = deal(find_survey(survey), pairs, ("ann",))
+    # Who knows the key is right about every item, as `tellapart score` counts it.
+    study, answers = answered(survey, pairs, {"ann": [unit.truth for unit in study.units]})
+    places = human_scores([(study, answers)]).values.reshape(3, 3).argmax(axis=1)
+    assert places.tolist() == [place for (place,) in truths]
+    if survey != "match":
+        assert [row.strict.value for row in human_rows([(study, answers)])] == [1.0]
+
+
+def test_the_change_of_words_begins_with_the_true_caption_of_one_image():
+    item = Item(id="0", images=("0.png",), texts=("a boy", "a man"), true=(1,))
+    study, answers = answered("i2t", PairSet("made", (item,), Path()), {"ann": ["0"]})
+    found = errors_by(find_survey("i2t"), study, answers, {"men": ["man"]})
+    assert [(row.of, row.errors) for row in found.by_alteration] == [("man -> boy", 1)]
+    assert [(row.of, row.errors) for row in found.by_group] == [("men", 1)]
+
+
 ONE, TWO = pairs_of(1), pairs_of(2)
 MATCH, CAPTIONS = ("match", ONE, {"ann": ["yes", "no", "no", "yes"]}), ("i2t", ONE, {"ann": ["0", "1"]})
 

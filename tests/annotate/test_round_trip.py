@@ -125,6 +125,20 @@ def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows):
     assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
 
 
+def test_an_item_of_which_a_caption_has_no_answer_is_not_called_clear(desk, knows):
+    at = desk("ambiguity", n=3)
+    knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in (0, 1)}
+    unclear = at.pairs.items[1].texts[0]
+
+    def person(annotator, view):
+        if view["text_0"] in unanswered:
+            return None
+        return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
+
+    rows = find_survey("ambiguity").records(at.study, usable(at.imported(at.export(person))))
+    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-1": True, "item-2": False}
+
+
 def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
     at = desk("caption", shape=(1, 2), n=4)
 
@@ -150,6 +164,7 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
         ("A man rides a red bicycle.", ["has 6 words, fewer than 8"]),
         ("There is.", ["has 2 words, fewer than 8", "starts with 'there is'"]),
         ("There isn't anybody who rides a red bicycle here.", []),
+        ("The man’s dog’s red ball - a toy.", ["has 7 words, fewer than 8"]),  # as Word writes an apostrophe
     ],
 )
 def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems):

@@ -359,6 +359,13 @@ def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger):
 
 
 @NEEDS_NLTK_DATA
+@pytest.mark.parametrize("caption", ["a man in a red T-shirt", "a black-and-white photo of a dog", "a big 747 plane"])
+def test_every_binding_of_a_caption_is_in_a_corpus_that_holds_the_caption(tagger, caption):
+    wanted = list_bindings(tagger.read(caption))
+    assert wanted and find_in_corpus(wanted, [caption.upper(), caption], tagger) == wanted
+
+
+@NEEDS_NLTK_DATA
 def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path):
     pairs = captioned([("a red car under a blue sky", "a blue car under a red sky")] * 30)
     corpus = tmp_path / "captions.txt"

@@ -96,6 +96,9 @@ def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured, blots):
     assert (exact.items, exact.verdict) == (("item-0",), "warn")
     assert (alike.items, alike.verdict) == (("item-3",), "warn")
     assert pictures.caption_leak(ours, theirs).items == ("item-3",)
+    spelt = {"composed": "Un café", "apart": "un  cafe\u0301"}
+    forms = [pictured([[blots(0)]], texts=[(text,)], name=name) for name, text in spelt.items()]
+    assert pictures.caption_leak(*forms).items == ("item-0",)
     record = audit(ours, Options(against=theirs))
     assert record.against == "theirs"
     assert {"leak: images", "leak: near-duplicates", "leak: captions"} <= {each.name for each in record.warnings}

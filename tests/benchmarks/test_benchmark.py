@@ -144,6 +144,19 @@ def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path):
         benchmark.records()
 
 
+def test_of_two_pictures_of_one_name_none_is_guessed(tmp_path):
+    for folder, content in (("train", b"x"), ("val", b"y"), ("copy", b"x")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.jpg").write_bytes(content)
+    with raises(DataError, "1.jpg", "images=", "copy", "val"):
+        FolderImages(tmp_path)("1.jpg")
+    (tmp_path / "val" / "1.jpg").unlink()
+    assert FolderImages(tmp_path)("1.jpg") == b"x"  # copies are no choice
+    (tmp_path / "val" / "1.jpg").write_bytes(b"y")
+    (tmp_path / "1.jpg").write_bytes(b"z")
+    assert FolderImages(tmp_path)("1.jpg") == b"z"  # nor is there one where the named folder has it
+
+
 def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(tmp_path):
     touch(tmp_path / "coco" / "1.jpg", tmp_path / "2.png")
     assert FolderImages(tmp_path)("1.jpg") == b"x"

@@ -60,6 +60,10 @@ def test_the_older_copy_holds_an_item_more(at, tmp_path):
         ("a cat and a dog", "a cat and dog", False),
         ("it's here", "its here", False),
         ("", "", True),
+        ("एक बेटा और एक कुत्ता", "एक कुत्ता और एक बेटा", True),
+        ("एक बेटा", "एक बेटी", False),  # a son, a daughter: they differ in a vowel sign alone
+        ("un café", "un cafe\u0301", True),
+        ("un cafe\u0301", "un cafe", False),
     ],
 )
 def test_the_same_words_are_so_whatever_order_case_and_punctuation(first, second, same):

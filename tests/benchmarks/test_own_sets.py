@@ -84,22 +84,6 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
         find_benchmark(str(tmp_path / "films.toml")).records()
 
 
-@pytest.mark.parametrize(("answer", "true"), [("{answer}", None), ("{answer}.", 1)])
-def test_a_true_text_of_digits_is_never_taken_for_a_place(tmp_path, answer, true):
-    # "2" is the place of "3", and the words of place 1.
-    rows = [{"image": "a.png", "counts": ["1", "2", "3"], "answer": "2"}]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    item = f'[[item]]\nid = "{{row}}"\nimages = "{{image}}"\ntrue = "{answer}"\n'
-    texts = '"{counts}"' if true is None else '["{counts.0}.", "{counts.1}.", "{counts.2}."]'
-    head = 'name = "counts"\ntitle = "Counts"\nsource = "here"\nfiles = ["rows.json"]\n'
-    (tmp_path / "counts.toml").write_text(f"{head}{item}texts = {texts}\n")
-    if true is None:
-        with raises(DataError, "rows.json: row 0", "'{answer}'", "2", "place"):
-            find_benchmark(str(tmp_path / "counts.toml")).records()
-    else:
-        assert find_benchmark(str(tmp_path / "counts.toml")).records().items[0].truths == (true,)
-
-
 @pytest.mark.slow
 def test_a_users_own_gallery_is_measured_both_ways(own, command):
     gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
@@ -145,6 +129,22 @@ def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
     own.write_text(OWN.replace(before, after, 1))
     with raises(DataError, says):
         find_benchmark(str(own)).records()
+
+
+@pytest.mark.parametrize(
+    ("texts", "answer", "true"),
+    [(["two", "three"], "three", 1), (["two", "three"], "1", 1), (["0", "1"], "1", 1), (["1", "2"], "1", None)],
+)
+def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, answer, true):
+    row = {"left": "0a.png", "texts": texts, "answer": answer}
+    own.with_name("rows.jsonl").write_text(json.dumps(row))
+    head = OWN.partition("[[item]]")[0]
+    own.write_text(f'{head}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{texts}}"\ntrue = "{{answer}}"\n')
+    if true is None:
+        with raises(DataError, "rows.jsonl:1", "'1'", "place"):
+            find_benchmark(str(own)).records()
+    else:
+        assert find_benchmark(str(own)).records().items[0].truths == (true,)
 
 
 def test_a_row_of_another_type_is_no_row(own):

@@ -243,6 +243,25 @@ def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path, made_set
     assert len(Submissions(settings(tmp_path, *hidden)).prepared) == 2
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_labels_that_follow_from_public_ones_stay_in_one_split(tmp_path, made_set, together):
+    """Each item again, its pictures under other names: one cluster keeps both in one split."""
+    found = read_pair_set(made_set("clocks", n=24))
+    items, images = [*found.items], {name: found.read_bytes(name) for item in found.items for name in item.images}
+    for item in found.items:
+        copies = {name.replace("images/", "images/copy-"): images[name] for name in item.images}
+        cluster = {"cluster": item.cluster} if together else {}
+        items.append(Item(id=f"copy-{item.id}", images=tuple(copies), texts=item.texts, **cluster))
+        images |= copies
+    write_pair_set(tmp_path / "twice", items, images, {"title": "Twice", "licence": "CC0"})
+    read = settings(tmp_path, {"name": "twice", "pairs": tmp_path / "twice"})
+    if together:
+        assert Submissions(read).prepared["twice"].items == 48
+        return
+    with raises(DataError, "'twice'", "of its 48 rows", "public", "cluster"):
+        Submissions(read)
+
+
 #: Shape, places of what is true, metrics that are published first.
 SHAPES: dict[str, tuple[tuple[int, int], list[int], tuple[str, ...]]] = {
     "two true texts": ((1, 3), [0, 2], ("itt",)),

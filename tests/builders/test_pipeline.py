@@ -22,6 +22,7 @@ from sets import contents, write_file
 from tellapart import Item, find_benchmark, read_pair_set
 from tellapart.builders.builder import Candidate, Made
 from tellapart.builders.executor import RayExecutor
+from tellapart.builders.hub_export import write_imagefolder
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, describe_kept, sources_of
 from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
@@ -310,6 +311,29 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe, tmp_p
     read = find_benchmark(str(tmp_path / "set.parquet")).records()
     assert [item.tags for item in read.items] == [item.tags for item in pairs.items]
     assert read.fingerprint() == pairs.fingerprint()
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+def test_an_export_has_the_true_entry_first(made_set, tmp_path, shape):
+    folder = made_set("set", n=3, shape=shape)
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row | {"true": [2]}) + "\n" for row in rows))
+    pairs = read_pair_set(folder)
+    write_imagefolder(pairs, tmp_path / "folder")
+    read = read_pair_set(tmp_path / "folder")
+    for ours, theirs in zip(pairs.items, read.items, strict=True):
+        true = (ours.images * 3)[2], (ours.texts * 3)[2]
+        assert (theirs.images[0], theirs.texts[0], theirs.truths) == (*true, (0,))
+        assert {*theirs.images} == {*ours.images} and {*theirs.texts} == {*ours.texts}
+
+
+def test_an_export_of_several_true_texts_is_refused(made_set, tmp_path):
+    folder = made_set("set", n=3, shape=(1, 3))
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row | {"true": [0, 2]}) + "\n" for row in rows))
+    with raises(DataError, "set", "2", "true"):
+        write_imagefolder(read_pair_set(folder), tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
 
 
 def test_an_export_leaves_a_full_folder_alone(command, recipe, tmp_path):

@@ -113,6 +113,9 @@ def test_names_that_are_plurals_stay_as_they_are_and_mice_are_mice():
     assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
+    phrases = ("small battery", "toy", "red berry")
+    plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
+    assert plurals == ["small batteries", "toys", "red berries"]
 
 
 def test_every_object_has_a_shape_a_colour_and_a_name_of_its_own():

@@ -435,7 +435,13 @@ def errors_by(
         return [name for name, words in members.items() if word in words]
 
     by_tag = rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items()))
-    by_words = rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else [])
+
+    def describe_change(unit: SurveyUnit) -> list[str]:
+        # Of one image the true caption's word comes first, wherever that caption stands.
+        turned = study.shape[0] == 1 and unit.truth == "1"
+        return [" -> ".join(unit.altered[:: -1 if turned else 1])] if unit.altered else []
+
+    by_words = rates(describe_change)
     return Errors(
         all=_error_rate("all answers", judged, seed),
         by_tag=sorted(by_tag, key=lambda row: row.of),

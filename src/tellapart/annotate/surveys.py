@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field as Checked
 
+from tellapart.data.fields import split_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import AnnotationRow, read_toml
@@ -193,7 +194,8 @@ def deal(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
-    pairs = pairs.one_truth()
+    # A single truth keeps its place, because scores are in the set's order; of several the first stands for all.
+    pairs = pairs if pairs.true == 1 else pairs.one_truth()
     units = _UNITS[survey.shows](survey, pairs, earlier)
     items = [*dict.fromkeys(unit.item for unit in units)]
     if sample is not None and sample < len(items):
@@ -229,7 +231,7 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
-    words, others = (re.findall(r"\w+", caption.lower()) for caption in (first, second))
+    words, others = map(split_words, (first, second))
     changed = [(word, other) for word, other in zip(words, others, strict=False) if word != other]
     return changed[0] if len(words) == len(others) and len(changed) == 1 else None
 
@@ -246,13 +248,24 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
     return SurveyUnit.model_validate({"id": f"{item.id}/{part}", **origin, **shown})
 
 
+def _place_of_truth(item: Item, place: int) -> int:
+    """Return the place of the text that belongs to the image at a place, or of the image that belongs to the text."""
+    return place if len(item.images) == len(item.texts) else item.truths[0]
+
+
+def _belong(item: Item, image: int, text: int) -> str:
+    """Return `yes` if the image and the text at two places belong together, else `no`."""
+    square = len(item.images) == len(item.texts)
+    return "yes" if (image == text if square else max(image, text) == item.truths[0]) else "no"
+
+
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
     needed = "two or more texts, and one image or one for each text"
     _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
     return [
-        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(i))
+        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(_place_of_truth(item, i)))
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
@@ -268,7 +281,8 @@ def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     for item in pairs.items:
         for t, text in enumerate(item.texts):
             shown = {"texts": [text], "options": [*item.images], "option_kind": "images"}
-            units.append(_make_unit(item, f"text {t}", truth=str(t) if survey.judged else "", **shown))
+            truth = str(_place_of_truth(item, t)) if survey.judged else ""
+            units.append(_make_unit(item, f"text {t}", truth=truth, **shown))
     return units
 
 
@@ -277,7 +291,7 @@ def _match_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     fits = 1 in pairs.shape or pairs.shape[0] == pairs.shape[1]
     _expect(fits, survey, pairs, "one image, one text, or as many images as texts")
     return [
-        _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth="yes" if i == t else "no")
+        _make_unit(item, f"image {i} text {t}", images=[image], texts=[text], truth=_belong(item, i, t))
         for item in pairs.items
         for i, image in enumerate(item.images)
         for t, text in enumerate(item.texts)
@@ -304,7 +318,7 @@ _PLACES = frozenset(
 
 
 def _split_words(text: str) -> list[str]:
-    return re.findall(r"[\w'-]+", text.lower())
+    return re.findall(r"\w+(?:['’-]\w+)*", text.lower())
 
 
 def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
@@ -383,7 +397,8 @@ def _expression_units(_survey: Survey, pairs: PairSet, earlier: Any) -> list[Sur
 
 
 def _expression_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
-    places = sorted(_PLACES & set(_split_words(values["expression"])))
+    words = (word for word in _split_words(values["expression"]) if not word.endswith("-handed"))
+    places = sorted(_PLACES.intersection(part for word in words for part in word.split("-")))
     return [f"names a place: {', '.join(places)}"] if places else []
 
 
@@ -440,13 +455,21 @@ def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str
 
 
 def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    """Return for each item whether, for some caption, no more people chose its image than anything else."""
-    clear: dict[str, bool] = {}
-    for id_, votes in _count_votes(study, answers).items():
-        unit = study.unit_of[id_]
-        true_votes = votes.pop(unit.truth, 0)
-        clear[unit.item] = clear.get(unit.item, True) and true_votes > max(votes.values(), default=0)
-    return [{"id": item, "ambiguous": not is_clear} for item, is_clear in clear.items()]
+    """Return for each item whether, for some caption, no more people chose its image than anything else.
+
+    An item of which a caption has no answer is left out, unless another caption shows that it is ambiguous.
+    """
+    votes_of, clear = _count_votes(study, answers), dict[str, list[bool | None]]()
+    for unit in study.units:
+        votes = votes_of.get(unit.id)
+        others = [count for option, count in votes.items() if option != unit.truth] if votes else []
+        is_clear = votes[unit.truth] > max(others, default=0) if votes else None
+        clear.setdefault(unit.item, []).append(is_clear)
+    return [
+        {"id": item, "ambiguous": False in of_captions}
+        for item, of_captions in clear.items()
+        if False in of_captions or None not in of_captions
+    ]
 
 
 #: What a unit shows -> what makes the units of a pair set, and of an earlier study's answers.

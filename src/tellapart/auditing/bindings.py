@@ -31,6 +31,9 @@ Class: TypeAlias = Literal["seen", "partly", "unseen", "none"]
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 
+#: A tagger takes "T-shirt" and "black-and-white" for single words, and cuts the end of "T-shirt's".
+_JOINED = re.compile(r"\w+(?:[-/.'’]\w+)*")
+
 #: Nouns of place, which belong to a relation: "to the left of".
 _PLACES = frozenset({"left", "right", "front", "back", "top", "bottom", "side", "middle", "center", "edge"})
 
@@ -98,7 +101,7 @@ def find_in_corpus(
     for number, caption in enumerate(captions):
         if progress is not None and number % 1000 == 0:
             progress("captions of the corpus", number, len(captions))
-        stems = {_stem(word) for word in _LETTERS.findall(caption)}
+        stems = {_stem(part) for word in _JOINED.findall(caption) for part in _list_parts(word)}
         if any(binding[0] in stems for stem in stems & waiting.keys() for binding in waiting[stem]):
             for binding in list_bindings(tagger.read(caption)):
                 if binding in waiting.get(binding[-1], ()):
@@ -107,6 +110,11 @@ def find_in_corpus(
     if progress is not None:
         progress("captions of the corpus", len(captions), len(captions))
     return seen
+
+
+def _list_parts(word: str) -> list[str]:
+    """Return what a tagger may make of a run of letters and signs: all of it, without a last `'s`, or its letters."""
+    return [word, re.sub(r"['’]s$", "", word), *_LETTERS.findall(word)]
 
 
 def _class_of(bindings: Sequence[bool]) -> Class:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -188,10 +189,10 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
 
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
-    """Find the items with a caption of the other set; case and spaces do not count."""
+    """Find the items with a caption of the other set; case, spaces and forms of Unicode do not count."""
 
     def normalize(text: str) -> str:
-        return " ".join(text.casefold().split())
+        return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
     texts = {normalize(text) for item in other.items for text in item.texts}
     hits = [any(normalize(text) in texts for text in item.texts) for item in pairs.items]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import io
 import os
 import re
@@ -109,8 +110,8 @@ class FolderImages:
     """Images below a folder, in it or one folder deeper, also under another suffix than in the annotations.
 
     EqBen's "light" set holds `.jpg`, its annotations name `.png`; VALSE's images come from six datasets, each in a
-    separate folder. `suffixes` are tried in order; `also` is a folder to look in afterwards; with `outside`, references
-    and links may leave the folders.
+    separate folder. If several of these folders hold other pictures of one name, none is guessed. `suffixes` are tried
+    in order; `also` is a folder to look in afterwards; with `outside`, references and links may leave the folders.
     """
 
     def __init__(
@@ -132,8 +133,11 @@ class FolderImages:
     @cached_property
     def _all_folders(self) -> list[Path]:
         first, *others = self._roots
-        subfolders = sorted(folder for folder in first.glob("*/") if folder.is_dir()) if self._deeper else []
-        return [first, *subfolders, *others]
+        return [first, *self._subfolders, *others]
+
+    @cached_property
+    def _subfolders(self) -> list[Path]:
+        return sorted(folder for folder in self._roots[0].glob("*/") if folder.is_dir()) if self._deeper else []
 
     def find(self, reference: str) -> Path:
         """Return the file."""
@@ -150,10 +154,22 @@ class FolderImages:
             for name in dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)]):
                 for folder in self._all_folders:
                     if (folder / name).is_file():
+                        if folder in self._subfolders:
+                            self._refuse_another(folder, name)
                         return self._allow_path(folder, name)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
+
+    def _refuse_another(self, folder: Path, name: str) -> None:
+        """Refuse a file of a folder below the named one if a folder after it has another one of that name."""
+        others = self._subfolders[self._subfolders.index(folder) + 1 :]
+        for other in (other for other in others if (other / name).is_file()):
+            if not filecmp.cmp(folder / name, other / name, shallow=False):
+                raise DataError(
+                    f"{quote(name, 200)} is another file in {folder} than in {other}; name the folder of the set's "
+                    f"pictures with images= {_IN_FILE}"
+                )
 
     def _suggest(self, reference: PurePosixPath) -> str:
         """Return a file whose path differs in case and blanks alone, or in letters; the folder above, or the way on."""

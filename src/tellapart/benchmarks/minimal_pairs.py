@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.data.fields import field_fault
+from tellapart.data.fields import field_fault, split_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.rows import (
@@ -57,7 +56,7 @@ SUBSETS: dict[str, tuple[int, ...]] = {subset: tuple(counts) for subset, counts 
 
 def same_words(first: str, second: str) -> bool:
     """Return whether two captions hold the same words, as often, in any order: case and punctuation aside."""
-    one, other = (Counter(re.findall(r"[\w']+", caption.lower())) for caption in (first, second))
+    one, other = (Counter(split_words(caption, "'")) for caption in (first, second))
     return one == other
 
 

@@ -117,11 +117,11 @@ class ItemTable(_RowTable):
         if not isinstance(self.true, str):
             return () if self.true is None else (self.true,) if isinstance(self.true, int) else tuple(self.true)
         value = row.text(self.true)
-        if value.isdigit() and value in texts[: int(value)] + texts[int(value) + 1 :]:
-            fault = f"{value} may be a place or one of the texts {quote(list(texts))}"
-            remedy = "write words around both, as in '{answer} cups'"
-            raise DataError(f"{row.place}: field {self.true!r}: {fault}; {remedy}")
-        if value.isdigit():
+        is_place = value.isascii() and value.isdecimal()
+        if is_place and value in texts and texts.index(value) != int(value):
+            fault = "is a place, from 0, or a text, and both name another entry; make the texts sentences"
+            raise field_fault(row.place, self.true, f"{quote(value)} {fault}")
+        if is_place:
             return (int(value),)
         if value not in texts:
             expected = "the place of the true entry, from 0, or one of the texts"

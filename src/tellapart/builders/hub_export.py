@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ _GROUP = 100
 
 
 def write_imagefolder(pairs: PairSet, folder: Path) -> None:
-    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it."""
+    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it.
+
+    The form has no place of the true entry, so it is written first.
+    """
+    pairs = _truth_first(pairs)
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
             for item in pairs.items:
@@ -33,7 +38,11 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
 
 
 def write_parquet(pairs: PairSet, path: Path) -> None:
-    """Write one parquet file: `id`, `image_k` with bytes, `caption_k`, `cluster`; `tags` and `provenance` as JSON."""
+    """Write one parquet file: `id`, `image_k` with bytes, `caption_k`, `cluster`; `tags` and `provenance` as JSON.
+
+    The true entry is written first, as by `write_imagefolder`.
+    """
+    pairs = _truth_first(pairs)
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
@@ -55,6 +64,13 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
                 writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error})") from error
+
+
+def _truth_first(pairs: PairSet) -> PairSet:
+    if pairs.true > 1:
+        message = f"{pairs.name}: its items have {pairs.true} true texts, which this form cannot hold; keep its folder"
+        raise DataError(message)
+    return replace(pairs, items=tuple(item.truth_first() for item in pairs.items), rows=None)
 
 
 def _make_record(pairs: PairSet, item: Item) -> dict[str, Any]:

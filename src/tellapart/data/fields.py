@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from types import MappingProxyType
@@ -188,6 +189,22 @@ def read_list(value: object, path: str, place: str) -> list[str]:
 def split_list(value: object) -> object:
     """Return the texts of a list that was saved as one text, as pandas saves it; any other value as it is."""
     return _parse_list(value) if isinstance(value, str) and _WRITTEN.fullmatch(value) else value
+
+
+def split_words(text: str, signs: str = "") -> list[str]:
+    """Return a text's words in lower case: runs of letters, digits, `_`, their marks and these signs.
+
+    Unlike `\\w` of a regular expression a vowel sign of Hindi or Tamil belongs to its word, and so does an accent that
+    stands apart from its letter.
+
+    >>> split_words("The man's बेटी", "'"), split_words("Cafe\u0301.") == ["caf\u00e9"]
+    (['the', "man's", 'बेटी'], True)
+    """
+    letters = (
+        letter if letter.isalnum() or letter in f"_{signs}" or unicodedata.category(letter)[0] == "M" else " "
+        for letter in unicodedata.normalize("NFC", text.lower())
+    )
+    return "".join(letters).split()
 
 
 def whole_text(text: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.fields import split_words
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
@@ -134,7 +135,9 @@ class BagOfWords:
 
 
 def _count_words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+(?:['’]\w+)*", text.lower()))
+    if text.isascii():
+        return Counter(re.findall(r"\w+(?:'\w+)*", text.lower()))
+    return Counter(bare for word in split_words(text, "'’") if (bare := word.strip("'’")))
 
 
 def _shared_part(one: Counter[str], other: Counter[str]) -> float:

@@ -7,6 +7,7 @@ pictures and the model trained on them ship; the figure's full list is in `vocab
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def _pluralise_head(head: str) -> str:
     """Return a head noun's plural."""
     if head.endswith("mouse"):
         return head[: -len("mouse")] + "mice"
+    if re.search("[^aeiou]y$", head):
+        return head[:-1] + "ies"
     return head + ("es" if head.endswith(("x", "s", "sh", "ch")) else "s")
 
 

@@ -386,6 +386,17 @@ def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder):
     assert builder(twins, min_words=0).pairs["1-2"].fault == ("captions", "both are the same")
 
 
+@pytest.mark.parametrize("frame", ["start", "middle", "end"])
+def test_a_caption_that_holds_at_the_other_moment_is_no_false_one(builder, frame):
+    stretches = {"a man cooks": (0.0, 4.0), "a man cuts an onion": (1.5, 3.0), "a man eats": (4.0, 5.0)}
+    stretches["a pan smokes"] = (3.5, 3.5)
+    rows = [{"video": "v", "start": start, "end": end, "caption": text} for text, (start, end) in stretches.items()]
+    pairs = builder(rows, frame=frame).pairs
+    assert {"".join(sorted(name)): pair.fault for name, pair in pairs.items()} == dict.fromkeys(
+        ("-12", "-14"), ("moments", "a caption holds at both")
+    ) | dict.fromkeys(("-13", "-23", "-24", "-34"))
+
+
 def test_words_that_differ_are_counted_without_case_and_punctuation():
     assert differing_words("A red box.", "a red box") == 0
     assert differing_words("a red box", "a blue box") == 2

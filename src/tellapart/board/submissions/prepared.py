@@ -588,6 +588,7 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=folder.parent))
     try:
         hidden = replace(hidden, pixels=write_task(draft / "task.zip", benchmark, hidden, pixels))
+        _refuse_split(benchmark, hidden)
         _refuse_shared(benchmark, hidden, folder)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
         sync_folder(draft, deep=True)
@@ -600,6 +601,18 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
         sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _refuse_split(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> None:
+    """Refuse private rows whose labels follow from public ones, which whole clusters alone do not keep apart."""
+    rows = list(zip(list_contents(hidden), hidden.public, strict=True))
+    shown = set[tuple[str, str]]().union(*(row for row, public in rows if public))
+    if followed := sum(not public and not row.isdisjoint(shown) for row, public in rows):
+        raise DataError(
+            f"hidden benchmark {benchmark.name!r}: {followed} of its {len(rows)} rows are private and show a picture "
+            "with a text that a public one shows with it, so that their labels follow from public numbers; give such "
+            "rows one cluster, or leave one of them out"
+        )
 
 
 def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords, folder: Path) -> None:

@@ -98,6 +98,10 @@ RELATIONS: Mapping[str, str] = MappingProxyType(
 ASYMMETRIC = frozenset(RELATIONS) - {"with", "without"} | _words_under("asymmetric")
 """Between two things: turned round, the sentence says something else."""
 
+_DENIAL = re.compile(rf"\b(?:{'|'.join(_WORDS['denials'].split())})\b|n['’]t\b", re.IGNORECASE)
+
+_POSED = _words_under("posed").union(*(OBJECTS[kind] for kind in (*PEOPLE, "animal")))
+
 POSTURES: tuple[tuple[str, ...], ...] = tuple(tuple(group.split()) for group in _WORDS["postures"])
 """Postures that exclude one another; before a preposition only."""
 
@@ -125,6 +129,17 @@ def singular(word: str) -> str:
     if word.endswith(("ches", "shes", "sses", "xes")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def denied_from(text: str) -> int:
+    """Return where a text begins to deny: what follows may be changed, and the text stays true. Its end if nowhere."""
+    denial = _DENIAL.search(text)
+    return denial.start() if denial else len(text)
+
+
+def has_posture(word: str | None) -> bool:
+    """Return whether a lower-case word names people or animals, of whom only one posture can be true."""
+    return word is not None and singular(word) in _POSED
 
 
 @cache

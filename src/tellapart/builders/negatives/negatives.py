@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -29,8 +29,10 @@ from tellapart.builders.negatives.lexicon import (
     PRONOUNS,
     RELATIONS,
     article,
+    denied_from,
     follows_noun,
     function_words,
+    has_posture,
     plural,
     prefers_british,
     singular,
@@ -87,6 +89,7 @@ class _Caption:
     words: tuple[str, ...]  # in the lexicon's spelling, too
     spans: tuple[tuple[int, int], ...]
     nouns: tuple[_Noun, ...]
+    denied: int  # the first word of a denial and of all that may be a part of it; else their number
     doubtful: bool  # whether it names an object whose neighbours leave doubt
     british: bool
 
@@ -128,6 +131,8 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
     matches = list(_TOKEN.finditer(text))
     written = tuple(match[0].lower() for match in matches)
     words = tuple(map(to_lexical, written))
+    begin = denied_from(text)
+    denied = sum(match.end() <= begin for match in matches)
     nouns, doubtful = [], False
     for index, word in enumerate(words):
         if word not in _map_objects():
@@ -137,13 +142,15 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
         in_lexicon = before in BEFORE_NOUN or before in _map_attributes()
         # Only a plural needs no word before it: "dogs on a bed", "a group of dogs".
         bare = many and (before is None or follows_noun(before, preposition=True))
-        if (in_lexicon or bare) and follows_noun(words[index + 1] if index + 1 < len(words) else None):
+        ends = follows_noun(words[index + 1] if index + 1 < len(words) else None)
+        if (in_lexicon or bare) and ends and index < denied:
             nouns.append(_Noun(index, kind, singular, many))
         else:
             doubtful = True
     own = prefers_british(written)
     spans = tuple(match.span() for match in matches)
-    return _Caption(text, written, words, spans, tuple(nouns), doubtful, british if own is None else own)
+    spelling = british if own is None else own
+    return _Caption(text, written, words, spans, tuple(nouns), denied, doubtful, spelling)
 
 
 _Step = Rewrite | _Unmet
@@ -207,7 +214,9 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     for first, last, phrase in _find_phrases(caption, frozenset(RELATIONS)):
         # "filled with", "made out of": the word belongs to the verb before it.
         belongs = first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"})
-        if belongs:
+        if first > caption.denied:
+            yield _Unmet(1, "a denial stands before its relation")
+        elif belongs:
             yield _Unmet(1, "its relation belongs to the verb before it")
         elif caption.word(last) not in BEFORE_NOUN:
             yield _Unmet(1, "no article or number follows its relation")
@@ -216,6 +225,10 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     for index, word in enumerate(caption.words):
         for group in POSTURES:
             if word not in group:
+                continue
+            subject = index - 1 - (caption.word(index - 1) in {"is", "are", "was", "were"})
+            if not has_posture(caption.word(subject)) or index > caption.denied:
+                yield _Unmet(1, "no person or animal stands right before its posture")
                 continue
             # "Standing up" and "lying down" name the posture twice.
             if not follows_noun(caption.word(index + 1), preposition=True) or caption.word(index + 1) in {"up", "down"}:
@@ -244,18 +257,28 @@ def _swap_obj(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(1, "it has one object only") if caption.nouns else _no_object(caption)
     for one, other in pairwise(caption.nouns):
         between = caption.words[one.index + 1 : other.index]
+        relations = [last for first, last, _ in _find_phrases(caption, ASYMMETRIC) if one.index < first < other.index]
         if one.singular == other.singular:
             yield _Unmet(2, "its objects are the same")
         elif one.many != other.many:
             yield _Unmet(2, "one of its objects is several")
-        elif not any(one.index < first < other.index for first, _, _ in _find_phrases(caption, ASYMMETRIC)):
+        elif not relations:
             yield _Unmet(3, "no such relation stands between its objects")
         elif {"and", "or", ",", ";", ".", "while", "but"} & set(between):
             yield _Unmet(4, "a conjunction or a comma parts its objects")
+        elif not any(_begins_phrase(caption.words[last : other.index]) for last in relations):
+            # "A dog in a field with a horse": of both the field is as true.
+            yield _Unmet(5, "the relation is not to its other object")
         else:
             names = caption.written[one.index], caption.written[other.index]
             edits = {(one.index, one.index + 1): names[1], (other.index, other.index + 1): names[0]}
             yield Rewrite(caption.edit(edits), f"{names[0]} <-> {names[1]}")
+
+
+def _begins_phrase(words: Sequence[str]) -> bool:
+    """Return whether all words between a relation and a noun are of that noun's phrase."""
+    rest = [*dropwhile(BEFORE_NOUN.__contains__, words)]
+    return not any(word in BEFORE_NOUN or follows_noun(word) for word in rest)
 
 
 def _swap_att(caption: _Caption) -> Iterator[_Step]:

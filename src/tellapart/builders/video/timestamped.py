@@ -35,6 +35,9 @@ class _Caption:
     start: float
     end: float
 
+    def holds_at(self, seconds: float) -> bool:
+        return self.start <= seconds < self.end
+
 
 class TimestampedCaptions(VideoPairs):
     """Pair captioned moments of a video with each other.
@@ -42,6 +45,7 @@ class TimestampedCaptions(VideoPairs):
     The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`,
     either `time` or `start` and `end` (seconds from the video's first frame), and optionally `id` (unique; the row's
     number otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
+    A pair is rejected if a caption holds at the other's frame, too: where stretches overlap, it is no false one there.
     """
 
     class Options(FootageOptions):
@@ -90,6 +94,8 @@ class TimestampedCaptions(VideoPairs):
             fault = "captions", "both are the same"
         elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
+        elif first.holds_at(self._frame_time(second)) or second.holds_at(self._frame_time(first)):
+            fault = "moments", "a caption holds at both"
         tags = {"group": first.group} if first.group else {}
         asked: list[JsonValue] = [still.seconds for still in stills]
         return FramePair(first.video, stills, fault, tags, {"captions": [first.id, second.id], "asked_times": asked})
