@@ -17,7 +17,7 @@ from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
-from tellapart.report.sections import ReportRun
+from tellapart.report.benchmark_runs import ReportRun
 from tellapart.tasks.authors import count_ties
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tellapart.report.benchmark_runs import ReportRun
+from tellapart.report.items import margins
 from tellapart.report.page import make_page, render
-from tellapart.report.sections import ReportRun, margins
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.records.result import Value
+from tellapart.report.benchmark_runs import HeatMap, breakdown_tag, heat_map
 from tellapart.report.charts import score_bar
 from tellapart.report.numbers import percent
 from tellapart.report.page import page_environment
 from tellapart.report.plots.curves import FEW, RADIUS, Trace, plot, share_a_scale
-from tellapart.report.sections import HeatMap, breakdown_tag, heat_map
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

@@ -17,6 +17,7 @@ from tellapart.evaluation.systems import choose_models
 from tellapart.records.result import Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
+from tellapart.report.benchmark_runs import BenchmarkRuns, ReportRun, arrange_runs
 from tellapart.report.conclusions import (
     ABOVE,
     ALPHA,
@@ -33,7 +34,6 @@ from tellapart.report.conclusions import (
 from tellapart.report.numbers import percent
 from tellapart.report.page import TellingItems, render, telling_items
 from tellapart.report.printing import print_comparison
-from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.stats.multiple import holm
 from tellapart.stats.power import power_of_difference
 
@@ -44,8 +44,8 @@ def scores_with(right) -> np.ndarray:
     return np.float32([RIGHT if one else WRONG for one in right])
 
 
-def section_of(runs: Sequence[ReportRun]) -> Section:
-    (section,) = sections(runs)
+def section_of(runs: Sequence[ReportRun]) -> BenchmarkRuns:
+    (section,) = arrange_runs(runs)
     return section
 
 

@@ -20,7 +20,7 @@ from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import Sample
 from tellapart.report.image_sources import KEEP_BYTES, album, data_uri
-from tellapart.report.sections import ends, item_table, margins, model_table, shared_outcomes, worst_first
+from tellapart.report.items import ends, item_table, margins, model_table, shared_outcomes, worst_first
 
 # Small whole numbers tie often; any float32 checks rounding and underflow.
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -23,11 +23,11 @@ from tellapart.metrics.matching import Reason, reasons
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report import diagnoses
 from tellapart.report import page as report_page
+from tellapart.report.benchmark_runs import ReportRun, arrange_runs
 from tellapart.report.conclusions import rivals_of
 from tellapart.report.diagnoses import explain_section, place_items, reason_rows
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import MOST_EXAMPLES, examples, make_page, render
-from tellapart.report.sections import ReportRun, sections
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
 
@@ -113,7 +113,7 @@ def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run):
 def test_models_are_set_against_each_other_and_by_subset(make_run):
     runs = [make_run(model=name, skill=skill, seed=skill, n=90) for skill, name in enumerate(("a", "b", "random"))]
     page = Page(render(runs))
-    (duel,) = rivals_of(sections(runs)[0]).duels
+    (duel,) = rivals_of(arrange_runs(runs)[0]).duels
     assert "b less a" in page.text and "less random" not in page.text
     for row in duel.rows:
         assert f"{points(row.difference, row.low, row.high)} p {row.p_holm_text}" in page.text
@@ -333,7 +333,7 @@ def report_run(name: str, values: list[float], *, shape: tuple[int, int] | None 
 def test_the_worst_over_all_models_come_first_and_no_more_than_fit():
     good, bad = [1.0] * 100, [1.0] * 100
     good[70], bad[70], bad[20] = 0.0, 0.0, 0.0
-    (section,) = sections([report_run("a", good), report_run("b", bad)])
+    (section,) = arrange_runs([report_run("a", good), report_run("b", bad)])
     (shown,) = examples(section)
     assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
     assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "0"]
@@ -343,7 +343,7 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit():
 def test_a_long_output_is_shortened():
     run = report_run("a", [0.0])
     run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
-    (section,) = sections([run])
+    (section,) = arrange_runs([run])
     output = examples(section)[0].rows[0][1][0][0]
     assert len(output) == 160
     assert output.endswith("…")
@@ -399,7 +399,7 @@ def test_outcomes_alone_are_bounded_on_the_page():
     record = BenchmarkResult(title="t", fingerprint="0", task="pairs", output="scores", metrics={}, origin="")
     run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
     result = Result(run=run, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
-    (section,) = sections([ReportRun(result, {"sides": samples})])
+    (section,) = arrange_runs([ReportRun(result, {"sides": samples})])
     (row,) = explain_section(section)
     cells = {head: cell for head, (cell,) in reason_rows([row])}
     assert row.at_most is not None

@@ -20,6 +20,7 @@ from tellapart.metrics.choice import choice_score
 from tellapart.records.result import Result, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
+from tellapart.report.benchmark_runs import BenchmarkRuns, ReportRun, arrange_runs
 from tellapart.report.conclusions import conclude, rivals_of
 from tellapart.report.numbers import deviation, percent, score
 from tellapart.report.paper_tables.table import (
@@ -28,7 +29,6 @@ from tellapart.report.paper_tables.table import (
     write_latex,
     write_markdown,
 )
-from tellapart.report.sections import ReportRun, Section, sections
 from tellapart.report.show import (
     breakdown_table,
     equivariance_table,
@@ -48,12 +48,12 @@ def printed(table: Table | None, width: int = 100) -> str:
     return target.getvalue()
 
 
-def same(results: Sequence[Result]) -> Section:
-    (group,) = sections([ReportRun(result) for result in results])
+def same(results: Sequence[Result]) -> BenchmarkRuns:
+    (group,) = arrange_runs([ReportRun(result) for result in results])
     return group
 
 
-def result_table(of: Section, names: Sequence[str] = ()) -> Table:
+def result_table(of: BenchmarkRuns, names: Sequence[str] = ()) -> Table:
     (table,) = result_tables(of, names)
     return table
 
@@ -261,7 +261,7 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
     names = [f"set-{k}" for k in range(5)]
     runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
     runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    groups = sections([ReportRun(run) for run in runs], ["a", "b"] * 5)
+    groups = arrange_runs([ReportRun(run) for run in runs], ["a", "b"] * 5)
     (table,) = first_tables(groups)
     text = printed(table, 120)
     assert len(table.rows) == 10
@@ -331,7 +331,7 @@ def test_the_table_and_the_sentence_of_a_run_have_the_reason(make_run):
     console = Console(file=io.StringIO(), width=300)
     console.print(result_table(same([run.result])))
     assert f"100.00 ({REASON})" in console.file.getvalue()
-    (section,) = sections([run])
+    (section,) = arrange_runs([run])
     assert f"({REASON})" in conclude(section, rivals_of(section)).sentences[0]
 
 
@@ -373,7 +373,7 @@ def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
     assert f">{said}</td>" in run._repr_html_()
     for form in ("markdown", "latex", "csv", "json"):
         assert said in ta.table(run, form), form
-    groups = sections([ReportRun(run.result()) for _ in range(4)])
+    groups = arrange_runs([ReportRun(run.result()) for _ in range(4)])
     assert "scores" in first_tables(groups * 4)[0].headings
 
 

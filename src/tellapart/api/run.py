@@ -28,7 +28,7 @@ from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
 from tellapart.report.frame import Frame, Tabled, columns_of
 from tellapart.report.image_sources import ImageSources, data_uri
-from tellapart.report.sections import true_pairs, true_texts
+from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.show import WrittenReport, group_systems, print_runs, result_tables, write_run_report
 from tellapart.report.tables import Column, Table, text_table
 from tellapart.tasks.registry import headline

@@ -19,8 +19,8 @@ from tellapart.evaluation.compare import Comparison, compare_pairs, judge_leader
 from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
-from tellapart.report.numbers import MOST_NAMED, counted, thousands
-from tellapart.report.sections import ModelEntry, Section, first_breakdown
+from tellapart.report.benchmark_runs import BenchmarkRuns, ModelEntry, first_breakdown
+from tellapart.report.numbers import MOST_NAMED
 from tellapart.report.templates import write_lines
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import interval_for, share_in_clusters
@@ -67,37 +67,37 @@ class Rivals:
         return {label: row.p_holm <= ALPHA for label, row in rows if row.metric == metric}
 
 
-def own_models(section: Section) -> tuple[ModelEntry, ...]:
+def own_models(measured: BenchmarkRuns) -> tuple[ModelEntry, ...]:
     """Return the models without the reference models; all if all are reference models."""
-    entries = tuple(entry for entry in section.entries if is_ranked(entry.run.result.model.name))
-    return entries or section.entries
+    entries = tuple(entry for entry in measured.entries if is_ranked(entry.name))
+    return entries or measured.entries
 
 
-def rivals_of(section: Section, *, seed: int = 0) -> Rivals:
+def rivals_of(measured: BenchmarkRuns, *, seed: int = 0) -> Rivals:
     """Rank models by the main metric, and test every two of the first as `tellapart compare` does."""
-    main = section.main
+    main = measured.main
     if not main:
-        return Rivals(own_models(section))
-    ranking = tuple(sorted(own_models(section), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
-    metrics = [*filter(is_testable, section.headline)]
-    tested = ranking[: _most_tested(section, len(metrics))]
+        return Rivals(own_models(measured))
+    ranking = tuple(sorted(own_models(measured), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
+    metrics = [*filter(is_testable, measured.headline)]
+    tested = ranking[: _most_tested(measured, len(metrics))]
     outcomes = lay_out_outcomes([entry.samples for entry in tested], metrics) if len(tested) > 1 else {}
     if not outcomes:
         return Rivals(ranking)
-    clusters = np.array([sample.cluster for sample in section.samples])
+    clusters = np.array([sample.cluster for sample in measured.samples])
     records = {number: entry.record for number, entry in enumerate(tested)}
-    shared = SharedBenchmark(section.name, records=records, clusters=clusters, tags=(), outcomes=outcomes)
+    shared = SharedBenchmark(measured.name, records=records, clusters=clusters, tags=(), outcomes=outcomes)
     pairs = [(low, high) for high, low in combinations(range(len(tested)), 2)]
     systems = [System(entry.label, {}, entry.run.result) for entry in tested]
     duels = tuple(compare_pairs(systems, [shared], pairs, seed=seed))
     return Rivals(ranking, tuple(outcomes), duels, len(ranking) - len(tested), len(duels) * len(outcomes))
 
 
-def _most_tested(section: Section, metrics: int) -> int:
+def _most_tested(measured: BenchmarkRuns, metrics: int) -> int:
     """Return how many models are tested: fewer if the flips of very many clusters would take minutes."""
-    clusters = len({sample.cluster for sample in section.samples})
+    clusters = len({sample.cluster for sample in measured.samples})
     most = MOST_TESTED
-    if clusters < len(section.samples):
+    if clusters < len(measured.samples):
         while most > 2 and clusters * metrics * most * (most - 1) // 2 > _MOST_FLIPPED:
             most -= 1
     return most
@@ -187,11 +187,11 @@ class Conclusion:
     measured: tuple[str, ...] = ()
 
 
-def conclude(section: Section, rivals: Rivals) -> Conclusion:
+def conclude(measured: BenchmarkRuns, rivals: Rivals) -> Conclusion:
     """Put one benchmark's numbers into one to three sentences."""
-    metric, labels = section.main, tuple(entry.label for entry in rivals.ranking)
+    metric, labels = measured.main, tuple(entry.label for entry in rivals.ranking)
     if not metric:
-        return Conclusion(section.name, metric, (), {}, (), labels)
+        return Conclusion(measured.name, metric, (), {}, (), labels)
     models = [(entry, entry.record.metrics[metric]) for entry in rivals.ranking]
     standing = {entry.label: side for entry, value in models if (side := _side_of_chance(metric, value))}
     distinct = rivals.distinct(metric)
@@ -208,13 +208,15 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
         is_tested=bool(distinct),
         rivals=rivals,
         metric=f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric,
-        items=_write_items(section, metric),
+        noun=next((sample.unit for sample in measured.samples if metric in sample.outcomes), "item"),
+        main=measured.record.metrics[metric],
+        limited_from=measured.record.limited_from,
         weak=weak_subsets(rivals.ranking[0], metric)[:_MOST_SUBSETS],
-        words=_measure_words(section, metric),
+        words=_measure_words(measured, metric),
         constants={"below": BELOW, "few": MOST_NAMED, "tested": MOST_TESTED, "alpha": ALPHA, "words": WORDS_ALONE},
     )  # fmt: skip
     first = (labels[0], *near) if len(labels) > 1 and distinct else ()
-    return Conclusion(section.name, metric, sentences, standing, first, labels)
+    return Conclusion(measured.name, metric, sentences, standing, first, labels)
 
 
 def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
@@ -258,10 +260,10 @@ class _Words(NamedTuple):
     lost: tuple[str, ...]
 
 
-def _measure_words(section: Section, metric: str) -> _Words | None:
+def _measure_words(measured: BenchmarkRuns, metric: str) -> _Words | None:
     """Return what the model without word order gets, if that differs clearly between two values of a tag."""
-    entry = next((model for model in section.entries if model.run.result.model.name == "bag-of-words"), None)
-    tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
+    entry = next((model for model in measured.entries if model.name == "bag-of-words"), None)
+    tag = None if entry is None else first_breakdown({entry.label: entry.record}, measured.name)
     if entry is None or tag is None:
         return None
     values = {name: group.metrics[metric] for name, group in entry.record.by[tag].items() if metric in group.metrics}
@@ -276,12 +278,3 @@ def _measure_words(section: Section, metric: str) -> _Words | None:
     ]
     shortest = min(lost, key=lambda texts: len("".join(texts)), default=())
     return _Words(entry.label, tag, ends, tuple(text.removesuffix(".") for text in shortest))
-
-
-def _write_items(section: Section, metric: str) -> str:
-    """Write how many units the metric is a mean of, of how many a limit left them, and their clusters."""
-    noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
-    value, published = section.record.metrics[metric], section.record.limited_from
-    cut = "" if published is None else f"{thousands(value.n)} of "
-    items = f"{cut}{counted(value.n if published is None else published, noun)}"
-    return items if value.clusters == value.n else f"{items} in {counted(value.clusters, 'cluster')}"

@@ -17,10 +17,10 @@ from tellapart.diagnosis.why import COLLAPSE, SHARES, Reasons, Why, bound_outcom
 from tellapart.errors import plain
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
+from tellapart.report.benchmark_runs import BenchmarkRuns, ModelEntry
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, interval, percent
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, make_panels, write_title
-from tellapart.report.sections import ModelEntry, Section
 from tellapart.report.terminal import print_template
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.interval import FEW_CLUSTERS
@@ -194,24 +194,21 @@ _SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), 
 
 def print_why(why: Why, *, by: str | None = None) -> None:
     """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
-    sets: dict[str, list[Reasons]] = {}
-    for row in why.rows:
-        sets.setdefault(row.benchmark, []).append(row)
-    shown = {"reason_rows": reason_rows, "reasons": _SHORT, "right": Reason.RIGHT, "bounds": _range}
-    print_template("why", why=why, sets=sets, by=by, **shown)
+    functions = {"reason_rows": reason_rows, "bounds": _range}
+    print_template("why", why=why, by=by, reasons=_SHORT, right=Reason.RIGHT, **functions)
 
 
-def explain_section(section: Section) -> list[Reasons]:
+def explain_section(measured: BenchmarkRuns) -> list[Reasons]:
     """Return the reasons of each model of a report's section; none if no item is a square of scores or outcomes."""
     rows = []
-    models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
-    for entry in models or section.entries:
+    models = [entry for entry in measured.entries if entry.name not in REFERENCES]
+    for entry in models or measured.entries:
         squares, left_out = read_squares(entry.samples)
         if squares:
-            named = entry.label, section.name, entry.record
+            named = entry.label, measured.name, entry.record
             rows.append(measure_reasons(*named, squares, left_out, by_tag=False)[0])
         else:
-            rows += bound_outcomes(entry.label, section.name, entry.samples, by_tag=False)
+            rows += bound_outcomes(entry.label, measured.name, entry.samples, by_tag=False)
     return rows
 
 

@@ -19,10 +19,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
 from tellapart.records.samples import read_samples
+from tellapart.report.benchmark_runs import shared_headline
 from tellapart.report.charts import LineChart
-from tellapart.report.sections import shared_headline
-from tellapart.report.tables import Table
-from tellapart.report.terminal import tables_of
 from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
 
@@ -164,11 +162,6 @@ def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
     bounds = ((point.step, point.value.low, point.value.high) for point in found)
     ranges = [(step, 100 * low, 100 * high) for step, low, high in bounds if low is not None and high is not None]
     return LineChart(f"{benchmark}: {metric}, %, and its 95 % interval", "checkpoint", lines, ranges=ranges)
-
-
-def followed_tables(folder: Path) -> list[Table]:
-    """Lay out the checkpoints of a run folder, a table a benchmark; none of other runs."""
-    return tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
 
 
 def followed_rows(folder: Path) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ from tellapart.evaluation import systems
 from tellapart.evaluation.systems import SharedBenchmark, System, read_benchmark
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
+from tellapart.report.benchmark_runs import shared_headline
 from tellapart.report.numbers import items_text
-from tellapart.report.sections import shared_headline
 from tellapart.tasks.registry import main_metric
 
 

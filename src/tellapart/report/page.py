@@ -22,26 +22,21 @@ from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
 from tellapart.report import numbers
+from tellapart.report.benchmark_runs import (
+    BenchmarkRuns,
+    ReportRun,
+    arrange_runs,
+    first_breakdown,
+    heat_map,
+    is_above_chance,
+)
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
 from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
+from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
-from tellapart.report.sections import (
-    MOST_ITEMS,
-    ReportRun,
-    Section,
-    ends,
-    first_breakdown,
-    heat_map,
-    is_above_chance,
-    item_table,
-    margins,
-    model_table,
-    sections,
-    worst_first,
-)
 from tellapart.report.tables import MODEL_COLUMNS, name_model
 from tellapart.report.templates import make_environment, write_lines
 from tellapart.tasks.registry import METRICS
@@ -61,7 +56,7 @@ class TellingItems(NamedTuple):
     positions: tuple[int, ...]
 
 
-def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
+def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems, ...]:
     """Choose the items that the best model gets most surely, and those that it fails worst, of different tags.
 
     Those that it gets are items that a reference model of words alone fails, if there is one.
@@ -75,7 +70,7 @@ def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
     for name in _WORDS:
-        rival = next((entry for entry in section.entries if entry.run.result.model.name == name), None)
+        rival = next((entry for entry in section.entries if entry.name == name), None)
         if rival is None or rival is best:
             continue
         if lost := [item for item in right if rival.samples[item].outcomes.get(main) == 0]:
@@ -107,7 +102,7 @@ class TaskExamples(NamedTuple):
     rows: list[tuple[Sample, list[tuple[str, float]]]]
 
 
-def examples(section: Section) -> list[TaskExamples]:
+def examples(section: BenchmarkRuns) -> list[TaskExamples]:
     """Choose for every noun of a task the units with the lowest values of their first metric; none of pairs."""
     rows_of: dict[str, list[int]] = {}
     for row, sample in enumerate(section.samples if section.record.shape is None else ()):
@@ -164,7 +159,7 @@ def make_page(
 
     A benchmark's section has the rows of its probes.
     """
-    all_sections = sections(runs)
+    all_sections = arrange_runs(runs)
     if not all_sections:
         raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     views: list[dict[str, Any]] = []
@@ -201,12 +196,11 @@ def make_page(
     return ReportPage(html, conclusions)
 
 
-def _make_view(section: Section, rivals: Rivals, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
+def _make_view(section: BenchmarkRuns, rivals: Rivals, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
     """Return a section's facts for the template: the items to browse and their pictures, and its tables by tag."""
-    tagged = {entry.label: entry.record for entry in section.entries}
     # The tag of the first table's columns, and its values.
-    parts = first_breakdown(tagged, section.name, most=MOST_PARTS)
-    values = dict.fromkeys(value for record in tagged.values() for value in record.by.get(parts or "", ()))
+    parts = first_breakdown(section.records, section.name, most=MOST_PARTS)
+    values = dict.fromkeys(value for record in section.records.values() for value in record.by.get(parts or "", ()))
     ranked = {entry.label: entry.record for entry in rivals.ranking}
     by = first_breakdown(ranked, section.name)
     counts: dict[str, Counter[str]] = {}
@@ -230,7 +224,7 @@ def _make_view(section: Section, rivals: Rivals, browsed: Sequence[int], picture
     }
 
 
-def _make_data(section: Section, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
+def _make_data(section: BenchmarkRuns, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
     """Return the data of the page's script."""
     outcomes, record = section.outcomes, section.record
     return {
@@ -253,7 +247,7 @@ def _make_data(section: Section, browsed: Sequence[int], pictures: Album) -> dic
     }
 
 
-def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -> Album:
+def _collect_pictures(section: BenchmarkRuns, positions: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album()

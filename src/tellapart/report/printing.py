@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -27,9 +26,8 @@ from tellapart.evaluation.compare import (
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
 from tellapart.report.numbers import count_text, percent, points, thousands
-from tellapart.report.tables import text_table
 from tellapart.report.templates import render_text, show_marks, write_lines
-from tellapart.report.terminal import print_lines, print_tables, print_template
+from tellapart.report.terminal import print_lines, print_template
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -221,10 +219,8 @@ def build_json(built: BuildResult, page: Path | None, verdict: str | None = None
 
 def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
     """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
-    resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
-    measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
-    audited = [plain(verdict)] if verdict is not None else []
-    _print_funnel(built.funnel.rows(), *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
+    name, card = shlex.quote(f"folder:{built.folder}"), page or built.folder / "card.json"
+    print_template("built", rows=built.funnel.rows(), built=built, name=name, card=card, verdict=verdict)
 
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
@@ -235,18 +231,11 @@ def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
 
 def print_caption_pairs(written: PairsWritten) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
-    rows = [*_list_rejections(written), ("pairs", "", written.pairs)]
-    _print_funnel(rows, f"caption pairs: {written.path}")
+    print_template("built", rows=[*_list_rejections(written), ("pairs", "", written.pairs)], pairs=written.path)
 
 
 def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
     return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
-
-
-def _print_funnel(rows: Iterable[tuple[str, str, int]], *lines: str) -> None:
-    cells = ((step, reason, thousands(count)) for step, reason, count in rows)
-    print_tables(text_table("step", "reason", "number", numbers_from=2, rows=cells))
-    print_lines(*lines)
 
 
 def list_reasons(run: Verification) -> list[str]:
@@ -271,27 +260,10 @@ def print_gaps(gaps: Gaps) -> None:
 
 _COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
 
-#: Reasons that stop a gate, as they are counted.
-_STOPS = {
-    "regression": "regression",
-    "missing": "missing result",
-    "not comparable": "incomparable benchmark",
-    "too few items": "underpowered headline",
-    "not within the margin": "out-of-margin headline",
-}
-
 
 def headline_of(result: GateResult) -> str:
     """Return the gate's verdict in one line."""
-    if not result.passed:
-        stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
-        return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"
-    headlines = count_nouns(sum(row.metric is not None for row in result.rows), "headline")
-    benchmarks = count_nouns(len({row.benchmark for row in result.rows}), "benchmark")
-    better = sum(row.verdict == "improvement" for row in result.rows)
-    within = "" if result.margin is None else f", each shown to fall by less than {result.margin:g} points"
-    text = f"the gate passes: no regression in {headlines} of {benchmarks}{within}"
-    return f"{text}, {count_nouns(better, 'improvement')}" if better else text
+    return write_lines("verdict", result=result, count_nouns=count_nouns)[0]
 
 
 def gate_markdown(result: GateResult) -> str:

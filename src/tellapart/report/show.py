@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,21 +23,20 @@ from tellapart.records.machine import versions
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
+from tellapart.report.benchmark_runs import (
+    BenchmarkRuns,
+    ReportRun,
+    arrange_runs,
+    first_breakdown,
+    heat_map,
+    shared_headline,
+)
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
-from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
+from tellapart.report.followed import choose_shown, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import paper_layout
-from tellapart.report.sections import (
-    ReportRun,
-    Section,
-    first_breakdown,
-    heat_map,
-    note_lines,
-    sections,
-    shared_headline,
-)
 from tellapart.report.tables import Table
 from tellapart.report.templates import write_lines
 from tellapart.report.terminal import console, print_lines, print_tables, tables_of
@@ -50,15 +48,6 @@ if TYPE_CHECKING:
 
 #: The file of the page, and the prefix of every picture in it.
 REPORT, _EMBEDDED = "report.html", "data:image/"
-
-#: What each reference model does, for a reader who sees its numbers for the first time.
-_REFERENCES = {
-    "random": "draws its scores",
-    "constant": "gives every pair the same score",
-    "blind": "ignores the image and prefers the shorter text",
-    "bag-of-words": WORDS_ALONE,
-    "oracle": "knows the answers",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +187,8 @@ def print_runs(
         read = [same.record.read_as] * bool(same.record.read_as)
         if read := read + [f"read from field {same.record.field}"] * bool(same.record.field):
             print_lines(plain(f"{same.name}: {'; '.join(read)}"))
-    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
+    followed = tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
+    print_tables(*(followed or ([] if every else first_tables(groups))))
     if probes:
         print_tables(*tables_of("probes", rows=probes))
     models = {entry.name for same in groups for entry in same.entries}
@@ -206,8 +196,8 @@ def print_runs(
         drawn = samples_rows(systems)
         sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
         print_tables(*tables_of("draws", rows=drawn, sets=sets))
-    for line in _explain_names(systems, models):
-        print_lines(line, "")
+    for line in write_lines("names", systems=systems, models=models, words=WORDS_ALONE):
+        print_lines(plain(line), "")
     printed: set[str] = set()
     for same in groups:
         if every:
@@ -218,8 +208,7 @@ def print_runs(
             print_tables(*result_tables(same), *tables, *_paper_tables(same))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
-        notes = note_lines([(entry.label, entry.record.notes) for entry in same.entries])
-        written = map(plain, write_lines("ties", entries=same.entries, ties=every, notes=notes))
+        written = map(plain, write_lines("ties", entries=same.entries, ties=every, notes=same.shared_notes))
         if lines := [line for line in written if line not in printed]:
             print_lines(*lines, "")
             printed.update(lines)
@@ -234,30 +223,18 @@ def print_runs(
     _print_path(report)
 
 
-def _explain_names(systems: Sequence[System], models: Container[str]) -> Iterator[str]:
-    """Yield the folders of the runs of one model, and the meaning of the reference models."""
-    of_model = Counter(system.result.model.name for system in systems)
-    twice = [system for system in systems if of_model[system.result.model.name] > 1]
-    if twice:
-        yield plain(
-            "runs: " + "; ".join(f"{run.label} is {', '.join(path.name for path in run.runs)}" for run in twice)
-        )
-    if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
-        yield f"references: {'; '.join(references)}"
-
-
 def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-def group_systems(systems: Sequence[System]) -> tuple[Section, ...]:
+def group_systems(systems: Sequence[System]) -> tuple[BenchmarkRuns, ...]:
     """Arrange systems by benchmark and content, for tables: without their items."""
-    return sections([ReportRun(system.result) for system in systems], [system.label for system in systems])
+    return arrange_runs([ReportRun(system.result) for system in systems], [system.label for system in systems])
 
 
-def _paper_tables(same: Section) -> list[Table]:
+def _paper_tables(same: BenchmarkRuns) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
-    layout = paper_layout(same.name, [of.record for of in same.entries])
+    layout = paper_layout(same.name, same.records.values())
     rows = {of.label: row for of in same.entries if layout and (row := layout.fill(of.record))}
     return tables_of("paper", benchmark=same.name, rows=rows) if rows else []
 
@@ -269,7 +246,7 @@ _MOST_COLUMNS, _MOST_ROWS, _MOST_VALUES = 4, 12, 8
 _NAME = 24
 
 
-def result_tables(same: Section, names: Sequence[str] = ()) -> list[Table]:
+def result_tables(same: BenchmarkRuns, names: Sequence[str] = ()) -> list[Table]:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
 
     It is several tables of a few metrics each if one would be too wide.
@@ -286,13 +263,13 @@ def result_tables(same: Section, names: Sequence[str] = ()) -> list[Table]:
     ]  # fmt: skip
 
 
-def equivariance_table(same: Section) -> Table | None:
+def equivariance_table(same: BenchmarkRuns) -> Table | None:
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
     names = [name for name, value in same.record.metrics.items() if is_deviation(value)]
     return tables_of("deviations", entries=same.entries, models=same.models, names=names)[0] if names else None
 
 
-def breakdown_table(same: Section) -> Table | None:
+def breakdown_table(same: BenchmarkRuns) -> Table | None:
     """Return the first model's headline metrics by each tag's values, and each tag's macro mean; None without tags.
 
     A tag with more than a dozen values is too long for a first look: its macro mean alone is shown. If each value has
@@ -324,7 +301,7 @@ def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
     return any(record.metrics[name].n != largest for name in names if name in record.metrics)
 
 
-def write_title(same: Section, names: Sequence[str]) -> str:
+def write_title(same: BenchmarkRuns, names: Sequence[str]) -> str:
     """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
     record, benchmark = same.record, plain(same.name)
     if is_imported(record):
@@ -338,12 +315,12 @@ def write_title(same: Section, names: Sequence[str]) -> str:
     return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
 
 
-def first_tables(groups: Sequence[Section]) -> list[Table]:
+def first_tables(groups: Sequence[BenchmarkRuns]) -> list[Table]:
     """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
     return [overview_table(groups)] if len(groups) > MOST_SINGLE else [*map(first_table, groups)]
 
 
-def first_table(same: Section, *, width: int | None = None) -> Table:
+def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
     """Return models by the main metric with its interval, and by the values of a tag in columns."""
     names, main = same.headline, main_metric(same.headline)
     tag = first_breakdown(same.records, same.name, most=_MOST_VALUES)
@@ -356,7 +333,7 @@ def first_table(same: Section, *, width: int | None = None) -> Table:
     return result_tables(same, few)[0]
 
 
-def _make_columns(same: Section, main: str, tag: str) -> Table:
+def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
     *parts, total = heat_map(same.records, same.name, main, tag).rows
     values = zip(*(row.values for row in (total, *parts)), strict=True)
     rows = [*zip(same.entries, values, strict=True)]
@@ -369,7 +346,7 @@ def _make_columns(same: Section, main: str, tag: str) -> Table:
     return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.record, [main]), **facts)[0]
 
 
-def overview_table(groups: Sequence[Section]) -> Table:
+def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
     measured = any(not is_imported(entry.record) for same in groups for entry in same.entries)
     sets = []
@@ -388,7 +365,7 @@ def overview_table(groups: Sequence[Section]) -> Table:
     return tables_of("overview", sets=sets, how=how, models=[*zip(labels, results, strict=True)])[0]
 
 
-def tag_table(same: Section, tag: str) -> Table:
+def tag_table(same: BenchmarkRuns, tag: str) -> Table:
     """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
     heat = heat_map(same.records, same.name, tag=tag)
     title = f"{write_title(same, [heat.metric])}; {heat.metric} by {tag}"

@@ -325,7 +325,7 @@ def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path, averaged):
 
 
 def test_every_name_has_parts_and_every_part_a_size():
-    sizes = {name: sum(part.size for group in parts_of(name) for part in group) for name in AVERAGES}
+    sizes = {name: sum(part.weight for group in parts_of(name) for part in group) for name in AVERAGES}
     assert sizes["whatsup-six"] == sizes["whatsup-three"] == sizes["whatsup-all"] == 4958
     assert {sizes[f"sugarcrepe-{name}"] for name in ("micro", "macro", "three")} == {7511}
     assert [len(parts_of(name)) for name in AVERAGES] == [6, 3, 1, 2, 2, 1, 7, 3]

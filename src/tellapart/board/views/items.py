@@ -17,8 +17,8 @@ from tellapart.errors import RunError, TellapartError, UnknownNameError
 from tellapart.records.result import IMPORTED
 from tellapart.report.followed import draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, small_picture
+from tellapart.report.items import margins, true_pairs, true_texts
 from tellapart.report.plots.curves import Trace, plot
-from tellapart.report.sections import margins, true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 
 #: Queries on one page.

@@ -247,12 +247,8 @@ def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
 
 
 def _write_note(record: BenchmarkResult, value: Value) -> str:
-    if is_imported(record):
-        return "; ".join(record.notes)
-    cut = "" if record.limited_from is None else f" of {record.limited_from}"
-    effective = worth_text([value])
-    parts = [f"{value.n}{cut} items{f' ({effective})' if effective else ''}, a tie is never right"]
-    return "; ".join([*parts, *write_lines("hub_note", record=record, value=value)])
+    facts = {"record": record, "value": value, "effective": worth_text([value])}
+    return "; ".join(record.notes if is_imported(record) else write_lines("hub_note", **facts))
 
 
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"

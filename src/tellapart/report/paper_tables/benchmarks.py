@@ -18,7 +18,7 @@ from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
-from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
+from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import AVERAGE, Layout, Source, mark_best, paper_layout, stack_groups
@@ -70,7 +70,8 @@ def _make_cells(layout: Layout, record: BenchmarkResult) -> dict[Column, Cell]:
     row = layout.fill(record)
     cells = {column: Cell(row.get(column), imported=is_imported(record)) for column in layout.columns}
     for column, source in layout.unchanged.items() if row else ():
-        cells[column] = Cell.with_interval(row[column], layout.read(record, source))
+        if (value := source.read(record)) is not None:
+            cells[column] = Cell.with_interval(row[column], value)
     return cells
 
 
@@ -99,7 +100,7 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> Layout:
     # The mean is of the recalls of a gallery with an entry a row.
     if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[Column("", "Mean")] = "mean_recall"
-    return Layout("", {column: [(ALL, name)] for column, name in headed.items()})
+    return Layout({column: [Source(name)] for column, name in headed.items()})
 
 
 class _Part(NamedTuple):
@@ -129,36 +130,36 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     layout = paper if paper is not None and (average or not single) else _plain_layout(records)
     shown = list(layout.columns)
     if single:
-        column_of = {metric: column for column, (_, metric) in layout.unchanged.items()}
+        column_of = {source.metric: column for column, source in layout.unchanged.items()}
         shown = [average or column_of.get("mean_recall") or column_of[main_metric(first_metrics(records))]]
     sources = {column: source for column, source in layout.unchanged.items() if column in shown}
     rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
     ranked = leave_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
-    for column, top in _first_tiers(layout.tag, sources, ranked, benchmark, seed) if is_tested else ():
+    for column, top in _first_tiers(sources, ranked, benchmark, seed) if is_tested else ():
         for label, cells in rows.items():
             cells[column].near = label in top
     chances = layout.fill(min(records, key=is_imported), lambda value: value.chance)
     measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chances.get(of)) for of in shown]
     # Over all items, of the metrics in the columns; of means, the main one.
-    names = dict.fromkeys(metric.removesuffix(_AUTHORS_RULE) for _, metric in sources.values())
+    names = dict.fromkeys(source.metric.removesuffix(_AUTHORS_RULE) for source in sources.values())
     names = names or {main_metric(first_metrics(records)): None}
     numbers = {name: [(label, of.metrics.get(name)) for label, of in zip(rows, records, strict=True)] for name in names}
     return _Part(benchmark, measured, records, measures, numbers, is_tested)
 
 
 def _first_tiers(
-    tag: str, sources: Mapping[Column, Source], ranked: Sequence[System], benchmark: str, seed: int
+    sources: Mapping[Column, Source], ranked: Sequence[System], benchmark: str, seed: int
 ) -> Iterator[tuple[Column, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(metric for _, metric in sources.values())])
+    shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(source.metric for source in sources.values())])
     labels = [run.label for run in ranked]
-    for column, (value, metric) in sources.items():
-        if metric not in shared.outcomes or metric in SIGNED:
+    for column, source in sources.items():
+        if source.metric not in shared.outcomes or source.metric in SIGNED:
             continue
-        part = np.array([value in {ALL, tags.get(tag)} for tags in shared.tags], dtype=np.bool_)
-        outcomes = dict(zip(labels, shared.outcomes[metric][part].T, strict=True))
+        part = np.array([source.value in {ALL, tags.get(source.tag)} for tags in shared.tags], dtype=np.bool_)
+        outcomes = dict(zip(labels, shared.outcomes[source.metric][part].T, strict=True))
         ranking = rank_outcomes(outcomes, shared.clusters[part], seed=seed)
         if ranking and len(ranking[0].names) > 1:
             yield column, ranking[0].names
@@ -273,27 +274,17 @@ def _average(measures: Sequence[_Measure]) -> _Measure:
     return _Measure(Column("", AVERAGE), cells, mean([Cell(of.chance) for of in measures]).value)
 
 
-class Part(NamedTuple):
-    """A number that an average is taken of, over so many questions; of all of a set if no subset is named."""
-
-    benchmark: str
-    metric: str
-    size: int
-    subset: str = ""
-
-
-#: Groups of parts: an average is the plain mean over groups; within a group every question weighs the same.
-Groups = Sequence[Sequence[Part]]
-
-
 @cache
-def parts_of(name: str) -> Groups:
-    """Return the parts of a named average."""
+def parts_of(name: str) -> list[list[Source]]:
+    """Return the parts of a named average: the plain mean over groups, in each of which every question weighs the same.
 
-    def make_part(benchmark: str, metric: str, subset: str) -> Part:
+    A part weighs as many as its questions are.
+    """
+
+    def make_part(benchmark: str, metric: str, subset: str) -> Source:
         questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
         size = SUBSETS[subset][0] if subset else questions * find_benchmark(benchmark).items
-        return Part(benchmark, metric, size, subset)
+        return Source(metric, benchmark, "subset", subset or ALL, size)
 
     # A part is "benchmark metric", and of a subset "benchmark metric subset".
     return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in _DATA["averages"][name]["groups"]]
@@ -311,22 +302,19 @@ def _named_average(name: str, runs: Sequence[System]) -> _Measure:
     return _Measure(Column("", name), means, next((cell.value for cell in chances if cell.value is not None), None))
 
 
-def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | None]) -> Cell:
+def _mean_parts(groups: Sequence[Sequence[Source]], run: System, read: Callable[[Value], float | None]) -> Cell:
     """Return a model's average in percent, empty if a part is missing."""
     means, imported, complete = [], False, True
     for group in groups:
         total = 0.0
-        for part in group:
-            record = run.result.benchmarks.get(part.benchmark)
-            metrics = {} if record is None else record.metrics
-            if part.subset and record is not None:
-                metrics = record.by.get("subset", {}).get(part.subset, Metrics(metrics={})).metrics
-            value = metrics.get(part.metric)
+        for source in group:
+            record = run.result.benchmarks.get(source.benchmark)
+            value = None if record is None else source.read(record)
             number = None if value is None else read(value)
             imported |= value is not None and value.method == "imported"
             complete &= number is not None
-            total += part.size * (number or 0.0)
-        means.append(total / sum(part.size for part in group))
+            total += source.weight * (number or 0.0)
+        means.append(total / sum(source.weight for source in group))
     return Cell(100 * sum(means) / len(means) if complete else None, imported=imported)
 
 
@@ -349,6 +337,7 @@ def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) 
     measures = [_measure(runs, Column(group, name), *source) for group, name, source in sources]
     if costs is not None:
         measures = _measure_costs(measures, runs, costs)
+    ranked = leave_references(runs)
     table = _models_table(laid_out["title"], measures, _make_rows(runs, measures))
     if layout == "vlue":
         rows = (
@@ -356,11 +345,21 @@ def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) 
             for column, cells, _ in measures
             if cells
         )
-        ranked = leave_references(runs)
         columns = tuple(Column("", run.label, reference=run not in ranked) for run in runs)
         table = Table(table.title, ("task", "metric"), columns, tuple(rows), best_of="row")
-    benchmarks = [benchmark for *_, (benchmark, _) in sources]
-    return _mark_and_note(table, runs, benchmarks, laid_out["legend"], lowest=() if costs is None else (1,))
+    names = list(dict.fromkeys(benchmark for *_, (benchmark, _) in sources))
+    if not table.rows:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
+    cut = [
+        f"{name} {items_text(record)} ({run.label})"
+        for name in names
+        for run in runs
+        if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
+    ]
+    notes = [laid_out["legend"], *[BESIDE] * (len(ranked) < len(runs)), *[f"limited: {', '.join(cut)}"] * bool(cut)]
+    table = replace(table, notes=(*notes, *unlike_published(runs, names)))
+    return mark_best(table, lowest=() if costs is None else (1,))
 
 
 def _measure_costs(parts: Sequence[_Measure], runs: Sequence[System], costs: Costs) -> list[_Measure]:
@@ -372,22 +371,3 @@ def _measure_costs(parts: Sequence[_Measure], runs: Sequence[System], costs: Cos
     means = _average(parts).cells
     performance = _Measure(Column("", "performance"), {label: Cell(means[label].value) for label in names})
     return [performance, _Measure(Column("", costs.what), {label: Cell(cost_of[of]) for label, of in names.items()})]
-
-
-def _mark_and_note(
-    table: Table, runs: Sequence[System], benchmarks: Sequence[str], legend: str, lowest: Sequence[int] = ()
-) -> Table:
-    """Mark the best; note parts of a benchmark, and other than published files."""
-    names = list(dict.fromkeys(benchmarks))
-    if not table.rows:
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
-    cut = [
-        f"{name} {items_text(record)} ({run.label})"
-        for name in names
-        for run in runs
-        if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
-    ]
-    beside = [BESIDE] if len(leave_references(runs)) < len(runs) else []
-    notes = [legend, *beside, *([f"limited: {', '.join(cut)}"] if cut else []), *unlike_published(runs, names)]
-    return mark_best(replace(table, notes=tuple(notes)), lowest)

@@ -8,7 +8,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import groupby, product
 from pathlib import Path
@@ -23,17 +22,30 @@ from tellapart.records.result import BenchmarkResult, Value
 from tellapart.report.tables import Cell, Column, Table
 from tellapart.report.templates import render_text, show_marks, write_lines
 
-#: Where a number of a record is: a tag's value (or ALL), and the metric.
-Source = tuple[str, str]
-
 #: Papers' names for the average of their table.
 AVERAGE = "Avg"
+
+
+class Source(NamedTuple):
+    """A number of a benchmark's record, of all its items or of a tag's value, and its weight in a mean of several."""
+
+    metric: str
+    benchmark: str = ""
+    tag: str = ""
+    value: str = ALL
+    weight: int = 1
+
+    def read(self, record: BenchmarkResult) -> Value | None:
+        """Return the number; None if the record lacks it."""
+        if self.value == ALL:
+            return record.metrics.get(self.metric)
+        group = record.by.get(self.tag, {}).get(self.value)
+        return None if group is None else group.metrics.get(self.metric)
 
 
 class Layout(NamedTuple):
     """The columns of a table: each the mean of some numbers of a record, or of no source the average of its group."""
 
-    tag: str
     columns: Mapping[Column, Sequence[Source]]
 
     @property
@@ -41,30 +53,19 @@ class Layout(NamedTuple):
         """The columns that are one number of a record."""
         return {column: sources[0] for column, sources in self.columns.items() if len(sources) == 1}
 
-    def read(self, record: BenchmarkResult, source: Source) -> Value:
-        """Return a number of a record.
-
-        Raises:
-            KeyError: it lacks the number.
-        """
-        value, metric = source
-        return (record.metrics if value == ALL else record.by[self.tag][value].metrics)[metric]
-
     def fill(
         self, record: BenchmarkResult, number_of: Callable[[Value], float | None] = lambda value: value.value
     ) -> dict[Column, float]:
         """Return a model's row, in percent; nothing if a number is missing: then it means nothing."""
         row: dict[Column, float] = {}
-        with suppress(KeyError):
-            for column, sources in self.columns.items():
-                read = [number_of(self.read(record, source)) for source in sources]
-                numbers = [number for number in read if number is not None]
-                if len(numbers) < len(read):
-                    return {}
-                of_group = [number for other, number in row.items() if column.group in {"", other.group}]
-                row[column] = 100 * float(mean(numbers)) if sources else float(mean(of_group))
-            return row
-        return {}
+        for column, sources in self.columns.items():
+            read = [None if (value := source.read(record)) is None else number_of(value) for source in sources]
+            numbers = [number for number in read if number is not None]
+            if len(numbers) < len(read):
+                return {}
+            of_group = [number for other, number in row.items() if column.group in {"", other.group}]
+            row[column] = 100 * float(mean(numbers)) if sources else float(mean(of_group))
+        return row
 
 
 def paper_layout(benchmark: str, records: Iterable[BenchmarkResult]) -> Layout | None:
@@ -73,7 +74,7 @@ def paper_layout(benchmark: str, records: Iterable[BenchmarkResult]) -> Layout |
     if declared is None or (paper := declared.paper) is None:
         return None
     for record in records:
-        layout = Layout(paper.tag, _paper_columns(paper, record.metrics))
+        layout = Layout(_paper_columns(paper, record.metrics))
         if layout.fill(record):
             return layout
     return None
@@ -87,7 +88,8 @@ def _paper_columns(paper: PaperTable, measured: Container[str]) -> dict[Column, 
     for headings in product(*blocks):
         score, part = headings if paper.scores_first else headings[::-1]
         group, _, name = " ".join(filter(None, headings)).rpartition(" ")
-        columns[Column(group, name)] = [(value, paper.scores[score]) for value in paper.parts[part]]
+        metric, values = paper.scores[score], paper.parts[part]
+        columns[Column(group, name)] = [Source(metric, tag=paper.tag, value=value) for value in values]
     return columns | ({Column("", AVERAGE): ()} if paper.average else {})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,16 @@ from tellapart.errors import RunError
 from tellapart.evaluation.systems import System
 from tellapart.metrics.equivariance import histogram
 from tellapart.records.result import BenchmarkResult, Sample
+from tellapart.report.items import shared_outcomes
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import is_deviation, items_text, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
-from tellapart.report.sections import shared_outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tellapart.report.sections import Section
+    from tellapart.report.benchmark_runs import BenchmarkRuns
 
 
 #: A model joins those on an axis whose deviations are at least a third of its deviations (the largest) and a tenth (the
@@ -33,9 +33,6 @@ _TO_NEXT, _TO_FIRST = 3.0, 10.0
 #: Items below which a curve would show its bins, not the measured values: each is then a dot of that radius, and a
 #: model's dots are at most so high, in SVG units.
 FEW, RADIUS, BAND = 30, 3.5, 64.0
-
-#: Takes a deviation to its x in SVG units.
-_Across = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,49 +114,36 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
     def across(x: float) -> float:
         return round(width * (0.5 + x / reach / 2.1), 2)  # the axis goes from `-reach` to `reach`
 
+    def draw_curves() -> Iterator[Line]:
+        # An odd number of bins that the items fill: more items show finer structure.
+        bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
+        histograms = [histogram(value, bins=bins, limit=reach) if np.ptp(value) > 0 else None for value in values]
+        peak = max((float(drawn.density.max()) for drawn in histograms if drawn is not None), default=0.0) or 1.0
+        for trace, numbers, density in zip(traces, values, histograms, strict=True):
+            if density is None:
+                yield Line(trace.label, trace.style, spike=across(float(numbers[0])))
+                continue
+            centres = (density.edges[:-1] + density.edges[1:]) / 2
+            points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
+            coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
+            yield Line(trace.label, trace.style, " ".join(coordinates))
+
+    def draw_dots() -> Iterator[Line]:
+        room = height / len(traces)
+        for number, (trace, numbers) in enumerate(zip(traces, values, strict=True)):
+            floor = (number + 1) * room - RADIUS
+            places = [across(float(x)) for x in np.sort(numbers[np.abs(numbers) <= reach])]
+            levels = _stack_dots(places)
+            rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
+            dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
+            yield Line(trace.label, trace.style, dots=tuple(dots))
+
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
-    ticks = [k * step for k in range(-4, 5) if abs(k * step) <= reach * 1.02]
-    return Plot(
-        metric,
-        width,
-        height,
-        tuple((_draw_dots if few else _draw_curves)(traces, values, reach, height, across)),
-        tuple((across(x), f"{x:.3g}") for x in ticks),
-        across(0.0),
-        # One value for all is a spike, wherever it lies.
-        sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0),
-    )
-
-
-def _draw_curves(
-    traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], reach: float, height: float, across: _Across
-) -> Iterator[Line]:
-    # An odd number of bins that the items fill: more items show finer structure.
-    bins = 2 * min(20, max(4, round(0.6 * math.sqrt(min(map(len, values)))))) + 1
-    histograms = [histogram(value, bins=bins, limit=reach) if np.ptp(value) > 0 else None for value in values]
-    peak = max((float(drawn.density.max()) for drawn in histograms if drawn is not None), default=0.0) or 1.0
-    for trace, numbers, density in zip(traces, values, histograms, strict=True):
-        if density is None:
-            yield Line(trace.label, trace.style, spike=across(float(numbers[0])))
-            continue
-        centres = (density.edges[:-1] + density.edges[1:]) / 2
-        points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
-        coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
-        yield Line(trace.label, trace.style, " ".join(coordinates))
-
-
-def _draw_dots(
-    traces: Sequence[Trace], values: Sequence[NDArray[np.float64]], reach: float, height: float, across: _Across
-) -> Iterator[Line]:
-    room = height / len(traces)
-    for number, (trace, numbers) in enumerate(zip(traces, values, strict=True)):
-        floor = (number + 1) * room - RADIUS
-        places = [across(float(x)) for x in np.sort(numbers[np.abs(numbers) <= reach])]
-        levels = _stack_dots(places)
-        rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
-        dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
-        yield Line(trace.label, trace.style, dots=tuple(dots))
+    ticks = tuple((across(k * step), f"{k * step:.3g}") for k in range(-4, 5) if abs(k * step) <= reach * 1.02)
+    # One value for all is a spike, wherever it lies.
+    beyond = sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0)
+    return Plot(metric, width, height, tuple(draw_dots() if few else draw_curves()), ticks, across(0.0), beyond)
 
 
 def _stack_dots(places: Sequence[float]) -> list[int]:
@@ -178,7 +162,7 @@ def _typical_size(values: NDArray[np.float64]) -> float:
     return float(np.median(size) or size.mean())
 
 
-def section_curves(section: Section) -> list[list[Plot]]:
+def section_curves(section: BenchmarkRuns) -> list[list[Plot]]:
     """Draw a report's curves: a row of plots, one a metric, for every group of models on one scale."""
     traces = [
         Trace(entry.label, entry.model, entry.record.kind, values)

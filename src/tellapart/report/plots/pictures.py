@@ -17,7 +17,9 @@ from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample, Value
 from tellapart.records.samples import samples_path
+from tellapart.report.benchmark_runs import heat_map, is_above_chance
 from tellapart.report.image_sources import ImageSources
+from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import (
     first_metrics,
     outcomes_of,
@@ -42,7 +44,6 @@ from tellapart.report.plots.style import (
     new_figure,
     write_title,
 )
-from tellapart.report.sections import heat_map, is_above_chance, true_pairs, true_texts
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:

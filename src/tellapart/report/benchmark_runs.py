@@ -1,13 +1,11 @@
-"""Sections of the page: one a benchmark, with every model that was measured on the same items, and their data."""
+"""Runs arranged by benchmark: the models that were measured on the same items, and their numbers by a tag's values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
@@ -15,6 +13,7 @@ from tellapart.errors import RunError, nearest
 from tellapart.evaluation.systems import key_samples, label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.tasks.registry import headline, main_metric
 
@@ -33,7 +32,7 @@ class ReportRun:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One model on one benchmark: its number and label on the page, and its samples in the section's order."""
+    """One model on one benchmark: its number and label on the page, and its samples in the first model's order."""
 
     model: int
     label: str
@@ -48,8 +47,8 @@ class ModelEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """One benchmark and the models that were measured on the same items of it, at least one."""
+class BenchmarkRuns:
+    """One benchmark and the models that were measured on the same items of it, at least one: a section of the page."""
 
     name: str
     anchor: str
@@ -92,7 +91,17 @@ class Section:
         """Facts that no number shows, each note once with the models that it is about."""
         columns = [f"read as {self.record.read_as}"] if self.record.read_as else []
         columns += [f"read from field {self.record.field}"] if self.record.field else []
-        return columns + note_lines([(entry.label, entry.record.notes) for entry in self.entries])
+        return [*columns, *self.shared_notes]
+
+    @property
+    def shared_notes(self) -> list[str]:
+        """The notes of the records, each once with the models that it is about."""
+        lines = []
+        for note in dict.fromkeys(note for entry in self.entries for note in entry.record.notes):
+            models = [entry.label for entry in self.entries if note in entry.record.notes]
+            everyone = len(models) == len(self.entries) > 1
+            lines.append(f"{'all models' if everyone else ', '.join(models)}: {note}")
+        return lines
 
     @property
     def headline(self) -> tuple[str, ...]:
@@ -129,8 +138,8 @@ class Section:
         return worst_first([margins(values, self.record.true) for values in scores])
 
 
-def sections(runs: Sequence[ReportRun], labels: Sequence[str] = ()) -> tuple[Section, ...]:
-    """Arrange runs by benchmark; the same name with another fingerprint is another section."""
+def arrange_runs(runs: Sequence[ReportRun], labels: Sequence[str] = ()) -> tuple[BenchmarkRuns, ...]:
+    """Arrange runs by benchmark; the same name with another fingerprint is another one."""
     labels = labels or label_runs([run.result.model.name for run in runs])
     entries_of: dict[tuple[str, str], list[ModelEntry]] = {}
     for model, (run, label) in enumerate(zip(runs, labels, strict=True)):
@@ -139,7 +148,7 @@ def sections(runs: Sequence[ReportRun], labels: Sequence[str] = ()) -> tuple[Sec
             samples = _align_samples(run, label, benchmark, entries[0].samples if entries else None)
             entries.append(ModelEntry(model, label, record, samples, run))
     return tuple(
-        Section(benchmark, f"benchmark-{number}", tuple(entries))
+        BenchmarkRuns(benchmark, f"benchmark-{number}", tuple(entries))
         for number, ((benchmark, _), entries) in enumerate(entries_of.items(), start=1)
     )
 
@@ -153,18 +162,8 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
     return headline(shared) or tuple(name for name in shared if not is_deviation(first[name]))
 
 
-def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return each note once, after the names of the models that it is about."""
-    lines = []
-    for note in dict.fromkeys(note for _, notes in notes_of for note in notes):
-        models = [model for model, notes in notes_of if note in notes]
-        everyone = len(models) == len(notes_of) > 1
-        lines.append(f"{'all models' if everyone else ', '.join(models)}: {note}")
-    return lines
-
-
 def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
-    """Return a run's samples in the order of the section's first model."""
+    """Return a run's samples in the order of the first model's."""
     if run.samples is None:
         return ()
     samples = tuple(run.samples.get(benchmark, ()))
@@ -267,95 +266,3 @@ def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, m
 def is_above_chance(value: Value) -> bool:
     """Return whether all of a number's interval lies above chance; also if no chance or no interval is defined."""
     return value.chance is None or value.low is None or value.low > value.chance
-
-
-#: Items that the browser of one benchmark holds: each takes 200 to 500 bytes of the page, and a browser must read all
-#: of them before it shows one.
-MOST_ITEMS = 10_000
-
-#: One in so many of them is taken from the best items, the others from the worst.
-_BEST = 10
-
-
-def true_texts(measured: Container[str], texts: int) -> int:
-    """Return how many texts of an item of one image are true: all but one if `itt` was measured of it."""
-    return texts - 1 if "itt" in measured else 1
-
-
-def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
-    """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single."""
-    images, texts = shape
-    if true > 1:
-        return tuple((0, k) for k in range(true))
-    return tuple((k, k) for k in range(images)) if images == texts else ((0, 0),)
-
-
-def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
-    """Return by how much each item's lowest true pair outscores its highest false one: float32 (item,).
-
-    Positive exactly if the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
-    different numbers is never zero.
-    """
-    _, images, texts = scores.shape
-    belongs = np.zeros((images, texts), dtype=bool)
-    for pair in true_pairs((images, texts), true):
-        belongs[pair] = True
-    lowest: NDArray[np.float32] = scores[:, belongs].min(axis=1)
-    with np.errstate(over="ignore"):
-        difference = lowest - scores[:, ~belongs].max(axis=1)
-    # JSON has no infinity: a margin beyond float32 is written as its greatest number.
-    return np.asarray(np.nan_to_num(difference), np.float32)
-
-
-def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
-    """Order items so that every model's worst come first: by the best-placed of their ranks, ties sharing a rank."""
-    ranks = [
-        np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")
-        for margin, order in ((margin, np.sort(margin)) for margin in margins_of)
-    ]
-    best = np.min(np.stack(ranks), axis=0)
-    return [int(item) for item in np.argsort(best, kind="stable")]
-
-
-def ends(order: Sequence[int], most: int) -> list[int]:
-    """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst, one the best."""
-    if len(order) <= most:
-        return list(order)
-    best = most // _BEST
-    return [*order[: most - best], *order[len(order) - best :]]
-
-
-def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
-    """Return the metrics of which every item has a value."""
-    names = {tuple(sample.outcomes) for sample in samples}  # of many items hardly ever more than one
-    return set.intersection(*map(set, names)) if names else set()
-
-
-def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
-    """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON."""
-    tags: dict[str, Any] = {}
-    for tag in sorted({tag for sample in samples for tag in sample.tags}):
-        of = [sample.tags.get(tag) for sample in samples]
-        code = {value: number for number, value in enumerate(sorted({value for value in of if value is not None}))}
-        tags[tag] = {"values": [*code], "of": [-1 if value is None else code[value] for value in of]}
-    return {
-        "ids": [sample.id for sample in samples],
-        "texts": [sample.texts for sample in samples],
-        "pictures": [[pictures.get(reference, -1) for reference in sample.images] for sample in samples],
-        "tags": tags,
-    }
-
-
-def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, Any]:
-    """Return one model's scores, margins and outcomes, as columns for JSON."""
-    values = np.array([sample.scores for sample in samples], dtype=np.float32)
-    return {
-        # numpy writes a float32 with the fewest digits that read back the same; float64 keeps them.
-        "scores": values.reshape(len(values), -1).astype(str).astype(np.float64).tolist(),
-        "margins": margins(values, true_texts(samples[0].outcomes, values.shape[2])).astype(str).astype(float).tolist(),
-        # One letter an item: right, wrong, or not right because of a tie.
-        "outcomes": {
-            metric: "".join("1" if of.outcomes[metric] >= 1 else "t" if metric in of.tied else "0" for of in samples)
-            for metric in metrics
-        },
-    }
