@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.data.validation import Problem
+from tellapart.data.validation import first_problem
 from tellapart.diagnosis.why import Why
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison, MetricComparison
@@ -173,4 +173,4 @@ def read_record(folder: Path) -> TrainRecord:
     try:
         return TrainRecord.model_validate_json(text)
     except ValidationError as error:
-        raise RunError(f"{path}: is damaged: {Problem.first(error)}; train again with resume=True") from error
+        raise RunError(f"{path}: is damaged: {first_problem(error)}; train again with resume=True") from error
