@@ -18,9 +18,9 @@ from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.board.records import read_settings
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
-from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_json, read_jsonl
-from tellapart.data.strict_json import read_whole
+from tellapart.data.rows import read_jsonl
+from tellapart.data.strict_binary import read_plain_pickle
+from tellapart.data.strict_json import read_json, read_whole
 from tellapart.errors import TellapartError, require
 from tellapart.models.fusion.region_file import RegionFile, read_regions
 from tellapart.models.memory.external import read_scores

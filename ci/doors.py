@@ -19,8 +19,9 @@ from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_tables, read_recipe_file
 from tellapart.catalog import load
 from tellapart.data.images import pixel_hash
-from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import Scores
+from tellapart.data.strict_json import read_json
 from tellapart.errors import require
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result

@@ -23,8 +23,8 @@ from PIL import Image
 
 import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.images import decode
-from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import ClassificationSet, Record, StatementSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import require

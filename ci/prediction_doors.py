@@ -10,9 +10,9 @@ from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.data import task_records as sets
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.reading import watch_reading
 from tellapart.tasks.registry import TASKS
 
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")

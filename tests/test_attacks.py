@@ -45,7 +45,7 @@ TRUSTED = set(
     __init__.py api/run.py annotate/study.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
     board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/accounts.py
     builders/captions/stages.py catalog.py cli/command.py cli/options.py
-    builders/video/footage.py data/lock.py models/compact/onnx_export.py models/memory/identity.py
+    builders/video/footage.py data/atomic.py models/compact/onnx_export.py models/memory/identity.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py
     report/interchange/push.py report/page.py report/paper_tables/layouts.py report/plots/prepare.py report/show.py
     tasks/authors.py

@@ -25,7 +25,7 @@ from typing import Any
 from examples.eqsim_ablation.page import write_ablation
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import Stage, stage_environment, stages
-from tellapart.data.lock import take_lock
+from tellapart.data.atomic import take_lock
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

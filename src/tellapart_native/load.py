@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves, Preparation
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
@@ -148,7 +148,7 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
     """Return the settings that `config.json` beside the file names, else those in the checkpoint."""
     config_file = checkpoint.path.with_name("config.json")
     if config_file.is_file():
-        settings = load_json(config_file)
+        settings = read_json(config_file)
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
     held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)

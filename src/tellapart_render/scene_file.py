@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.data.validation import Problem
+from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.meshes.assets import find_assets, read_asset, register
 from tellapart_render.meshes.materials import FLOORS, PALETTE, UNSEEN_FLOORS, is_colour
@@ -83,7 +83,7 @@ def read_scene_file(path: Path) -> SceneFile:
     try:
         read = _File.model_validate_json(text)
     except ValidationError as invalid:
-        raise DataError(f"{path}: {Problem.first(invalid)}; correct it, or export the scene again") from invalid
+        raise DataError(f"{path}: {first_problem(invalid)}; correct it, or export the scene again") from invalid
     floors = (*FLOORS, *UNSEEN_FLOORS)
     if read.ground.floor not in floors:
         raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(floors)}")

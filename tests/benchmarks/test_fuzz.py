@@ -34,8 +34,8 @@ from tellapart.benchmarks import eqben, minimal_pairs, set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco
-from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import expect_count
+from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.errors import DataError, ScoreError
 
 

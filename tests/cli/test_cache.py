@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.cli.commands import storage
-from tellapart.data.lock import take_lock
+from tellapart.data.atomic import take_lock
 from tellapart.errors import StoreError
 from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tellapart.data.answer_text import plain_answer, read_label, strip_thought
-from tellapart.data.reading import watch_reading
+from tellapart.data.answer_text import plain_answer, read_label, strip_thought, watch_reading
 
 IDEA = "Is it there? Yes or no. I think no."
 

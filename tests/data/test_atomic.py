@@ -1,12 +1,14 @@
-"""Atomic writes: a file or folder is there complete or not at all, and an old one is never lost to half of a new
-one."""
+"""A file or folder is there complete or not at all; and several connections switch a database to its log at once."""
 
 import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from facts import raises
-from tellapart.data.atomic import atomic_file, atomic_folder
+from tellapart.data.atomic import atomic_file, atomic_folder, use_write_ahead_log
 from tellapart.errors import DataError
 
 
@@ -77,3 +79,31 @@ def test_files_that_cannot_be_copied_are_one_reason_and_no_list(tmp_path):
         shutil.copytree(tmp_path / "from", draft, dirs_exist_ok=True)
     assert "[(" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["from"]
+
+
+def switch(path: Path) -> str:
+    connection = sqlite3.connect(path)
+    try:
+        use_write_ahead_log(connection)
+        return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_all_that_switch_a_new_database_at_once_succeed(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(20):
+            path = tmp_path / f"{number}.sqlite"
+            sqlite3.connect(path).execute("CREATE TABLE t (x)").connection.close()
+            assert set(pool.map(switch, [path] * 8)) == {"wal"}
+
+
+def test_a_database_that_stays_locked_is_an_error(tmp_path):
+    path = tmp_path / "a.sqlite"
+    holder, other = sqlite3.connect(path), sqlite3.connect(path, timeout=0)
+    holder.execute("CREATE TABLE t (x)")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        use_write_ahead_log(other, patience=0.1)
+    holder.close()
+    other.close()

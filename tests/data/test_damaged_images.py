@@ -20,7 +20,7 @@ from facts import raises
 from pictures import encoded, film, noise
 from tellapart.benchmarks.parquet import image_columns
 from tellapart.data.images import MAX_PIXELS, decode
-from tellapart.data.npz import read_arrays
+from tellapart.data.strict_binary import read_arrays
 from tellapart.data.video import sample_frames
 from tellapart.errors import DataError, TellapartError
 from tellapart.models.memory.external import read_scores

@@ -1,5 +1,6 @@
 """Files from strangers: whatever is in them, reading ends soon, in content or in one line that names the file."""
 
+import gc
 import pickle
 import time
 from pathlib import Path
@@ -12,10 +13,9 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.benchmarks.set_file import read_set_file
-from tellapart.data.npz import read_arrays
-from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_csv, read_jsonl, read_toml
-from tellapart.data.strict_json import read_whole
+from tellapart.data.strict_binary import read_arrays, read_plain_pickle
+from tellapart.data.strict_json import collector_paused, read_whole
 from tellapart.errors import DataError, ModelError, ScoreError, quote
 
 
@@ -170,3 +170,14 @@ def test_a_word_without_quotes_and_a_table_for_a_list_are_answered(tmp_path):
     path.write_text('name = "mine"\ntitle = "t"\nsource = "s"\nfiles = ["a.csv"]\n[item]\nid = "{row}"\n')
     with raises(DataError, "mine.toml", "'item'", "[[item]]"):
         read_set_file(path)
+
+
+def test_the_collector_is_on_after_an_error_and_stays_off_within_a_callers_pause():
+    with pytest.raises(ValueError, match="broken"), collector_paused():
+        assert not gc.isenabled()
+        raise ValueError("broken")
+    assert gc.isenabled()
+    with collector_paused():
+        collector_paused()(gc.isenabled)()
+        assert not gc.isenabled()
+    assert [collector_paused()(gc.isenabled)(), gc.isenabled()] == [False, True]

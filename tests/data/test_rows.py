@@ -20,7 +20,6 @@ from tellapart.data.rows import (
     AnnotationRow,
     make_item,
     read_csv,
-    read_json,
     read_jsonl,
     read_object,
     read_rows,
@@ -28,7 +27,7 @@ from tellapart.data.rows import (
     spreadsheet_cell,
     string,
 )
-from tellapart.data.strict_json import expect_content, load_json, read_whole, unpack_gzip
+from tellapart.data.strict_json import expect_content, read_json, read_whole, unpack_gzip
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, RunError, TellapartError
 from tellapart.evaluation.verified import read_result
@@ -218,7 +217,7 @@ def read_statements(path: Path) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "text", "read"),
     [
-        ("a.json", '{"a": 1}', load_json),
+        ("a.json", '{"a": 1}', read_json),
         ("a.jsonl", '{"a": 1}\n{"a": 2}\n', lambda path: list(read_jsonl(path))),
         ("a.csv", "a,b\n1,2\n", lambda path: list(read_csv(path))),
         ("a.txt", "7_0\ta cat\n", read_captions),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from facts import check_facts
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
 from tellapart.builders.negatives.language_negatives import ChatOptions
-from tellapart.data.validation import Problem
+from tellapart.data.validation import list_problems
 from tellapart.models.onnx.dual_encoder import OnnxConfig
 
 
@@ -53,14 +53,14 @@ class Page(BaseModel):
 def test_a_problem_names_the_field_what_is_wrong_and_what_stands_there(box, said):
     with pytest.raises(ValidationError) as caught:
         Page.model_validate({"boxes": [box]})
-    assert str(Problem.first(caught.value)).startswith(said)
-    assert len(str(Problem.first(caught.value))) < 200
+    assert str(list_problems(caught.value)[0]).startswith(said)
+    assert len(str(list_problems(caught.value)[0])) < 200
 
 
 def test_a_problem_of_the_whole_has_no_field():
     with pytest.raises(ValidationError) as caught:
         Box.model_validate({"corners": [2, 1]})
-    problem = Problem.first(caught.value)
+    problem = list_problems(caught.value)[0]
     assert (problem.field, str(problem)) == ("", "the left corner lies right of the right one")
 
 
@@ -78,5 +78,5 @@ def test_a_problem_of_the_whole_has_no_field():
 def test_a_setting_without_bounds_is_a_finite_number(model, name, value):
     with pytest.raises(ValidationError) as caught:
         model.model_validate({name: value})
-    (problem,) = [problem for problem in Problem.every(caught.value) if problem.field == name]
+    (problem,) = [problem for problem in list_problems(caught.value) if problem.field == name]
     check_facts(str(problem), "finite", value)

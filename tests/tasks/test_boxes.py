@@ -18,7 +18,7 @@ from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco, read_statements
-from tellapart.data.plain_pickle import read_plain_pickle
+from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.data.task_records import BoxSet, Record, StatementSet
 from tellapart.errors import DataError
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -16,7 +16,7 @@ from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.board.submissions.worker import read_sent
-from tellapart.data.reading import watch_reading
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.task_records import (
     BinaryQuestionSet,
     Record,

@@ -42,9 +42,9 @@ from tellapart.benchmarks.arguments import PairsGiven, load_pairs
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
+from tellapart.data.rows import read_csv, read_jsonl, read_object, spreadsheet_cell
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_json, read_whole
 from tellapart.data.validation import validate
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartError, TellapartWarning, quote

@@ -23,9 +23,9 @@ from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
 from tellapart.benchmarks.probes import with_probes
+from tellapart.data.answer_text import PREDICTION
 from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file
-from tellapart.data.reading import PREDICTION
 from tellapart.data.scores import ScoreKind, Scores, as_numbers
 from tellapart.errors import RunError, ScoreError, TellapartError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks

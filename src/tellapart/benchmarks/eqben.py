@@ -19,7 +19,8 @@ from tellapart.benchmarks.minimal_pairs import PUBLISHED
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import expect_count, make_item, read_json, row_of, string
+from tellapart.data.rows import expect_count, make_item, row_of, string
+from tellapart.data.strict_json import read_json
 from tellapart.errors import DataError, quote
 
 #: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.

@@ -18,16 +18,8 @@ from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.fields import field_fault, split_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.rows import (
-    expect_count,
-    make_item,
-    read_csv,
-    read_json,
-    read_jsonl,
-    read_toml,
-    row_of,
-    string,
-)
+from tellapart.data.rows import expect_count, make_item, read_csv, read_jsonl, read_toml, row_of, string
+from tellapart.data.strict_json import read_json
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
 

@@ -12,11 +12,11 @@ from typing import Any
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
+from tellapart.data.answer_text import PREDICTION
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.reading import PREDICTION
 from tellapart.data.rows import read_rows
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, TellapartWarning, nearest, quote

@@ -14,7 +14,6 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.catalog import load
 from tellapart.data.fields import field_fault, one_text, split_list
-from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import (
     AnnotationRow,
     Filled,
@@ -22,10 +21,11 @@ from tellapart.data.rows import (
     expect_count,
     karpathy_images,
     read_csv,
-    read_json,
     read_jsonl,
     string,
 )
+from tellapart.data.strict_binary import read_plain_pickle
+from tellapart.data.strict_json import read_json
 from tellapart.data.task_records import (
     BoxSet,
     CaptionSet,

@@ -15,8 +15,8 @@ from tellapart.data.columns import refuse_near
 from tellapart.data.fields import one_text
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
-from tellapart.data.rows import karpathy_images, read_json, read_lines
-from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
+from tellapart.data.rows import karpathy_images, read_lines
+from tellapart.data.strict_json import decode_text, plain_suffix, read_json, read_whole
 from tellapart.errors import DataError, nearest, quote
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The text of an answer: without the thought that a reasoning model writes before it, and without marks around it.
+"""The text of an answer, without the thought that a reasoning model writes before it, and notes of its reader.
 
 Every reader of answers reads what `strip_thought` leaves. The marks of thoughts are those of the models' templates and
 of the servers that take them apart: DeepSeek, Qwen, GLM, Kimi, Magistral, Seed, Command A, OpenThinker, Granite,
@@ -8,12 +8,15 @@ Gemma 4, and the channels of gpt-oss, with and without their control tokens.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tellapart.data.reading import current_reading
 from tellapart.data.strict_json import parse_json
-from tellapart.errors import DataError
+from tellapart.errors import DataError, ScoreError, quote
 
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning)"
 _MARK = re.compile(
@@ -35,6 +38,57 @@ _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", 
 _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
 _TRUE = ("yes", "true", "1")
 _NUMBER, _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*"), 100
+
+
+#: The name of the field in a file that is filled in, and among the names of columns.
+PREDICTION = "prediction"
+
+
+@dataclass
+class Reading:
+    """The facts of one reading, which its readers state."""
+
+    #: The field, by the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
+    named: str | None = ""
+    #: The fields or arrays that were read; empty if the file's numbers have no names.
+    stated: str = ""
+    #: How many answers held a thought that was stripped, and how many of these end inside it: nothing is left.
+    stripped: int = 0
+    cut: int = 0
+
+    def expect_used(self, path: Path) -> None:
+        """Refuse a name that the reader of a file did not take."""
+        if self.named not in (None, "", self.stated):
+            fixed = f", which is read from {self.stated}" if self.stated else ""
+            raise ScoreError(
+                f"columns={{'{PREDICTION}': '{self.named}'}} has no effect on {quote(str(path), 200)}{fixed}; "
+                "leave it out"
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences on the thoughts, for the user."""
+        counted = (
+            (self.stripped, "with a thought, which is not read"),
+            (self.cut, "without an end of the thought, empty; let the model write more tokens"),
+        )
+        return tuple(f"{count:,} answer{'s' * (count > 1)} {rest}" for count, rest in counted if count)
+
+
+#: Of readings that nobody watches one is enough: no gold answer is looked for, and nobody asks for the facts.
+_READING: ContextVar[Reading] = ContextVar("reading", default=Reading(named=None))  # noqa: B039  (of nobody)
+
+current_reading = _READING.get
+
+
+@contextmanager
+def watch_reading(named: str | None = "") -> Iterator[Reading]:
+    """Watch which field the readers take, and how many thoughts are stripped."""
+    reading = Reading(named)
+    token = _READING.set(reading)
+    try:
+        yield reading
+    finally:
+        _READING.reset(token)
 
 
 def strip_thought(answer: str) -> str:

@@ -6,11 +6,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
@@ -20,25 +19,31 @@ from tellapart.errors import DataError, TellapartError, nearest, quote
 #: The start of a column of tags; the tag's name follows.
 TAG = "tag:"
 
+
+class _Side(NamedTuple):
+    """The names of columns of images, or of texts: of a list, of single ones, and the words before numbers."""
+
+    noun: str
+    listed: str
+    single: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+_IMAGES = _Side("image", "file_names", ("file_name", "image", "image_path", "filepath"), ("image",))
+_TEXTS = _Side("text", "texts", ("caption", "negative_caption", "foil"), ("caption", "text"))
 _NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
-_SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
-_LISTED = {"image": "file_names", "text": "texts"}
-_WANTED = {"image": "file_names, image_0...", "text": "texts, caption_0..."}
-_EXAMPLES = {"image": ("image_0", "image_1"), "text": ("caption", "negative_caption")}
-_NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
 
 #: Names by their letters and digits alone, of which another spelling is a mistake: texts always, the others if the
 #: row lacks the name itself.
-_SPELT = {name.replace("_", ""): name for name in (*_SINGLE["text"], "texts", "id", "cluster", "tags")}
+_SPELT = {name.replace("_", ""): name for name in (*_TEXTS.single, "texts", "id", "cluster", "tags")}
 #: Words before a number; in the first ones a mistake is a mistake, while a `test_0` may be one of any table.
 _NAMED = ("image", "caption", "negativecaption", "text", "foil")
 _WORDS, _FALSE = _NAMED[:3], {"negativecaption", "foil"}
 _COUNTED = re.compile(r"([^\W\d]+?)s?(\d{1,3})(filenames?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """The columns of images and of texts in their order, and the one that lists them instead."""
+class _Columns(NamedTuple):
+    """The columns of images and of texts in their order, or the one that lists them, and those of tags."""
 
     images: tuple[str, ...]
     texts: tuple[str, ...]
@@ -104,14 +109,14 @@ def _is_empty(cell: object) -> bool:
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())  # noqa: PLR0124  (NaN)
 
 
-def _list_unread(row: Iterable[str], columns: _Sorted) -> list[str]:
+def _list_unread(row: Iterable[str], columns: _Columns) -> list[str]:
     used = {"id", "cluster", "tags", *columns.images, *columns.texts, *columns.tags}
     return [column for column in row if column not in used]
 
 
 def _read_cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[str, Any]]:
     """Return the values of a row's columns of images or of texts, in order, each with its source."""
-    if columns[0] not in _LISTED.values():
+    if columns[0] not in (_IMAGES.listed, _TEXTS.listed):
         return [(column, row[column]) for column in columns]
     values = row[columns[0]]
     if not isinstance(values, list) or not values:
@@ -120,64 +125,71 @@ def _read_cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[
 
 
 @lru_cache(maxsize=512)
-def _sort_columns(row: tuple[str, ...]) -> _Sorted:
+def _sort_columns(row: tuple[str, ...]) -> _Columns:
     """Sort the columns of a row; many rows have the same, so each combination is checked once."""
     refuse_near(row)
-    numbers = {noun: _numbered_columns(row, noun) for noun in _LISTED}
-    listed = {noun: [name] if name in row else [] for noun, name in _LISTED.items()}
-    single = {noun: [name for name in names if name in row] for noun, names in _SINGLE.items()}
-    # Paths beside images are common; a text, and the image itself, are not there to be left unread.
-    alone = {"image": [name for name in single["image"] if name == "image"], "text": single["text"]}
-    if "text" in row and numbers["text"].get(min(numbers["text"], default=0)) in ("text_1", "text1"):
-        alone["text"] = ["text"]  # pandas and its like number the second of that name from 1
-    for noun in _LISTED:
-        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone[noun]) if names]
-        if len(kinds) > 1:
-            raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {noun}s; keep one, or rename one")
-    first = {noun: (min(held), held[min(held)]) for noun, held in numbers.items() if held and not listed[noun]}
-    if len({number for number, _ in first.values()}) > 1:
-        names = " and ".join(repr(name) for _, name in first.values())
+    sides = [_side_columns(row, side) for side in (_IMAGES, _TEXTS)]
+    first = {int(match[2]): columns[0] for columns in sides if columns and (match := _NUMBERED.fullmatch(columns[0]))}
+    if len(first) > 1:
         unread = join_names([repr(name) for name in row if name[-1:].isdigit() and not _NUMBERED.fullmatch(name)])
         rest = f"; {unread} would not be read" if unread else ""
+        names = " and ".join(map(repr, first.values()))
         raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1{rest}")
-    if single["text"] and "caption" not in single["text"]:
-        raise DataError(f"column {single['text'][0]!r} holds a false text, and none a true one: name it 'caption'")
-    single["image"] = single["image"][:1]
-    sides = {noun: listed[noun] or [*numbers[noun].values()] or single[noun] for noun in _LISTED}
-    if lacking := [noun for noun, columns in sides.items() if not columns]:
-        raise DataError(_explain_lack(row, lacking[0]))
+    for side, columns in zip((_IMAGES, _TEXTS), sides, strict=True):
+        if not columns:
+            raise DataError(_explain_lack(row, side))
     tags = tuple(name for name in row if name.startswith(TAG))
     if tags and "tags" in row:
         raise DataError(f"columns 'tags' and {tags[0]!r} both hold tags; keep one, or rename one")
-    return _Sorted(tuple(sides["image"]), tuple(sides["text"]), tags)
+    return _Columns(*sides, tags)
 
 
-def _numbered_columns(row: Iterable[str], noun: str) -> dict[int, str]:
+def _side_columns(row: Collection[str], side: _Side) -> tuple[str, ...]:
+    """Return the columns of a row's images or texts, which no other column may hold as well."""
+    listed = [side.listed] if side.listed in row else []
+    numbered = _numbered_columns(row, side)
+    single = [name for name in side.single if name in row]
+    # Paths beside images are common; a text, and the image itself, are not there to be left unread.
+    alone = single if side is _TEXTS else [name for name in single if name == "image"]
+    if side is _TEXTS and "text" in row and numbered[:1] in (["text_1"], ["text1"]):
+        alone = ["text"]  # pandas and its like number the second of that name from 1
+    kinds = [names[0] for names in (listed, numbered, alone) if names]
+    if len(kinds) > 1:
+        raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {side.noun}s; keep one, or rename one")
+    if side is _TEXTS and single and "caption" not in single:
+        raise DataError(f"column {single[0]!r} holds a false text, and none a true one: name it 'caption'")
+    return tuple(listed or numbered or (single if side is _TEXTS else single[:1]))
+
+
+def _numbered_columns(row: Iterable[str], side: _Side) -> list[str]:
     """Return the numbered columns of images or of texts, in the order of their numbers, which leave none out."""
     numbered: dict[int, str] = {}
     for column in row:
         match = _NUMBERED.fullmatch(column)
-        if match is None or (match[1] == "image") != (noun == "image"):
+        if match is None or match[1] not in side.words:
             continue
         if (number := int(match[2])) in numbered:
-            raise DataError(f"columns {numbered[number]!r} and {column!r} both hold {noun} {number}; keep one")
+            raise DataError(f"columns {numbered[number]!r} and {column!r} both hold {side.noun} {number}; keep one")
         numbered[number] = column
-    numbered = dict(sorted(numbered.items()))
-    if len(words := {column[:4]: column for column in numbered.values()}) > 1:
+    numbers = sorted(numbered)
+    columns = [numbered[number] for number in numbers]
+    if len(words := {column[:4]: column for column in columns}) > 1:
         raise DataError(f"columns {' and '.join(map(repr, words.values()))} both number texts; write one of the two")
-    if numbered and (min(numbered) > 1 or max(numbered) - min(numbered) + 1 != len(numbered)):
-        raise DataError(f"columns {', '.join(numbered.values())} leave a number out; count on from 0 or 1")
-    return numbered
+    if numbers and (numbers[0] > 1 or numbers[-1] - numbers[0] + 1 != len(numbers)):
+        raise DataError(f"columns {', '.join(columns)} leave a number out; count on from 0 or 1")
+    return columns
 
 
-def _explain_lack(row: Iterable[str], noun: str) -> str:
-    names = (*_SINGLE[noun], *_NUMBERED_NAMES[noun])
+def _explain_lack(row: Iterable[str], side: _Side) -> str:
+    names = (*side.single, *(f"{word}_{number}" for word in side.words for number in (0, 1)))
     near = next((f"; is it {column!r}?" for column in row if nearest(column, names)), "")
     a_row = any(column.lower().endswith(tuple(IMAGE_SUFFIXES)) for column in row)
     header = "; if the first line is a row, write the names of its columns in a line above it" if a_row else ""
+    wanted = ", ".join((*side.single, side.listed, f"{side.words[0]}_0..."))
+    examples = dict.fromkeys(side.single[:2] if side is _TEXTS else names[-2:], "COLUMN")
     return (
-        f"no column of {noun}s ({', '.join(_SINGLE[noun])}, {_WANTED[noun]}) among {', '.join(row)}{near}{header}; "
-        f"rename it, or name the columns of table:FILE with columns={dict.fromkeys(_EXAMPLES[noun], 'COLUMN')}"
+        f"no column of {side.noun}s ({wanted}) among {', '.join(row)}{near}{header}; rename it, or name the columns of "
+        f"table:FILE with columns={examples}"
     )
 
 
@@ -185,9 +197,9 @@ def refuse_near(row: Collection[str]) -> None:
     """Refuse a column that is not read, and has nearly the name of one that is: labels would turn round."""
     words = {*_WORDS, *(match[1] for column in row if (match := _NUMBERED.fullmatch(column)))}
     for column in row:
-        of, _, copy = column.rpartition(".")
-        if copy.isdecimal() and (_NUMBERED.fullmatch(of) or of in _SINGLE["text"]) and of in row:
-            raise DataError(f"column {column!r} is a second {of!r}, as pandas names it; keep one", field=column)
+        name, _, copy = column.rpartition(".")
+        if copy.isdecimal() and (_NUMBERED.fullmatch(name) or name in _TEXTS.single) and name in row:
+            raise DataError(f"column {column!r} is a second {name!r}, as pandas names it; keep one", field=column)
         meant = _guess(column, words)
         if meant and not (meant in ("id", "cluster", "tags") and meant in row):
             raise DataError(

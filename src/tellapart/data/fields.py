@@ -212,7 +212,7 @@ def whole_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"half a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
+        raise ValueError(f"half of a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
     return text
 
 

@@ -18,25 +18,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.npz import read_header
-from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
+from tellapart.data.strict_binary import read_header
+from tellapart.data.whole_pictures import load_whole
 from tellapart.errors import DataError, TellapartWarning, quote
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "MAX_PIXELS",
-    "VIDEO_SUFFIXES",
-    "check_reference",
-    "decode",
-    "file_format",
-    "find_inside",
-    "leaves",
-    "pixel_hash",
-    "resolve",
-]
+__all__ = ["IMAGE_SUFFIXES", "check_reference", "decode", "file_format", "pixel_hash", "resolve"]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
 #: Folders of which a dark picture was warned of.
@@ -210,13 +199,12 @@ def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
         raise DataError(f"{place}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
-        picture = _open_picture(without_end(data), place)
+        picture = _open_picture(data, place)
         _check_size(picture.width, picture.height, place)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{place}: {_ANIMATED}")
-        marked = mark_rows(picture, data)
+        load_whole(picture, data)
         pixels = _rgb_pixels(picture, place)
-        expect_rows(picture, data, marked)
         turn = orientation(picture.info.get("exif", b""))  # a PNG may hold it after the pixels
         if turn == 1:
             return pixels
@@ -285,7 +273,6 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
         return np.array(Image.alpha_composite(ground, picture.convert("RGBA")).convert("RGB"))
-    picture.load()  # numpy would take an AttributeError of a damaged file for "no array"
     return np.array(picture if picture.mode == "RGB" else picture.convert("RGB"))  # convert copies an RGB picture
 
 

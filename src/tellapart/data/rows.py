@@ -20,15 +20,15 @@ from tellapart.data.strict_json import (
     check_tree,
     decode_text,
     expect_distinct,
-    load_json,
     parse_json,
     plain_suffix,
+    read_json,
     read_whole,
 )
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartError, first_line, quote
 
-__all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
+__all__ = ["read_csv", "read_jsonl", "read_object", "read_toml"]
 
 
 #: The start of a cell that a program would run, if it splits the file at semicolons, tabs or line ends.
@@ -49,10 +49,8 @@ def spreadsheet_cell(content: str | float | None) -> str | float | None:
     return _FORMULA.sub("'", content) if isinstance(content, str) else content
 
 
-#: As `read_whole` reads at most, and configurations at most.
-_MOST_BYTES, _MOST_TOML_BYTES = 1 << 30, 1 << 22
-
-_MOST_TABLES = 10_000
+#: Of a configuration.
+_MOST_TOML_BYTES, _MOST_TABLES = 1 << 22, 10_000
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}""", re.ASCII)
 
@@ -74,23 +72,15 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     [(1, 'attribute-000'), (2, 'attribute-001')]
     """
     # Split at newlines alone: str.splitlines would also break captions at U+2028 and its like.
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    for number, line in enumerate(decode_text(read_whole(path), path).split("\n"), start=1):
         if line.strip():
-            yield number, _parse_object(line, f"{path}:{number}")
-
-
-def read_json(path: Path, kind: type[list[Any]] | type[dict[str, Any]] | None = None) -> Any:
-    """Return the content of a JSON file; not empty if it must be a list, or an object. It raises as `read_jsonl`."""
-    content = load_json(path)
-    if kind is not None and (not isinstance(content, kind) or not content):
-        expected = "a list of rows" if kind is list else "an object of rows by key"
-        raise DataError(f"{path}: expected {expected}, got {quote(content)}", path=path)
-    return content
+            place = f"{path}:{number}"
+            yield number, row_of(parse_json(line, place), place)
 
 
 def read_object(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; it raises as `read_jsonl`."""
-    return _parse_object(_read_text(path), str(path))
+    return row_of(read_json(path), str(path))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -99,7 +89,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         DataError: it cannot be read, is not UTF-8 or not TOML, or a number is infinite or NaN.
     """
-    text = _read_text(path, _MOST_TOML_BYTES)
+    text = decode_text(read_whole(path, most=_MOST_TOML_BYTES), path)
     try:
         # Such a text would take TOML's reader minutes: they grow with the square of tables and of parts of a key.
         if len(_TABLE.findall(text)) > _MOST_TABLES:
@@ -133,7 +123,7 @@ def read_csv(
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
             header, or is badly quoted.
     """
-    text = _read_text(path)
+    text = decode_text(read_whole(path), path)
     separator = _SEPARATOR.match(text)
     text = text[separator.end() :] if separator else text
     first = _LINE.match(text.lstrip("\r\n"))
@@ -204,17 +194,6 @@ def read_rows(
         yield (f"{path}: row {number}", "", row) if key is None else (f"{path}: {quote(key, 40)}", key, row)
 
 
-def _read_text(path: Path, most: int = _MOST_BYTES) -> str:
-    return decode_text(read_whole(path, most=most), path)
-
-
-def _parse_object(text: str, place: str) -> dict[str, Any]:
-    content = parse_json(text, place)
-    if not isinstance(content, dict):
-        raise DataError(f"{place}: expected an object {{...}}, got {quote(text.strip())}", path=place, got=content)
-    return content
-
-
 def _check_numbers(path: Path, key: str, content: object) -> None:
     """Hold integers to the 64 bits that TOML gives them, and refuse `inf` and `nan`, which are values of no setting."""
     if isinstance(content, dict):
@@ -262,9 +241,9 @@ def karpathy_images(
             yield place, "/".join(str(image[key]) for key in ("filepath", "filename") if image.get(key)), sentences
 
 
-def row_of(value: object, place: str) -> Mapping[str, Any]:
+def row_of(value: object, place: str) -> dict[str, Any]:
     """Return a row that is an object."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise DataError(f"{place}: expected an object {{...}}, got {quote(value)}", path=place, got=value)
     return value
 

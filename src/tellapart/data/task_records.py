@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -48,17 +48,18 @@ def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
             image = parent[image]
         return image
 
-    for one, other in pairs:
-        first, second = sorted((root(one), root(other)))
+    for pair in pairs:
+        first, second = sorted(map(root, pair))
         parent[second] = first
     return {image: root(image) for image in parent}
 
 
-def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of each distinct key, in order of first appearance."""
-    rows: dict[str, list[int]] = defaultdict(list)
+def _group_rows(keys: Iterable[Hashable]) -> tuple[tuple[int, ...], ...]:
+    """Return the rows of each distinct key, in order of first appearance, without those whose key is None."""
+    rows: dict[Hashable, list[int]] = defaultdict(list)
     for row, key in enumerate(keys):
-        rows[key].append(row)
+        if key is not None:
+            rows[key].append(row)
     return tuple(map(tuple, rows.values()))
 
 
@@ -120,6 +121,10 @@ class RecordSet:
             raise DataError(f"{self.name} holds no rows")
         if (twice := first_repeated(row.id for row in self.rows)) is not None:
             raise DataError(f"{self.name}: id {twice!r} is repeated")
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        """Refuse the rows that are none of this class."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -135,8 +140,7 @@ class RecordSet:
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each `group` of two records or more."""
-        groups = _group_rows([record.group or f"\0{row}" for row, record in enumerate(self.rows)])
-        return tuple(rows for rows in groups if len(rows) > 1)
+        return tuple(rows for rows in _group_rows(row.group or None for row in self.rows) if len(rows) > 1)
 
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it, for fingerprints."""
@@ -245,12 +249,11 @@ class StatementSet(RecordSet):
 
         Without sets they are the rows of each distinct sentence.
         """
-        groups = _group_rows([row.group or row.texts[0] for row in self.rows])
+        groups = _group_rows(row.group or row.texts[0] for row in self.rows)
         labels = ({self.rows[row].gold for row in group} for group in groups)
         return tuple(group for group, both in zip(groups, labels, strict=True) if not both_labels or len(both) == 2)
 
 
-@dataclass(frozen=True)
 class QuestionSet(RecordSet):
     """Questions to answer in words: gold is a tuple of one answer, or of several people's.
 
@@ -261,8 +264,7 @@ class QuestionSet(RecordSet):
     FIELDS = """id question=texts.0 image=images.0 answers=gold biased=facts.biased? abstain=facts.abstain? group?
         cluster? tags?"""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         self.refuse("question", "has no answer", (row for row in self.rows if not row.gold), "answers")
 
     @cached_property
@@ -283,12 +285,11 @@ class QuestionSet(RecordSet):
         Source: VLUE section 3.2 (workers wrote questions whose answers differ between two images).
         """
         rows = self.rows
-        groups = _group_rows([row.texts[0].lower().strip() for row in rows])
+        groups = _group_rows(row.texts[0].lower().strip() for row in rows)
         twice = [(group[0], group[1]) for group in groups if len(group) == 2]
         return tuple((a, b) for a, b in twice if rows[a].images != rows[b].images and rows[a].gold != rows[b].gold)
 
 
-@dataclass(frozen=True)
 class BoxSet(RecordSet):
     """Phrases and the boxes they refer to: x, y, width, height in pixels.
 
@@ -298,18 +299,15 @@ class BoxSet(RecordSet):
     KEY = "boxes"
     FIELDS = "id text=texts.0 image=images.0 box=gold size=facts.size candidates=facts.candidates"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         flat = (row for row in self.rows if min(row.gold[2:]) <= 0)
         self.refuse("box", "has no area; it is x, y, width, height", flat, "box")
 
 
-@dataclass(frozen=True)
 class CaptionSet(RecordSet):
     """Images to caption, and the captions that people wrote, one or more an image."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         if bare := [row.id for row in self.rows if not row.gold]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
@@ -319,7 +317,6 @@ class CaptionSet(RecordSet):
         return {"name": self.name, "ids": ids, "images": images, "references": self.gold}
 
 
-@dataclass(frozen=True)
 class ChoiceSet(RecordSet):
     """Images with two captions, the true one first; asked twice, the true caption first, and second."""
 
@@ -337,7 +334,6 @@ class ChoiceSet(RecordSet):
         return cls(pairs.name, tuple(rows))
 
 
-@dataclass(frozen=True)
 class RankingSet(RecordSet):
     """Rankings by people: the texts are a query and its minimal edit (empty if there is none), the images candidates.
 
@@ -347,8 +343,7 @@ class RankingSet(RecordSet):
     KEY = "rankings"
     FIELDS = "id query=texts.0 edited=texts.1 candidates=images people=gold"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         for row in self.rows:
             if not len(row.images) == len(row.gold) >= 2 or not all(map(math.isfinite, row.gold)):
                 fault = f"has {len(row.images)} candidates; give two or more, and a finite place for each"
@@ -385,8 +380,7 @@ class BinaryQuestionSet(RecordSet):
 
     reader: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         rows = (row if row.cluster else replace(row, cluster=row.group or row.images[0]) for row in self.rows)
         object.__setattr__(self, "rows", tuple(rows))
         unknown = (row for row in self.rows if row.gold not in _GOLD.values())
@@ -404,16 +398,17 @@ class BinaryQuestionSet(RecordSet):
         not exist: a pair that asks one question of each image has no two questions of one image. Where some have
         several rows, those of one row count, too, as HallusionBench counts them.
         """
-        rows: dict[tuple[str, object, int], list[int]] = {}
-        for row, record in enumerate(self.rows):
-            if record.group:
-                per_group = what == "group"
-                words = record.facts.get("question_id") or record.texts[0]
-                asked = words if what == "question" else record.images
-                key = (record.group, "", 0) if per_group else (record.group, asked, len(record.images))
-                rows.setdefault(key, []).append(row)
-        several = {images for (_, _, images), members in rows.items() if len(members) > 1}
-        return tuple(tuple(members) for (_, _, images), members in rows.items() if images in several)
+
+        def key(row: Record) -> tuple[object, ...]:
+            if what == "group":
+                return (row.group,)
+            asked = row.images if what == "images" else row.facts.get("question_id") or row.texts[0]
+            return row.group, asked, len(row.images)
+
+        groups = _group_rows(key(row) if row.group else None for row in self.rows)
+        image_counts = [key(self.rows[group[0]])[2:] for group in groups]
+        several = {count for group, count in zip(groups, image_counts, strict=True) if len(group) > 1}
+        return tuple(group for group, count in zip(groups, image_counts, strict=True) if count in several)
 
 
 def make_moment(
@@ -506,7 +501,7 @@ class ClassificationSet(RecordSet):
     classes: tuple[str, ...]
     templates: tuple[str, ...]
 
-    def __post_init__(self) -> None:
+    def _check_rows(self) -> None:
         if len(self.classes) < 2:
             raise DataError(f"{self.name} has {len(self.classes)} classes; it needs two or more")
         if unnamed := [str(number) for number, name in enumerate(self.classes) if not name.strip()]:
@@ -514,7 +509,6 @@ class ClassificationSet(RecordSet):
         if (twice := first_repeated(self.classes)) is not None:
             raise DataError(f"{self.name}: two classes are called {twice!r}; give them two names in classes.txt")
         check_templates(self.templates, self.name)
-        super().__post_init__()
         beyond = (row for row in self.rows if not 0 <= row.gold < len(self.classes))
         self.refuse("picture", f"is of none of the {len(self.classes)} classes, counted from 0", beyond, "label")
 
@@ -524,7 +518,6 @@ class ClassificationSet(RecordSet):
         return tuple(tuple(template.replace("{}", name) for name in self.classes) for template in self.templates)
 
 
-@dataclass(frozen=True)
 class RatingSet(RecordSet):
     """Images with the text that each is to show, and people's ratings of how well it does; higher is better.
 
@@ -535,8 +528,7 @@ class RatingSet(RecordSet):
     KEY = "rated"
     FIELDS = "id image=images.0 text=texts.0 ratings=gold cluster tags"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         bad = (row for row in self.rows if not row.gold or not all(map(math.isfinite, row.gold)))
         self.refuse("image", "has no rating, or one that is not finite", bad, "ratings")
         if len(np.unique(self.people)) < 2:
@@ -569,7 +561,6 @@ def read_choice(ranking: str) -> int:
     return {">": ahead, "<": -ahead, "=": 0}[found[2]]
 
 
-@dataclass(frozen=True)
 class PreferenceSet(RecordSet):
     """Choices of people between two images of one text: gold is 1 for the first, -1 for the second, 0 if equal.
 
@@ -579,8 +570,7 @@ class PreferenceSet(RecordSet):
     KEY = "preferences"
     FIELDS = "id text=texts.0 images choice=gold group cluster tags"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         if not any(row.gold for row in self.rows):
             raise DataError(f"{self.name}: people prefer no image of {len(self.rows)} pairs; give one choice")
 
@@ -602,8 +592,7 @@ class LabelSet(RecordSet):
 
     images: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_rows(self) -> None:
         unmarked = (row for row in self.rows if len(row.facts["counted"]) != len(row.gold) or not any(row.gold))
         self.refuse("label", "needs a mark for each image, one or more of them true", unmarked, "true")
         beyond = (row for row in self.rows if not all(0 <= place < len(self.images) for place in row.facts["counted"]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -13,7 +12,7 @@ from pydantic_core import ErrorDetails
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError, first_line, nearest, quote, shorten
 
-__all__ = ["Problem", "find_problems", "first_problem", "validate"]
+__all__ = ["Problem", "find_problems", "first_problem", "list_problems", "validate"]
 
 
 #: Characters of a value that a message shows.
@@ -42,21 +41,17 @@ def _show(value: object) -> str:
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_NOWHERE: Mapping[str, str] = MappingProxyType({})
-
 #: Words for problems that pydantic describes in terms of Python and not of the file.
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "missing": "is missing",
-        "extra_forbidden": "is unknown",
-        "unexpected_keyword_argument": "is unknown",
-        "string_type": "expected a string",
-        "list_type": "expected a list",
-        "tuple_type": "expected a list",
-        "dict_type": "expected an object",
-        "model_type": "expected an object",
-    }
-)
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "unexpected_keyword_argument": "is unknown",
+    "string_type": "expected a string",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "dict_type": "expected an object",
+    "model_type": "expected an object",
+}
 
 
 class Problem(NamedTuple):
@@ -71,33 +66,33 @@ class Problem(NamedTuple):
     #: ", got ..." with the value; empty if there is none.
     value: str
 
-    @classmethod
-    def first(cls, error: ValidationError) -> Self:
-        """Return the first problem of an error."""
-        return cls.every(error)[0]
-
-    @classmethod
-    def every(cls, error: ValidationError) -> list[Self]:
-        """Return all problems of an error."""
-        return [cls._read_details(problem) for problem in error.errors(include_url=False)]
-
-    @classmethod
-    def _read_details(cls, problem: ErrorDetails) -> Self:
-        parts = [part for part in problem["loc"] if part != "[key]"]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in parts).lstrip(".")
-        empty = problem["type"] in {"too_short", "string_too_short"} and not problem["input"]
-        own = shorten(problem["msg"].removeprefix("Value error, "), 400)
-        message = "is empty" if empty else _WORDS.get(problem["type"], own[:1].lower() + own[1:])
-        value = "" if problem["type"] == "missing" else f", got {quote(problem['input'])}"
-        if problem["type"] in {"list_type", "tuple_type"} and isinstance(problem["input"], dict):
-            value = f", got one object; in TOML write [[{field}]], with two brackets"
-        return cls(field, problem["type"], message, value)
-
     def __str__(self) -> str:
         return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
 
 
-def validate(model: type[Model], values: object, place: str, sources: Mapping[str, str] = _NOWHERE) -> Model:
+def list_problems(error: ValidationError) -> list[Problem]:
+    """Return the problems of a validation, in the order of the model's fields."""
+    return [_describe_problem(details["type"], details) for details in error.errors(include_url=False)]
+
+
+def first_problem(error: Exception) -> str:
+    """Return the problem in one line: a validation's first problem, or another error's first line."""
+    return str(list_problems(error)[0]) if isinstance(error, ValidationError) else first_line(error)
+
+
+def _describe_problem(kind: str, details: ErrorDetails) -> Problem:
+    value, message = details["input"], shorten(details["msg"].removeprefix("Value error, "), 400)
+    parts = [part for part in details["loc"] if part != "[key]"]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in parts).lstrip(".")
+    is_empty = kind in {"too_short", "string_too_short"} and not value
+    message = "is empty" if is_empty else _WORDS.get(kind, message[:1].lower() + message[1:])
+    got = "" if kind == "missing" else f", got {quote(value)}"
+    if kind in {"list_type", "tuple_type"} and isinstance(value, dict):
+        got = f", got one object; in TOML write [[{field}]], with two brackets"
+    return Problem(field, kind, message, got)
+
+
+def validate(model: type[Model], values: object, place: str, sources: Mapping[str, str] | None = None) -> Model:
     """Return a row, a table or an object of a file as its model; an unknown field is answered with the nearest one.
 
     `sources` names the columns that fields come from, for messages.
@@ -117,8 +112,9 @@ def validate(model: type[Model], values: object, place: str, sources: Mapping[st
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problem = Problem.first(error)
-        raise _fault(problem._replace(field=sources.get(problem.field, problem.field)), place) from error
+        problem = list_problems(error)[0]
+        column = (sources or {}).get(problem.field, problem.field)
+        raise _fault(problem._replace(field=column), place) from error
 
 
 def find_problems(model: type[BaseModel], values: Mapping[str, object], place: str) -> list[DataError]:
@@ -131,13 +127,8 @@ def find_problems(model: type[BaseModel], values: Mapping[str, object], place: s
     try:
         model.model_validate({field: value for field, value in values.items() if field in model.model_fields})
     except ValidationError as error:
-        problems += [problem for problem in Problem.every(error) if not _is_misspelt(problem, meant)]
+        problems += [problem for problem in list_problems(error) if not _is_misspelt(problem, meant)]
     return [_fault(problem, place) for problem in problems]
-
-
-def first_problem(error: Exception) -> str:
-    """Return the problem in one line: a validation's first problem, or another error's first line."""
-    return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
 
 
 def _is_misspelt(problem: Problem, meant: str) -> bool:

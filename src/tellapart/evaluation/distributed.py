@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import IO, Any, TypeVar
 
-from tellapart.data.lock import take_lock
+from tellapart.data.atomic import take_lock
 from tellapart.data.progress import Progress
 from tellapart.errors import RunError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan

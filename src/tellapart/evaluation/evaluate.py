@@ -20,13 +20,12 @@ from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import REFERENCES
-from tellapart.data.many_objects import collector_paused
+from tellapart.data.answer_text import PREDICTION, Reading, watch_reading
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.progress import Progress
-from tellapart.data.reading import PREDICTION, Reading, watch_reading
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names, note_spread
-from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.strict_json import collector_paused, decode_text, read_whole
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError, ScoreError, quote
 from tellapart.metrics.equivariance import histogram

@@ -24,7 +24,7 @@ from tellapart.benchmarks.find import find_benchmark, tell_apart
 from tellapart.benchmarks.given import as_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
-from tellapart.data.lock import drop_lock, holder_of, take_lock
+from tellapart.data.atomic import drop_lock, holder_of, take_lock
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, join_names, note_spread

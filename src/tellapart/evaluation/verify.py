@@ -15,9 +15,9 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_again
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.reading import watch_reading
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, TellapartError, quote
 from tellapart.evaluation.evaluate import (

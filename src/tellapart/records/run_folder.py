@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from tellapart.catalog import REFERENCES
 from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_file
-from tellapart.data.strict_json import load_json
-from tellapart.data.validation import Problem
+from tellapart.data.strict_json import read_json
+from tellapart.data.validation import first_problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import SCHEMA, Located, Record, Result
 
@@ -130,7 +130,7 @@ def read_record(
     """Read a file that holds one record; `missing` and `refusal` are the messages of the first and the last error."""
     if not path.exists():
         raise RunError(missing)
-    content = load_json(path, error=RunError)
+    content = read_json(path, error=RunError)
     checksum: Checksum = "missing"
     if isinstance(content, dict):
         # The schema first: a newer record may hold fields that this version would call a mistake.
@@ -148,7 +148,7 @@ def read_record(
     try:
         return Stored(record.model_validate(content), checksum)
     except ValidationError as error:
-        raise RunError(f"{path} {refusal}: {Problem.first(error)}") from error
+        raise RunError(f"{path} {refusal}: {first_problem(error)}") from error
 
 
 def _content_checksum(content: object) -> str:

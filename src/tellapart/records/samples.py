@@ -10,9 +10,8 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from tellapart.data.arguments import as_path
-from tellapart.data.many_objects import collector_paused
-from tellapart.data.strict_json import decode_text, first_repeated, parse_json, read_whole
-from tellapart.data.validation import Problem
+from tellapart.data.strict_json import collector_paused, decode_text, first_repeated, parse_json, read_whole
+from tellapart.data.validation import first_problem
 from tellapart.errors import RunError, quote
 from tellapart.records.result import BenchmarkResult, Sample, SamplesFile
 from tellapart.records.run_folder import RESULTS, SAMPLES, UNREADABLE, file_name, read_stored, write_blocks
@@ -100,7 +99,7 @@ def _parse_lines(path: Path, lines: Iterable[str | bytes]) -> list[Sample]:
         try:
             samples.append(_SAMPLE.validate_json(line))
         except ValidationError as error:
-            raise RunError(f"{path}:{number} {UNREADABLE}: {Problem.first(error)}") from error
+            raise RunError(f"{path}:{number} {UNREADABLE}: {first_problem(error)}") from error
     return samples
 
 

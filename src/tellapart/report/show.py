@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
-from tellapart.data.many_objects import collector_paused
+from tellapart.data.strict_json import collector_paused
 from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.data.answer_text import plain_answer, strip_thought
+from tellapart.data.answer_text import current_reading, plain_answer, strip_thought
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
-from tellapart.data.reading import current_reading
-from tellapart.data.rows import AnnotationRow, Filled, read_json
+from tellapart.data.rows import AnnotationRow, Filled
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import read_json
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, quote

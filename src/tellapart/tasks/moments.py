@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import current_reading
 from tellapart.data.item import Item
-from tellapart.data.reading import current_reading
 from tellapart.data.task_records import MomentSet, Record
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import (

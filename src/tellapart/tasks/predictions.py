@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.answer_text import read_label, strip_thought
-from tellapart.data.npz import read_arrays
-from tellapart.data.reading import PREDICTION, current_reading
+from tellapart.data.answer_text import PREDICTION, current_reading, read_label, strip_thought
 from tellapart.data.rows import read_rows
 from tellapart.data.scores import as_numbers, join_names
+from tellapart.data.strict_binary import read_arrays
 from tellapart.data.strict_json import parse_json
 from tellapart.data.task_records import align
 from tellapart.errors import DataError, ScoreError, quote

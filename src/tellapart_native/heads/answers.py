@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
@@ -43,7 +43,7 @@ def read_answer_list(path: Path) -> tuple[str, ...]:
             "(answer_list.json of ALBEF's and X-VLM's data, vqa_dict.json of ViLT's release for METER and FIBER), and "
             "put it there"
         )
-    content = load_json(path)
+    content = read_json(path)
     if isinstance(content, Mapping):
         if set(content) != {str(k) for k in range(len(content))}:
             raise ModelError(f"{path} is an object, and its keys are not the numbers from 0 to {len(content) - 1}")

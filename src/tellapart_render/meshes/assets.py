@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
+from tellapart.data.whole_pictures import load_whole
 from tellapart.errors import DataError
 from tellapart_render.meshes.mesh import Mesh, Model, Part, Top, area_normals
 
@@ -247,10 +247,9 @@ def _read_linear(path: Path) -> NDArray[np.float32]:
     try:
         # Pillow finds formats by the bytes, and hands some to other programs (EPS to Ghostscript).
         data = path.read_bytes()
-        with Image.open(io.BytesIO(without_end(data)), formats=_FORMATS) as image:
-            marked = mark_rows(image, data)
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            load_whole(image, data)
             picture = image.convert("RGB")
-            expect_rows(image, data, marked)
             picture.thumbnail((_LARGEST_TEXTURE, _LARGEST_TEXTURE), Image.Resampling.BOX)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as broken:
         raise DataError(f"{path}: is not a readable picture: {broken}; save the texture again as PNG") from broken

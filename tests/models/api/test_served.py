@@ -14,8 +14,8 @@ from json_handler import JsonHandler, serve
 from PIL import Image
 
 from facts import raises
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.pairset import PairSet
-from tellapart.data.reading import watch_reading
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection

@@ -241,7 +241,7 @@ def zipped(method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> bytes:
 
 
 def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(file, monkeypatch):
-    monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
+    monkeypatch.setattr("tellapart.data.strict_binary._MAX_ARRAY_BYTES", 1 << 20)
     bomb = zipped(ids=TWO, scores=bytes(5 << 20))
     assert len(bomb) < 10_000
     refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))

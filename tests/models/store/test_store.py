@@ -24,8 +24,8 @@ from scripts import run_python
 from stored import count_rows
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
-from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
+from tellapart.data.strict_json import collector_paused
 from tellapart.errors import DataError, StoreError, TellapartWarning
 from tellapart.models.scoring.score import score
 from tellapart.models.store.cache import default_store_path

@@ -30,8 +30,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, NonNegativeInt
 
 from tellapart.board.submissions.prepared import keyed_hash
-from tellapart.data.atomic import atomic_file, sync_folder
-from tellapart.data.lock import use_write_ahead_log
+from tellapart.data.atomic import atomic_file, sync_folder, use_write_ahead_log
 from tellapart.data.rows import read_object
 from tellapart.data.validation import validate
 from tellapart.errors import StoreError, TellapartError

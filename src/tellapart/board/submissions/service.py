@@ -36,8 +36,7 @@ from tellapart.board.submissions.accounts import DAY, Account, Accounts, RateLim
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings, in_points, read_hidden
 from tellapart.board.submissions.prepared import Prepared, digest_of, keyed_hash, prepare
 from tellapart.board.submissions.worker import MeasureResult, Message, Process, ReadResult, Split, form_bytes, unpack
-from tellapart.data.atomic import sync_folder
-from tellapart.data.lock import take_lock
+from tellapart.data.atomic import sync_folder, take_lock
 from tellapart.data.rows import read_toml
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, ScoreError, StoreError, TellapartError, first_line, nearest, plain

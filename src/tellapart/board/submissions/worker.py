@@ -35,9 +35,9 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 import numpy as np
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
 
+from tellapart.data.answer_text import watch_reading
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.reading import watch_reading
 from tellapart.data.rows import read_object, read_toml
 from tellapart.data.scores import ScoreKind, Scores
 from tellapart.data.validation import first_problem

@@ -14,8 +14,8 @@ from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
-from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_json
+from tellapart.data.strict_binary import read_plain_pickle
+from tellapart.data.strict_json import read_json
 from tellapart.errors import DataError, quote
 
 #: The three kinds of relations, each a list of labels of a frame's object.

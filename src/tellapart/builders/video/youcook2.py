@@ -11,7 +11,8 @@ from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
-from tellapart.data.rows import AnnotationRow, Filled, Seconds, read_json
+from tellapart.data.rows import AnnotationRow, Filled, Seconds
+from tellapart.data.strict_json import read_json
 from tellapart.data.validation import validate
 from tellapart.errors import DataError
 

@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.atomic import atomic_file
 from tellapart.data.images import decode, pixel_hash, resolve
-from tellapart.data.npz import open_arrays
-from tellapart.data.plain_pickle import parse_plain_pickle
 from tellapart.data.progress import Progress
+from tellapart.data.strict_binary import open_arrays, parse_plain_pickle
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import (
     DataError,

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import expect_content, load_json
+from tellapart.data.strict_json import expect_content, read_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
@@ -83,7 +83,7 @@ def base_of(source: str) -> str:
 def read_config(source: str) -> dict[str, Any]:
     """Read `config.json` of a folder or a hub id; of an adapter's folder, that of its base."""
     path = find_file(source, "config.json")
-    config = load_json(path, error=ModelError)
+    config = read_json(path, error=ModelError)
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
             f"{source}: config.json names no model_type; expected the configuration of a model of transformers"
@@ -154,7 +154,7 @@ def refuse_other_shards(source: str) -> None:
         index = folder / f"{single}.index.json"
         if not ((folder / single).is_file() and index.is_file()):
             continue
-        content = load_json(index, error=ModelError)
+        content = read_json(index, error=ModelError)
         listed = content.get("weight_map") if isinstance(content, dict) else None
         shards = sorted({str(shard) for shard in (listed.values() if isinstance(listed, dict) else ())})
         if not shards or not all(Path(shard).name == shard and (folder / shard).is_file() for shard in shards):

@@ -24,12 +24,12 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import current_reading
 from tellapart.data.atomic import atomic_file
 from tellapart.data.columns import expect_distinct_columns
-from tellapart.data.npz import read_array, read_arrays
-from tellapart.data.reading import current_reading
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names
+from tellapart.data.strict_binary import read_array, read_arrays
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, ScoreError, first_line, quote, require
 

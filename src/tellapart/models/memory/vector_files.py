@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, join_names
+from tellapart.data.strict_binary import read_array, read_arrays
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, nearest, quote, require
 from tellapart.models.memory.external import read_parquet

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.arguments import suggest_beside
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
@@ -259,7 +259,7 @@ def _read_config(path: Path) -> dict[str, Any]:
             other = f"{TAG}ARCH/TAG@"
         advice = f"write {other}{path.parent}" if other else "expected a folder as open_clip saves it"
         raise ModelError(f"{path.parent} has no {CONFIG}; {advice}")
-    config = load_json(path, error=ModelError)
+    config = read_json(path, error=ModelError)
     if path.read_bytes().startswith(BOM_UTF8):  # open_clip opens the file again, by itself
         raise ModelError(f"{path} begins with a byte order mark, which open_clip does not read; save it without one")
     if not isinstance(config, dict) or not isinstance(config.get("model_cfg"), dict):

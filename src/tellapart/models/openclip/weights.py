@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_line, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.hub import reach_hub
@@ -103,7 +103,7 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
             f"alpha / rank; write {ADAPTER_CONFIG} beside it with its authors' numbers, for example "
             '{"r": 4, "lora_alpha": 1}'
         )
-    content: Any = load_json(config, error=ModelError)
+    content: Any = read_json(config, error=ModelError)
     stated: dict[str, Any] = content if isinstance(content, dict) else {}
     rank, alpha = (cast("Any", stated.get(key)) for key in ("r", "lora_alpha"))
     if type(rank) is not int or rank < 1 or type(alpha) not in {int, float} or not math.isfinite(alpha):

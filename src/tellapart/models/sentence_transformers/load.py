@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.fusion.scoring import FusionScorer, StateEncoder
@@ -330,7 +330,7 @@ def _kind_of(source: str) -> str:
     """Return the library's class for a model: a plain model of transformers has no heads that it would not make up."""
     config: Any = {}
     with suppress(ModelError):  # older models have none
-        config = load_json(files.find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
+        config = read_json(files.find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
     model_type = (config.get("model_type") if isinstance(config, dict) else None) or next(iter(_KINDS))
     kind = str({"ColBERT": "MultiVectorEncoder"}.get(model_type, model_type))  # as PyLate named it
     if kind not in _KINDS:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used, home_folder
-from tellapart.data.lock import take_lock
+from tellapart.data.atomic import take_lock
 from tellapart.errors import StoreError, TellapartWarning, quote
 from tellapart.models.store.embedding_store import (
     EmbeddingStore,

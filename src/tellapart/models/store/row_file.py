@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
-from tellapart.data.lock import drop_lock, take_lock, use_write_ahead_log
+from tellapart.data.atomic import drop_lock, take_lock, use_write_ahead_log
 from tellapart.errors import StoreError, plain
 
 _APPLICATION = 0x74656C6C  # "tell", in the header of the file: it distinguishes a store from other databases

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import load_json
+from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError, quote, require
 from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.models.torch.network import Network
@@ -51,7 +51,7 @@ def find_adapter(source: str | Path) -> PeftAdapter | None:
     place = folder / ADAPTER_CONFIG
     if not place.is_file() or not any((folder / name).is_file() for name in _WEIGHTS):
         return None
-    settings = load_json(place, error=ModelError)
+    settings = read_json(place, error=ModelError)
     if not isinstance(settings, dict):
         raise ModelError(f"{place} is not a JSON object; expected the configuration that peft saves")
     if settings.get("peft_type") != "LORA":

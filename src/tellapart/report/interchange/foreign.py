@@ -23,7 +23,7 @@ from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.data.arguments import PathGiven, as_path, as_paths
 from tellapart.data.rows import read_csv, read_object, read_toml
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import first_repeated, load_json, plain_suffix, read_whole
+from tellapart.data.strict_json import first_repeated, plain_suffix, read_json, read_whole
 from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
@@ -211,7 +211,7 @@ def read_foreign(path: Path, model: str | None = None) -> list[ForeignResult]:
         return _read_table(path, model)
     if plain_suffix(path) == ".jsonl":
         raise RunError(f"{path}: results are read from .json and .csv files; {_SAMPLES}")
-    content = load_json(path, error=RunError, nan=True)
+    content = read_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"dataset", "model", "task", "metrics"} <= content.keys():
         return [_clip_benchmark(path, content, model)]
     if isinstance(content, dict) and {"task_name", "scores", "mteb_version"} <= content.keys():

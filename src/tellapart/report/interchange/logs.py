@@ -29,7 +29,7 @@ import numpy as np
 
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, load_json, parse_json, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_json, read_whole
 from tellapart.errors import RunError, quote, require
 from tellapart.evaluation.evaluate import tabulate_units, yield_samples
 from tellapart.metrics.per_item import PerItem
@@ -156,7 +156,7 @@ def read_log(path: Path, model: str | None = None) -> Log | None:
     }
     if (suffix := plain_suffix(path)) != ".json":
         return readers[suffix]() if suffix in readers else None
-    content = load_json(path, error=RunError, nan=True)
+    content = read_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"eval", "samples"} <= content.keys():
         return _read_inspect(path, content, model)
     if isinstance(content, dict) and {"scores_chosen", "scores_rejected"} <= content.keys():
@@ -291,7 +291,7 @@ def _results_beside(path: Path, task: str) -> Mapping[str, Any]:
     """Return the results file in the same folder that has the task, of the same date first; empty without one."""
     date = path.name.partition("samples_")[2].removeprefix(f"{task}_").removesuffix(".jsonl")
     for file in sorted(path.parent.glob("*results*.json"), key=lambda file: date not in file.name):
-        content = load_json(file, error=RunError, nan=True)
+        content = read_json(file, error=RunError, nan=True)
         if isinstance(content, dict) and task in (content.get("results") or {}):
             return content
     return {}

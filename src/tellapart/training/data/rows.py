@@ -34,10 +34,9 @@ from tellapart.builders.caption_files import read_json_captions
 from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode, leaves
-from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
+from tellapart.data.strict_json import collector_paused, decode_text, parse_json, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
