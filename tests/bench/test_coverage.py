@@ -24,24 +24,16 @@ CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cel
 
 
 @recorded
-def test_the_record_holds_its_goal():
+def test_the_record_holds_its_goal_and_lists_intervals_without_a_width_and_too_wide():
     printed = [cell for _, cell in CELLS if cell["coverage"] is not None and cell["printed"] * cell["datasets"] >= 500]
     assert min(cell["coverage"] for cell in printed) == RECORD["lowest"] >= 0.92
     assert all(cell["datasets"] >= 1000 for _, cell in CELLS)
     assert RECORD["highest_alarms"] <= 0.06
-
-
-@recorded
-def test_no_interval_is_without_a_width_where_a_resample_could_differ():
     near_all = [
         cell for kind, cell in CELLS if kind == "paired difference of shares" and max(cell["setting"]["only"]) > 0.9
     ]
     assert max(cell["setting"]["only"][0] for cell in near_all) == 0.995
     assert not any("flat" in cell for _, cell in CELLS)
-
-
-@recorded
-def test_the_record_lists_intervals_that_are_too_wide():
     wide = [
         cell
         for _, cell in CELLS

@@ -1,20 +1,153 @@
-"""Thresholds over a numeric tag: from a table with a column of numbers, through runs, to numbers and refusals."""
+"""Thresholds over a numeric tag: psychometric functions, curves of runs, tags from captions, chosen items."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from scipy.special import expit
 
 import tellapart as ta
 from facts import raises
-from tellapart.errors import RunError
+from tellapart.diagnosis import psychometric
+from tellapart.diagnosis.curve import count_edits, find_difference, tag_captions
+from tellapart.diagnosis.item_analysis import outcomes_of, read_systems
+from tellapart.diagnosis.psychometric import Psychometric, fit_psychometric
+from tellapart.errors import MetricError, RunError
+from tellapart.evaluation.systems import choose_models
 from tellapart.report.page import ReportRun, render
 
+Floats = NDArray[np.float64]
+
+
+def draw(
+    seed: int, thresholds: tuple[float, ...], guess: float, lapse: float = 0.02, n: int = 800
+) -> tuple[Floats, Floats]:
+    """Draw values from 0 to 1, and outcomes of models with a slope of 12, as exactly as so many items allow."""
+    rng = np.random.default_rng(seed)
+    values = np.resize(np.linspace(0, 1, 41), n)
+    p = guess + (1 - guess - lapse) * expit(12 * (values[:, None] - np.array(thresholds)))
+    return values, (rng.random(p.shape) < p).astype(np.float64)
+
+
+def test_without_guesses_and_lapses_it_is_logistic_regression(monkeypatch):
+    """The same by iterated weighted least squares, which shares no line with the fit."""
+    monkeypatch.setattr(psychometric, "_LAPSES", np.zeros(1))
+    values, right = draw(1, (0.45,), guess=0.0, lapse=0.0)
+    rows, weights = np.column_stack([np.ones(len(values)), values]), np.zeros(2)
+    for _ in range(30):
+        p = expit(rows @ weights)
+        weights += np.linalg.solve((rows.T * (p * (1 - p))) @ rows, rows.T @ (right[:, 0] - p))
+    fitted = fit_psychometric(values, right, guess=0.0, resamples=50)[0]
+    assert fitted.slope == pytest.approx(weights[1], rel=1e-3)
+    assert fitted.threshold == pytest.approx(-weights[0] / weights[1], abs=1e-4)
+    assert fitted.at([0.2, 0.7]) == pytest.approx(expit(weights[0] + weights[1] * np.array([0.2, 0.7])), abs=1e-4)
+
+
+@pytest.mark.parametrize("guess", [0.5, 0.25, 0.0])
+def test_parameters_of_a_simulated_model_come_back(guess):
+    fitted = fit_psychometric(*draw(2, (0.4,), guess, lapse=0.05, n=8000), guess=guess, resamples=200)[0]
+    assert fitted.threshold == pytest.approx(0.4, abs=0.02)
+    assert fitted.slope == pytest.approx(12, rel=0.2) and fitted.lapse == pytest.approx(0.05, abs=0.02)
+    assert fitted.interval.low < 0.4 < fitted.interval.high < fitted.interval.low + 0.08
+    assert fitted.p_fit is not None and fitted.p_fit > 0.01
+
+
+def test_values_that_make_items_harder_give_a_falling_curve_of_the_same_threshold():
+    values, right = draw(3, (0.4, 0.6), 0.5)
+    rising, falling = (fit_psychometric(each, right, guess=0.5, resamples=200) for each in (values, 10 - 10 * values))
+    assert [each.threshold for each in falling] == pytest.approx(
+        [10 - 10 * each.threshold for each in rising], abs=1e-3
+    )
+    assert all(down.slope == pytest.approx(-up.slope / 10, rel=1e-3) for up, down in zip(rising, falling, strict=True))
+    up, down = rising[0].minus(rising[1])[1], falling[0].minus(falling[1])[1]
+    assert up.low is not None and up.high is not None
+    assert (down.low, down.high) == pytest.approx((-10 * up.high, -10 * up.low))
+
+
+def test_differences_are_paired_and_of_the_right_sign():
+    values, right = draw(4, (0.3, 0.5), 0.25)
+    near, far = fit_psychometric(values, right, guess=0.25, resamples=400)
+    value, interval, p = near.minus(far)
+    assert value == near.threshold - far.threshold < 0
+    assert interval.high is not None and interval.high < 0 and p is not None and p < 0.01
+    same = fit_psychometric(values, right[:, [0, 0]], guess=0.25, resamples=200)
+    value, _, p = same[0].minus(same[1])
+    assert value == 0 and p is not None and p > 0.9
+
+
+def test_a_threshold_outside_of_the_values_or_between_two_levels_is_said_to_be_there():
+    values = np.resize(np.linspace(2, 4, 9), 180)
+    rng = np.random.default_rng(5)
+    right = np.column_stack([np.ones(180), rng.random(180) < 0.5, values > 3]).astype(np.float64)
+    all_right, guessing, middle = fit_psychometric(values, right, guess=0.5, resamples=400)
+    assert (all_right.outside, guessing.outside, middle.outside) == ("below the smallest", "above the largest", None)
+    assert all_right.interval.low is None and guessing.interval.high is None
+    value, interval, _ = all_right.minus(guessing)
+    assert value is None and interval.low is None
+    values = np.resize(np.arange(5.0), 200)
+    fitted = fit_psychometric(values, (values > 2)[:, None], guess=0.0, resamples=100)[0]
+    assert fitted.threshold == pytest.approx(2.5, abs=0.1)
+    assert fitted.interval.low is not None and 2 < fitted.interval.low < 2.2
+    assert fitted.interval.high is not None and 2.8 < fitted.interval.high < 3
+
+
+def test_items_of_one_cluster_count_as_one():
+    values, right = draw(6, (0.5,), 0.5, n=410)
+    copies = np.repeat(np.arange(410), 4)
+    alone = fit_psychometric(values, right, guess=0.5, resamples=400)[0]
+    copied = fit_psychometric(values[copies], right[copies], copies, guess=0.5, resamples=400)[0]
+    assert width(copied) == pytest.approx(width(alone), rel=0.1)
+    assert width(copied) > 1.5 * width(fit_psychometric(values[copies], right[copies], guess=0.5, resamples=400)[0])
+
+
+def width(fitted: Psychometric) -> float:
+    low, high = fitted.interval.low, fitted.interval.high
+    return high - low
+
+
+def test_a_curve_that_turns_is_not_described():
+    values = np.resize(np.linspace(0, 1, 20), 400)
+    p = np.where(np.abs(values - 0.5) < 0.25, 1.0, 0.5)
+    right = (np.random.default_rng(7).random(400) < p)[:, None]
+    found = fit_psychometric(values, right, guess=0.5, resamples=50)[0].p_fit
+    assert found is not None and found < 1e-6
+
+
+def test_the_order_of_items_changes_nothing():
+    values, right = draw(8, (0.5,), 0.5, n=200)
+    values[:150] = np.linspace(0, 1, 150)  # more than 100 different ones, some of them twice
+    clusters, order = np.arange(200) // 4, np.random.default_rng(0).permutation(200)
+    straight, mixed = (
+        fit_psychometric(values[items], right[items], clusters[items], guess=0.5, resamples=100)[0]
+        for items in (np.arange(200), order)
+    )
+    assert straight.threshold == mixed.threshold and straight.interval == mixed.interval
+
+
+def test_few_items_clusters_or_levels_are_said():
+    values, right = draw(9, (0.5,), 0.5, n=100)
+    assert "12 clusters" in fit_psychometric(values, right, np.arange(100) % 12, guess=0.5)[0].interval.reason
+    few = fit_psychometric(values[:41], right[:41], guess=0.5)[0]
+    assert "41 items" in few.interval.reason and few.minus(few)[2] is None
+    with pytest.raises(MetricError, match="12 items"):
+        fit_psychometric(values[:12], right[:12], guess=0.5)
+    with pytest.raises(MetricError, match="2 values"):
+        fit_psychometric(np.round(values), right, guess=0.5)
+    with pytest.raises(MetricError, match="guess"):
+        fit_psychometric(values, right, guess=1.0)
+    with pytest.raises(MetricError, match="0 and 1"):
+        fit_psychometric(values, right / 2, guess=0.5)
+
+
 ITEMS = 240
+
+
 THRESHOLDS = {"keen": 4.0, "dull": 8.0, "lost": 99.0}
+
+
 COLUMNS = {"tag:pixels": "pixels", "tag:kind": "kind", "tag:id": "number", "tag:flat": "flat", "cluster": "scene"}
 
 
@@ -126,3 +259,162 @@ def test_the_report_has_curves_of_numeric_tags_but_not_of_numbers_of_items(runs)
     assert page.count("How small a difference") == 1 and "How small a difference: pixels" in page
     assert f"{keen.threshold:.4g} [{keen.low:.4g}, {keen.high:.4g}]" in page and "above 16" in page
     assert "How small" not in render([opened[-1]])
+
+
+TRUE = "a b c d e f g h"
+
+
+CAPTIONS = [("caption", "negative_caption"), ("caption_0", "caption_1")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "edits", "place"),
+    [
+        ("A cat and a dog.", "a dog and a cat", 2, 2),
+        ("Two cats", "two cats, two dogs", 2, 3),
+        ("The cat sleeps", "Today the cat sleeps", 1, 1),
+        ("An owl!", "an owl", 0, None),
+        ("", "a cat", 2, 1),
+    ],
+)
+def test_words_that_differ_are_counted_from_both_sides(first, second, edits, place):
+    assert count_edits(first, second) == count_edits(second, first) == edits
+    assert find_difference(first, second) == find_difference(second, first) == place
+
+
+def make_run(folder: Path, *, images: int, tag: str = "") -> Path:
+    """A run of 80 items whose captions differ from word 1 to 8 on; a late difference is lost."""
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    columns = ["image_0", "image_1"] if images == 2 else ["image"]
+    lines = [",".join(["id", *columns, *CAPTIONS[images - 1], "tag:first_difference" if tag else "cluster"])]
+    words = TRUE.split()
+    for k in range(80):
+        false = " ".join([*words[: k % 8], "x", *words[k % 8 + 1 :]])
+        lines.append(",".join([f"{k}", *["a.png"] * images, TRUE, false, tag or f"{k}"]))
+    (folder / "pairs.csv").write_text("\n".join(lines) + "\n")
+    scores = np.zeros((80, images, 2))
+    scores[:, range(images), range(images)] = (np.arange(80) % 8 < 5)[:, None]
+    return ta.score(f"table:{folder / 'pairs.csv'}", scores, name="m", kind="similarity", out=folder / "run").folder
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_a_run_without_such_a_tag_has_a_curve_over_it(images, tmp_path):
+    make_run(tmp_path, images=images)
+    found = ta.curve(tmp_path / "run", over="first_difference").record
+    assert (found.n, found.smallest, found.largest) == (80, 1, 8)
+    threshold = found.curves[0].threshold
+    assert threshold is not None and 5 < threshold < 6
+    with raises(RunError, "caption_edits", "1", "3"):  # one word differs in all items
+        ta.curve(tmp_path / "run", over="caption_edits")
+
+
+def test_a_tag_that_items_carry_is_kept(tmp_path):
+    make_run(tmp_path, images=1, tag="3")
+    items = outcomes_of(*read_systems(choose_models([tmp_path / "run"]).runs)).items
+    assert tag_captions(items, "first_difference") == items
+    assert {item.tags["caption_edits"] for item in tag_captions(items, "caption_edits")} == {"1"}
+
+
+THRESHOLD, LARGEST, ALIKE = 6.0, 12, 12
+
+
+class Seer:
+    """It sees a difference the better the larger it is, and counts the captions that it reads."""
+
+    def __init__(self) -> None:
+        self.fingerprint, self.read = "seer", 0
+
+    def __call__(self, image, text: str) -> float:
+        self.read += 1
+        if text.startswith("foil"):
+            return 0.5
+        _, item, size = text.split()
+        return float(np.random.default_rng(int(item)).random() < 0.5 + 0.5 * expit(4 * (float(size) - THRESHOLD)))
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write pairs that differ by 1 to 12, twelve of each size; a further column comes from a function of the row."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+
+    def write(column="tag:number", value=str, alike=ALIKE):
+        lines = [f"id,image,caption,foil,tag:size,{column}"]
+        for k in range(LARGEST * alike):
+            size = 1 + k // alike
+            lines.append(f"p{k},a.png,caption {k} {size},foil {k},{size},{value(k)}")
+        (tmp_path / "pairs.csv").write_text("\n".join(lines) + "\n")
+        return f"table:{tmp_path / 'pairs.csv'}"
+
+    return write
+
+
+def test_a_threshold_comes_from_few_items_near_it(table):
+    found = ta.curve(model=Seer(), benchmark=table(), over="size", adaptive=60, cache=False).record
+    (row,) = found.curves
+    assert row.low is not None and row.high is not None and row.threshold is not None
+    assert row.low < THRESHOLD < row.high and row.high - row.low < 3
+    assert (row.n, len(set(found.drawn)), found.seed, found.limited_from) == (60, 60, 0, LARGEST * ALIKE)
+    sizes = np.array([1 + int(name[1:]) // ALIKE for name in found.drawn])
+    assert (abs(sizes - THRESHOLD) <= 2).mean() > 0.6
+    assert (found.smallest, found.largest) == (1, LARGEST)
+
+
+def test_a_second_call_reads_the_scores_that_the_store_keeps(table, tmp_path):
+    pairs, first, second, other = table(), Seer(), Seer(), Seer()
+    call = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
+    short = ta.curve(model=first, adaptive=25, **call).record
+    long = ta.curve(model=second, adaptive=40, **call).record
+    assert long.drawn[:25] == short.drawn
+    assert (first.read, second.read) == (50, 30)
+    assert ta.curve(model=other, adaptive=25, seed=1, **call).record.drawn != short.drawn
+
+
+def test_two_items_of_a_cluster_are_never_drawn(table):
+    pairs = table("cluster", lambda k: f"scene-{k % ALIKE}-{k // ALIKE // 4}")
+    found = ta.curve(model=Seer(), benchmark=pairs, over="size", adaptive=100, cache=False).record
+    numbers = [int(name[1:]) for name in found.drawn]
+    assert len(numbers) == len({(k % ALIKE, k // ALIKE // 4) for k in numbers}) == 3 * ALIKE
+    assert any("36" in note and "100" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "facts"),
+    [
+        ("cluster", lambda k: f"scene-{k // 2}", ("size", "cluster", "scene-", "2 items", "items=")),
+        ("tag:kind", lambda k: ("colour", "shape")[k % 2], ("size", "kind", "colour", "shape", "items=")),
+    ],
+)
+def test_items_that_do_not_stand_for_their_value_are_refused(table, column, value, facts):
+    seer = Seer()
+    with raises(RunError, "adaptive=", *facts):
+        ta.curve(model=seer, benchmark=table(column, value), over="size", adaptive=40, cache=False)
+    assert seer.read == 0
+
+
+def test_values_of_few_items_are_refused(table):
+    with raises(RunError, "size", "0 of the 12", "5", "adaptive="):
+        ta.curve(model=Seer(), benchmark=table(alike=4), over="size", adaptive=40, cache=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"adaptive": 40, "by": "kind"}, ("adaptive=40", "by=")),
+        ({"adaptive": 40, "model": None}, ("adaptive=40", "model=")),
+        ({"adaptive": 19}, ("adaptive=19", "20")),
+        ({"adaptive": 40, "metric": "group_score"}, ("metric=", "group_score", "choice_score")),
+        ({}, ("model=", "adaptive=")),
+    ],
+)
+def test_calls_that_do_not_fit_are_refused(table, options, facts):
+    with raises(RunError, *facts):
+        ta.curve(**{"model": Seer(), "benchmark": table(), "over": "size", **options})
+
+
+def test_the_command_chooses_the_same_items(table, command):
+    pairs = table()
+    shown = command("curve", "-m", "random", "-b", pairs, "--over", "size", "--adaptive", "24", "--seed", "3", "--json")
+    found = ta.curve(model="random", benchmark=pairs, over="size", adaptive=24, seed=3).record
+    assert shown.code == 0 and shown.json["drawn"] == list(found.drawn) and shown.json["seed"] == 3
+    printed = command("curve", "-m", "random", "-b", pairs, "--over", "size", "--adaptive", "24")
+    assert "posterior" in printed.out and "24 of 144" in printed.out

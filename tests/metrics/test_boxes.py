@@ -16,13 +16,9 @@ def pixels(box: tuple[int, int, int, int]) -> set[tuple[int, int]]:
 
 
 @given(WHOLE, WHOLE)
-def test_the_plain_rule_counts_pixels(a, b):
+def test_the_rules_count_pixels_and_the_inclusive_one_no_overlap_of_one_row_or_column(a, b):
     expected = len(pixels(a) & pixels(b)) / len(pixels(a) | pixels(b))
     assert intersection_over_union([a], [b], "plain")[0] == pytest.approx(expected, abs=1e-12)
-
-
-@given(WHOLE, WHOLE)
-def test_the_inclusive_rule_counts_pixels_but_no_overlap_of_one_row_or_column(a, b):
     shared = pixels(a) & pixels(b)
     columns, rows = len({x for x, _ in shared}), len({y for _, y in shared})
     counted = len(shared) if columns > 1 and rows > 1 else 0
@@ -38,16 +34,14 @@ def test_order_and_place_do_not_matter(a, b, shift, rule):
     np.testing.assert_allclose(intersection_over_union(moved[:1], moved[1:], rule), one, atol=1e-9)
 
 
-def test_half_a_column_more_than_one_is_a_whole_one_by_the_inclusive_rule():
-    assert intersection_over_union([[0, 0, 4, 4]], [[2.5, 0, 4, 4]], "inclusive")[0] == 6 / 26
-
-
-def test_half_is_enough():
+def test_half_is_enough_and_half_a_column_more_than_one_is_a_whole_one_by_the_inclusive_rule():
     gold = [[0, 0, 10, 20]] * 3
     predicted = [[0, 0, 10, 10], [0, 0, 10, 9.99], [0, 0, 10, 20]]
     assert box_accuracy(predicted, gold).tolist() == [1, 0, 1]
     assert box_accuracy(predicted, gold, threshold=0.75).tolist() == [0, 0, 1]
     assert box_accuracy(predicted, gold, threshold=1).tolist() == [0, 0, 1]
+    assert intersection_over_union([[0, 0, 4, 4]], [[2.5, 0, 4, 4]], "inclusive")[0] == 6 / 26
+    np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])
 
 
 @pytest.mark.parametrize("rule", ["inclusive", "plain"])
@@ -61,7 +55,3 @@ def test_a_predicted_box_without_area_is_never_right(box, rule):
 def test_a_negative_side_takes_nothing_from_the_gold_area(box, rule):
     # As an area it would be -16, and the union with a gold box of 16 would be 0.
     assert intersection_over_union([box], [[0, 0, 4, 4]], rule)[0] == 0
-
-
-def test_centres_become_corners():
-    np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])

@@ -1,15 +1,25 @@
-"""The facts a metric declares, and what it says of scores that it cannot measure."""
+"""A metric's declared facts, its averages and tables over items, and its streaming form."""
 
+import copy
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import tellapart as ta
 from facts import raises
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, ScoreError
+from tellapart.evaluation.evaluate import measure
 from tellapart.metrics.metric import fits, read_scores
+from tellapart.metrics.per_item import PerItem, by_tag, mean
 from tellapart.metrics.registry import METRICS, defined_for, one_name_each
+from tellapart.metrics.streaming import StreamingMetric, class_name, metric_class
+from tellapart.metrics.tabulate import tabulate
 
 PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
 
@@ -73,21 +83,22 @@ def test_measured_items_have_the_facts_of_their_metric():
     decisions = [METRICS[name].measure(np.array([[[0.9, 0.1]]])).binary for name in ("acc", "p_c", "p_f")]
     assert decisions == [False, True, True]
     assert deviation.neutral is None and METRICS["itt"].measure(texts, true=2).chance == 1 / 3
+    strict = np.zeros(3)
+    assert PerItem(name="a", strict=strict).ties.tolist() == [False] * 3
+    assert PerItem(name="a", strict=strict, neutral=np.array([0.0, 0.5, 0.0])).ties.tolist() == [False, True, False]
+    pairs = PerItem(name="a", strict=np.zeros((3, 2)), neutral=np.array([[0.0, 0.0], [0.0, 0.5], [0.5, 0.5]]))
+    assert pairs.ties.tolist() == [False, True, True]
 
 
-def test_every_metric_can_be_sent_to_another_process():
+def test_each_metric_is_picklable_checks_its_scores_and_has_finite_bounds_only_if_both_are():
     for metric in METRICS.values():
         copy = pickle.loads(pickle.dumps(metric))  # noqa: S301
         assert (copy.name, repr(copy.strict)) == (metric.name, repr(metric.strict))
-
-
-def test_a_pattern_letter_stands_for_two_or_more():
     assert [fits("nx1", shape) for shape in ((1, 1), (2, 1), (9, 1), (2, 2))] == [False, True, True, False]
-
-
-def test_checked_scores_are_float32():
     assert METRICS["text_score"].check(PAIR, "similarity", ["a"]).dtype == np.float32
     assert read_scores(np.array([[[3, 1]]]), "choice_score", ("1xm",)).dtype == np.float32
+    unbounded = replace(METRICS["group_score"], bounds=(0.0, float("inf")))
+    assert (unbounded.finite_bounds, METRICS["group_score"].finite_bounds) == (None, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("name", ["acc", "p_c", "p_f", "min_pc_pf"])
@@ -111,6 +122,272 @@ def test_scores_that_are_not_finite_name_up_to_ten_items():
         METRICS["text_score"].per_item(scores)
 
 
-def test_bounds_are_finite_only_if_both_are():
-    unbounded = replace(METRICS["group_score"], bounds=(0.0, float("inf")))
-    assert (unbounded.finite_bounds, METRICS["group_score"].finite_bounds) == (None, (0.0, 1.0))
+TAGS = st.lists(st.dictionaries(st.sampled_from(["type", "subset"]), st.sampled_from("abc")), max_size=12)
+
+
+@given(TAGS)
+def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags):
+    masks = by_tag(tags)
+    assert set(masks) == {tag for carried in tags for tag in carried}
+    for tag, values in masks.items():
+        assert list(values) == sorted(values)
+        for item, carried in enumerate(tags):
+            assert [value for value, mask in values.items() if mask[item]] == ([carried[tag]] if tag in carried else [])
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.randoms(use_true_random=False))
+def test_a_mean_does_not_depend_on_the_order_of_items(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    assert mean(values) == mean(shuffled)
+    assert float(mean(values)) == pytest.approx(np.mean(values), abs=1e-3)
+    two = np.stack([values, values], axis=1)
+    np.testing.assert_array_equal(mean(two), [mean(values), mean(values)])
+
+
+def test_the_metric_of_some_items_is_their_mean_or_reduced_and_a_tag_of_many_values_is_left_out():
+    values = np.array([[1.0, 0.0], [1.0, 1.0]])
+    assert PerItem(name="a", strict=values[:, 1]).over(values[:, 1]) == 0.5
+    least = PerItem(name="a", strict=values, reduce=lambda means: means.min(axis=-1))
+    assert least.over(values) == 0.5
+    assert not least.binary
+    assert not least.deviation
+    tags = [{"id": str(k), "type": "ab"[k % 2]} for k in range(4)]
+    assert list(by_tag(tags)) == ["id", "type"]
+    assert list(by_tag(tags, most=3)) == ["type"]
+    assert list(by_tag(tags, most=4)) == ["id", "type"]
+
+
+def test_a_macro_mean_is_over_the_values_of_a_tag_and_over_their_ratios():
+    right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0, 1.0]), chance=0.5, binary=True)
+    tags = [{"type": kind, "set": "all"} for kind in ("swap", "swap", "swap", "add")]
+    table = tabulate([right], list("abcd"), tags)
+    assert set(table.by) == {"set", "type"} and set(table.macro) == {"type"}
+    assert table.macro["type"].metrics["accuracy"].value == pytest.approx((2 / 3 + 1) / 2)
+    # Components: hits and claims; three components would hide a mistake of axes, as would as many items as components.
+    strict = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    ratio = PerItem(name="precision", strict=strict, binary=True, reduce=lambda means: means[..., 0] / means[..., 1])
+    table = tabulate([ratio], list("abcde"), [{"kind": kind} for kind in ("x", "x", "x", "y", "y")])
+    assert {name: part.metrics["precision"].value for name, part in table.by["kind"].items()} == {"x": 0.5, "y": 0.5}
+    assert table.macro["kind"].metrics["precision"].value == pytest.approx(0.5)
+    assert table.metrics["precision"].value == pytest.approx(0.5)
+
+
+def test_a_part_of_items_that_depend_on_each_other_is_measured_again():
+    values = np.array([1.0, 2.0, 6.0, 7.0, 9.0])
+
+    def among(mask: np.ndarray) -> PerItem | None:
+        own = values[mask]
+        if len(own) < 2:
+            return None
+        return PerItem(
+            name="rise", strict=own - own.min(), chance=float(len(own)), touched=own == own.max(), among=among
+        )
+
+    whole = among(np.ones(5, dtype=bool))
+    assert whole is not None
+    table = tabulate([whole], list("aabbc"), [{"kind": kind} for kind in "xxyyz"])
+    assert (table.metrics["rise"].value, table.metrics["rise"].chance, table.metrics["rise"].ties) == (4.0, 5.0, 1)
+    of_kind = {name: part.metrics["rise"].value for name, part in table.by["kind"].items() if part.metrics}
+    assert of_kind == {"x": 0.5, "y": 0.5}  # not 0.5 and 5.5, the means of their values among all
+    assert "rise" not in table.macro["kind"].metrics  # it is not defined for z
+    fewer = among(np.ones(5, dtype=bool))
+    assert fewer is not None
+    four = tabulate([fewer], list("aabbc"), [{"kind": kind} for kind in "xxyyy"]).macro["kind"].metrics["rise"]
+    assert (four.value, four.chance, four.n, four.clusters, four.ties) == (
+        pytest.approx((0.5 + 4 / 3) / 2),
+        2.5,
+        5,
+        3,
+        2,
+    )
+    assert four.tie_neutral is None
+
+
+def test_a_macro_mean_of_components_lays_out_each_values_items():
+    strict = np.array([[1.0, 2.0], [3.0, 2.0], [5.0, 4.0], [1.0, 4.0]])
+    one = PerItem(
+        name="ratio",
+        strict=strict,
+        neutral=strict * 2,
+        official=strict * 3,
+        reduce=lambda means: means[..., 0] / means[..., 1],
+    )
+    table = tabulate([one], list("abcd"), [{"kind": kind} for kind in "xyxy"])
+    assert table.by["kind"]["x"].metrics["ratio"].value == pytest.approx(1.0)
+    assert table.macro["kind"].metrics["ratio"].value == pytest.approx((1.0 + 4 / 6) / 2)
+    assert table.macro["kind"].metrics["ratio"].ties == 4
+
+
+def test_a_mean_of_items_in_clusters_says_how_many_independent_items_it_is_worth():
+    right = np.array([1.0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0])
+    one = PerItem(name="accuracy", strict=right, binary=True)
+    pairs = PerItem(name="least", strict=np.stack([right, right], axis=1), reduce=lambda means: means.min(axis=-1))
+    tags = [{"kind": kind} for kind in "xxxxyyyyxxyy"]
+    table = tabulate([one, pairs], list("aaaabbbbcccc"), tags)
+    assert table.metrics["accuracy"].effective == pytest.approx(3.2727, abs=1e-3)
+    assert table.metrics["least"].effective is None
+    assert table.macro["kind"].metrics["accuracy"].effective is None
+    alone = tabulate([one], list("abcdefghijkl"), tags).metrics["accuracy"]
+    assert (alone.effective, alone.reason) == (None, None)
+    few = tabulate([PerItem(name="depth", strict=right)], list("aaaabbbbcccc"), tags).metrics["depth"]
+    assert few.low is None and few.reason is not None and "3 clusters" in few.reason
+
+
+@pytest.mark.parametrize("groups", ["aaaaaa", "aabbbb"])
+def test_a_mean_over_its_groups_stands_beside_means_over_items(groups):
+    right = np.array([1.0, 1, 1, 0, 0, 0])
+    grouped = PerItem(name="by_group", strict=right, binary=True, groups=groups)
+    table = tabulate([grouped, PerItem(name="accuracy", strict=right, binary=True)], list("uvwxyz"), [{}] * 6)
+    assert table.metrics["by_group"].value == pytest.approx(
+        np.mean([right[[g == own for g in groups]].mean() for own in {*groups}])
+    )
+    assert table.metrics["accuracy"].value == 0.5
+    assert tabulate([grouped], list("uvwxyz"), [{}] * 6).metrics == {"by_group": table.metrics["by_group"]}
+
+
+def test_progress_counts_the_items_of_every_average():
+    one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=60))
+    seen: list[tuple[str, int, int]] = []
+    tags = [{"kind": "ab"[k % 2]} for k in range(60)]
+    tabulate([one], list(map(str, range(60))), tags, progress=lambda *state: seen.append(state))
+    assert seen == [("intervals", done, 180) for done in (0, 60, 90, 120)]
+
+
+def drawn(n: int, shape: tuple[int, int], seed: int = 0):
+    return np.random.default_rng(seed).integers(0, 4, (n, *shape)).astype(np.float32) / 4
+
+
+def shape_of(name: str) -> tuple[int, int]:
+    metric, shapes = METRICS[name], ((2, 2), (1, 3), (3, 1), (1, 2), (4, 4))
+    return next(shape for shape in shapes if metric.defined_for(shape, metric.true_texts(shape)))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_of_the_registry_gives_what_a_run_records(name):
+    kind = "probability" if "probability" in METRICS[name].kinds else "similarity"
+    scores = drawn(40, shape_of(name))
+    ids = tuple(map(str, range(40)))
+    truths = ((0, 1),) * 40 if METRICS[name].one_false else ()
+    outline = Outline(ids, scores.shape[1:], ids, ({},) * 40, truths)
+    whole = measure(Scores(ids, scores, kind), outline).metrics[name]
+    metric = metric_class(class_name(name))(kind=kind)
+    for part in np.split(scores, [1, 7, 30]):
+        metric.update(part.astype(np.float64).tolist())
+    assert metric.compute() == whole
+    metric.reset()
+    with raises(MetricError, "items", "measure"):
+        metric.compute()
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 99))
+def test_merging_parts_is_measuring_the_whole(sizes, seed):
+    scores = drawn(sum(sizes) + 1, (2, 2), seed)
+    whole, merged, start = ta.metrics.GroupScore(), ta.metrics.GroupScore(), 0
+    whole.update(scores)
+    for size in [*sizes, 1]:
+        part = ta.metrics.GroupScore()
+        if size:
+            part.update(scores[start : start + size])
+        start += size
+        merged.merge(part)
+    assert merged.compute() == whole.compute()
+
+
+def test_clusters_widen_the_interval_and_are_kept_by_a_merge():
+    scores = np.repeat(drawn(20, (2, 2)), 10, axis=0)
+    alone, together = ta.metrics.TextScore(), ta.metrics.TextScore()
+    alone.update(scores)
+    other = ta.metrics.TextScore()
+    other.update(scores, [k // 10 for k in range(200)])
+    together.merge(other)
+    one, clustered = alone.compute(), together.compute()
+    assert (clustered.clusters, one.clusters, clustered.value) == (20, 200, one.value)
+    assert clustered.high - clustered.low > one.high - one.low
+
+
+def test_a_cluster_of_any_name_is_no_item_without_one():
+    def measured(*names: str | None) -> StreamingMetric:
+        metric = metric_class("GroupScore")()
+        for name in names:
+            metric.update(np.eye(2), None if name is None else [name])
+        return metric
+
+    merged = measured("item 0", "item 0", None)
+    merged.merge(measured("item 0", "item 3", None))
+    assert (merged.compute().n, merged.compute().clusters) == (6, 4)
+
+
+def test_items_of_another_shape_are_not_merged():
+    small, large = metric_class("MatchScore")(), metric_class("MatchScore")()
+    small.update(np.eye(2))
+    large.update(np.eye(3))
+    with raises(MetricError, "(3, 3)", "(2, 2)"):
+        small.merge(large)
+
+
+@pytest.mark.parametrize(
+    ("update", "error", "said"),
+    [
+        (np.zeros((2, 1, 2)), MetricError, ("text_score", "scores")),
+        ("x", ScoreError, ("text_score", "scores", "real")),
+        ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN"),
+        (None, ScoreError, ("text_score", "scores", "real")),
+        ([[[1.0, 0.0], [1.0]]], ScoreError, ("text_score", "scores")),
+    ],
+)
+def test_wrong_scores_are_refused(update, error, said):
+    with raises(error, said):
+        ta.metrics.TextScore().update(update)
+
+
+def test_other_shapes_clusters_and_kinds_are_refused():
+    assert pickle.loads(pickle.dumps(ta.metrics.ChoiceScore)) is metric_class("ChoiceScore")  # noqa: S301
+    metric = metric_class("ChoiceScore")()
+    metric.update(drawn(2, (1, 3)))
+    with raises(MetricError, "(1, 2)", "(1, 3)"):
+        metric.update(drawn(2, (1, 2)))
+    with raises(MetricError, "1", "2", "clusters"):
+        metric.update(drawn(2, (1, 3)), ["a"])
+    with raises(MetricError, "kind='similarity'", "scores", "probability"):
+        metric_class("Acc")()
+    with raises(MetricError, "items"):
+        metric.merge(ta.metrics.TextScore())
+
+
+@pytest.fixture
+def torchmetrics():
+    pytest.importorskip("torch")
+    from tellapart.models.torch.backend import import_torch
+
+    import_torch()  # first: torchmetrics imports the torchvision beside it
+    return pytest.importorskip("torchmetrics")
+
+
+@pytest.mark.slow
+def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics):
+    import torch
+
+    scores = drawn(60, (2, 2))
+    plain = ta.metrics.GroupScore()
+    plain.update(scores)
+    metric = ta.metrics.GroupScore().torchmetrics()
+    assert isinstance(metric, torchmetrics.Metric)
+    assert metric.higher_is_better is True and metric.is_differentiable is False
+    metric.update(torch.tensor(scores[:20]))
+    other = copy.deepcopy(metric)
+    other.reset()
+    other.update(scores[20:])
+    metric.merge_state(other)
+    assert metric.compute() == pytest.approx(plain.compute().value)
+    assert metric.value() == plain.compute()
+    # What two processes hold is gathered, and brought together, by torchmetrics itself.
+    gathered = ta.metrics.GroupScore().torchmetrics()
+    gathered.distributed_available_fn = lambda: True
+    gathered.dist_sync_fn = lambda tensor, group=None: [tensor, torch.tensor(scores[20:])]
+    gathered.update(scores[:20])
+    assert gathered.compute() == pytest.approx(plain.compute().value)
+    collection = torchmetrics.MetricCollection([ta.metrics.TextScore().torchmetrics(), metric])
+    collection.reset()
+    collection.update(torch.tensor(scores))
+    assert set(collection.compute()) == {"TextScore", "GroupScore"}

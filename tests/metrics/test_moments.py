@@ -28,12 +28,16 @@ def queries(draw: st.DrawFn) -> tuple[list[float], list[int], list[float]]:
     return times, [draw(st.integers(0, 3)) for _ in times], draw(GOLD)
 
 
-def test_frames_are_taken_five_times_a_second():
+def test_frames_are_taken_five_times_a_second_and_two_have_one_boundary():
     times = frame_times(10.0)
     assert (len(times), times[0], times[-1]) == (50, 0, 9.8)
     assert len(frame_times(9.93)) == 50  # the last one at 9.8
     assert len(frame_times(0.3, rate=10)) == 3
     np.testing.assert_allclose(boundary_times(times)[:3], [0.1, 0.3, 0.5])
+    times = frame_times(0.4)
+    assert times.tolist() == [0, 0.2]
+    assert boundary_times(times).tolist() == [0.1]
+    assert boundary_scores([1.0, 0.0], [0.0, 2.0]).tolist() == [3.0]
 
 
 def test_a_boundary_lies_where_before_ends_and_after_begins():
@@ -49,12 +53,9 @@ def test_a_boundary_lies_where_before_ends_and_after_begins():
     assert (expected < 0.7).all()
 
 
-def test_the_tolerance_is_strict():
+def test_the_tolerance_is_strict_and_half_a_frame_distance_decides_the_smallest():
     strict, _ = boundary_accuracy([1.0], [0.0], [1.5], tolerances=(0.5, 0.51))
     assert strict.tolist() == [0.0, 1.0]
-
-
-def test_half_a_frame_distance_decides_the_smallest_tolerance():
     # With 5 frames a second the nearest candidate is up to 0.1 s away, and 0.1 s is not nearer than 0.1 s.
     candidates = boundary_times(frame_times(10.0))
     for moment, right in ((4.1, 1.0), (4.15, 1.0), (4.2, 0.0)):
@@ -95,12 +96,9 @@ def test_random_accuracy_is_the_share_of_the_video_that_is_right(gold, tolerance
     assert random_accuracy(gold, 10.0, (tolerance,))[0] == pytest.approx(near.mean(), abs=1e-3)
 
 
-def test_random_accuracy_is_all_of_a_video_within_the_tolerance_and_a_share_of_a_short_one():
+def test_random_accuracy_is_the_share_of_a_video_within_each_tolerance():
     np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
     np.testing.assert_allclose(random_accuracy([0.25], 0.5, (0.1,)), [0.4])
-
-
-def test_random_accuracy_of_many_tolerances_is_that_of_each():
     gold = [1.0, 3.5, 9.9]
     each = [random_accuracy(gold, 10.0, (tolerance,))[0] for tolerance in TOLERANCES]
     np.testing.assert_allclose(random_accuracy(gold, 10.0), each, atol=1e-12)
@@ -108,18 +106,15 @@ def test_random_accuracy_of_many_tolerances_is_that_of_each():
     np.testing.assert_allclose(each[:5], np.array([0.6, 1.1, 2.6, 5.1, 6.6]) / 10, atol=1e-12)
 
 
-def test_two_frames_have_one_boundary():
-    times = frame_times(0.4)
-    assert times.tolist() == [0, 0.2]
-    assert boundary_times(times).tolist() == [0.1]
-    assert boundary_scores([1.0, 0.0], [0.0, 2.0]).tolist() == [3.0]
-
-
 @given(queries())
-def test_with_one_prediction_and_one_gold_moment_f1_is_accuracy(case):
+def test_f1_is_the_expectation_of_the_scripts_draw_and_of_one_prediction_the_accuracy(case):
     times, scores, gold = case
     strict, _ = boundary_accuracy(times, scores, gold[:1])
     np.testing.assert_array_equal(boundary_f1(times, scores, gold[:1], predictions=1), strict)
+    times, scores, gold = case
+    fixed = [boundary_f1(times, scores, gold, predictions=k) for k in range(1, 9)]
+    assert sum(PREDICTION_COUNTS) == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(boundary_f1(times, scores, gold), np.tensordot(PREDICTION_COUNTS, fixed, 1), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +134,6 @@ def test_f1_by_hand(predicted, gold, tolerance, value):
     scores = np.arange(len(predicted))[::-1]
     found = boundary_f1(predicted, scores, gold, (tolerance,), predictions=len(predicted))
     assert found[0] == pytest.approx(value, abs=1e-12)
-
-
-@given(queries())
-def test_the_default_is_the_expectation_of_the_scripts_draw(case):
-    times, scores, gold = case
-    fixed = [boundary_f1(times, scores, gold, predictions=k) for k in range(1, 9)]
-    np.testing.assert_allclose(boundary_f1(times, scores, gold), np.tensordot(PREDICTION_COUNTS, fixed, 1), atol=1e-12)
 
 
 @st.composite
@@ -196,7 +184,3 @@ def test_with_several_gold_moments_a_tie_gets_the_worst_tie_break(case, limit, c
     times, scores, gold = case
     value = boundary_f1(times, scores, gold, (limit,), predictions=count)[0]
     assert value == min(f1_of_each_tie_break(case, limit, count))
-
-
-def test_the_odds_of_the_numbers_of_predictions_are_all():
-    assert sum(PREDICTION_COUNTS) == pytest.approx(1, abs=1e-12)

@@ -1,5 +1,6 @@
-"""Retrieval: every count equals a brute-force reading of the definition, ties never help, nothing depends on blocks."""
+"""Retrieval, classes and labels: ranks equal their definitions, ties never help, and nothing depends on blocks."""
 
+import itertools
 import subprocess
 import sys
 from itertools import permutations
@@ -10,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
 from sklearn.metrics.pairwise import cosine_similarity
 
-from tellapart.metrics import retrieval
+from tellapart.metrics import classification, retrieval
 from tellapart.metrics import retrieval as module
+from tellapart.metrics.average_precision import average_precision
+from tellapart.metrics.classification import class_recall_table, rank_labels
 from tellapart.metrics.retrieval import (
     DEPTH,
     Ranks,
@@ -28,6 +32,7 @@ from tellapart.metrics.retrieval import (
     top_entries,
     unavoidable_misses,
 )
+from tellapart.stats.combined import MeanOfGroups
 
 
 @st.composite
@@ -63,7 +68,7 @@ def directions(
 
 @settings(max_examples=60)
 @given(galleries())
-def test_ranks_are_those_of_all_orders_that_the_scores_allow(case):
+def test_ranks_are_those_of_all_orders_and_strict_ones_count_ties_before_the_true_entry(case):
     scores, pairs = case
     for ranks, queries in directions(scores_both_ways(scores, pairs), scores, pairs):
         for k in (1, 2, 3, 5):
@@ -73,11 +78,6 @@ def test_ranks_are_those_of_all_orders_that_the_scores_allow(case):
         # Strict: every tied false entry stands before every tied true one.
         for strict, places_ in zip(ranks.rank, queries, strict=True):
             assert strict >= max(places_)
-
-
-@settings(max_examples=60)
-@given(galleries())
-def test_the_strict_rank_counts_false_entries_that_score_at_least_as_much_as_the_best_true_one(case):
     scores, pairs = case
     found = scores_both_ways(scores, pairs)
     for ranks, rows, side in ((found.image_to_text, scores, 0), (found.text_to_image, scores.T, 1)):
@@ -111,13 +111,6 @@ def assert_equal(a: Retrieval, b: Retrieval) -> None:
     for one, other in ((a.image_to_text, b.image_to_text), (a.text_to_image, b.text_to_image)):
         for field in ("above", "tied", "true_tied"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
-
-
-def test_a_constant_model_has_the_worst_rank_and_exactly_chance_when_ties_are_broken_at_random():
-    found = scores_both_ways(np.full((5, 10), 0.25), [(image, 2 * image + k) for image in range(5) for k in (0, 1)])
-    assert set(found.image_to_text.rank) == {9}  # eight false captions before the first of the two true ones
-    assert found.text_to_image.tie_neutral_recall(1).tolist() == [0.2] * 10
-    assert found.text_to_image.tie_neutral_recall(5).tolist() == [1.0] * 10
 
 
 def test_the_mean_recall_is_over_1_5_and_10_both_ways():
@@ -239,14 +232,11 @@ def test_both_directions_keep_their_first_whatever_the_block(ranked, block, monk
     assert (scores == before).all()
 
 
-def test_the_callers_scores_are_left_as_they_are():
+def test_five_are_kept_and_the_callers_scores_are_left_as_they_are():
     scores = tied_scores(1, 3, 9)
     before = scores.copy()
     top_entries(scores), top_entries(scores.T), top_entries(scores[:1].T)
     assert (scores == before).all()
-
-
-def test_as_many_are_kept_as_the_figure_of_coco_counterfactuals_shows():
     assert top_entries(np.zeros((1, 9), np.float32)).entry.tolist() == [[0, 1, 2, 3, 4]]
 
 
@@ -302,3 +292,97 @@ def test_small_galleries_have_the_bound_that_all_orders_attain(images, captions,
         for side, ranks in enumerate((found.image_to_text, found.text_to_image)):
             fewest[side] = min(fewest[side], int((ranks.recall(k) == 0).sum()))
     assert tuple(fewest) == expected
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of few levels, so that ties are frequent, and labels."""
+    classes, pictures = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    scores = draw(st.lists(st.integers(-1, 1), min_size=classes * pictures, max_size=classes * pictures))
+    labels = draw(st.lists(st.integers(0, classes - 1), min_size=pictures, max_size=pictures))
+    return np.array(scores, np.float32).reshape(pictures, classes), np.array(labels)
+
+
+@given(tables())
+def test_ranks_of_labels_are_the_worst_and_mean_of_all_orders_and_a_tied_class_is_unnamed(table):
+    scores, labels = table
+    ranks = rank_labels(scores, labels).ranks
+    for row, (values, label) in enumerate(zip(scores, labels, strict=True)):
+        for k in (1, 2, 5):
+            hits = [
+                label in sorted(range(len(values)), key=lambda c: (-values[c], order[c]))[:k]
+                for order in permutations(range(len(values)))
+            ]
+            assert ranks.recall(k)[row] == min(hits)
+            assert ranks.tie_neutral_recall(k)[row] == pytest.approx(np.mean(hits))
+    scores, labels = table
+    for values, first in zip(scores, rank_labels(scores, labels).first, strict=True):
+        best = np.flatnonzero(values == values.max())
+        assert first == (best[0] if len(best) == 1 else -1)
+
+
+def test_without_ties_the_numbers_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    labels = rng.choice(8, 300, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.04, 0.01])
+    scores = rng.normal(size=(300, 8)) + np.eye(8)[labels]
+    found = rank_labels(scores, labels)
+    for k in (1, 5):
+        assert found.ranks.recall(k).mean() == pytest.approx(top_k_accuracy_score(labels, scores, k=k))
+    recalls = class_recall_table(found.ranks.recall(1), labels, 8)
+    assert MeanOfGroups(recalls.shape[-1] // 2)(recalls.mean(axis=0)) == pytest.approx(
+        balanced_accuracy_score(labels, found.first)
+    )
+
+
+def test_means_over_classes_are_of_each_resample_and_a_class_without_a_picture_has_no_recall():
+    table = class_recall_table(np.array([1.0, 0.0]), np.array([1, 1]), 3)
+    assert table.shape == (2, 2)
+    assert MeanOfGroups(table.shape[-1] // 2)(table.mean(axis=0)) == 0.5
+    # Three resamples of two classes: sums of outcomes, then shares of pictures; the last drew none of the second class.
+    means = np.array([[0.4, 0.2, 0.5, 0.5], [0.25, 0.0, 0.25, 0.75], [0.5, 0.0, 1.0, 0.0]])
+    assert MeanOfGroups(means.shape[-1] // 2)(means).tolist() == pytest.approx([(0.8 + 0.4) / 2, (1.0 + 0.0) / 2, 0.5])
+
+
+def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores, labels = rng.integers(0, 4, (50, 6)).astype(np.float32), rng.integers(0, 6, 50)
+    whole = rank_labels(scores, labels)
+    order = rng.permutation(50)
+    monkeypatch.setattr(classification, "_BLOCK", 20)
+    blocks = rank_labels(scores[order], labels[order])
+    assert np.array_equal(blocks.ranks.rank, whole.ranks.rank[order])
+    assert np.array_equal(blocks.first, whole.first[order])
+
+
+def test_scores_that_float32_cannot_tell_apart_tie():
+    found = rank_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
+    assert found.first.tolist() == [-1]
+    assert found.ranks.tie_neutral_recall(1).tolist() == [0.5]
+
+
+# Imported when tests are collected: it changes the environment.
+metrics = pytest.importorskip("sklearn.metrics")
+
+
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_it_is_the_librarys_over_the_hard_images(levels):
+    rng = np.random.default_rng(levels)
+    scores = rng.integers(0, levels, (60, 9)) / levels
+    labels, hard = rng.random((60, 9)) < 0.3, rng.random((60, 9)) < 0.6
+    for k in range(9):
+        kept = hard[:, k]
+        found = average_precision(scores[kept, k], labels[kept, k]).official
+        assert found == pytest.approx(metrics.average_precision_score(labels[kept, k], scores[kept, k].astype("f4")))
+
+
+def test_a_constant_gets_the_share_of_true_images():
+    assert average_precision(np.zeros(4), [True, False, False, True]).official == 0.5
+
+
+@pytest.mark.parametrize("right", [[1, 1, 0, 0, 1], [0, 1, 1, 1, 0], [1, 0, 0, 0, 0]])
+def test_ties_broken_at_random_give_the_mean_over_all_orders(right):
+    levels = np.array([1, 2, 2, 2, 3])
+    orders = [levels + 0.1 * np.array([0, *order, 0]) for order in itertools.permutations((1, 2, 3))]
+    exact = [metrics.average_precision_score(right, order) for order in orders]
+    found = average_precision(levels, np.array(right, bool))
+    assert (found.neutral, found.strict) == pytest.approx((np.mean(exact), min(exact)))

@@ -1,20 +1,31 @@
-"""Agreement: kappa against scikit-learn, alpha by its published examples and definition; intervals that cover."""
+"""Agreement of people, of benchmarks, and of people with a judge: against references, by laws and simulation."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
+from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
+from tellapart.stats.prediction_powered import prediction_powered
 
 labelled = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50)
 
 
 @given(labelled)
-def test_kappa_equals_scikit_learn(rows):
+def test_agreement_is_symmetric_and_full_with_oneself_and_kappa_is_scikit_learns(rows):
+    first, second = (list(column) for column in zip(*rows, strict=True))
+    assert percent_agreement(first, second) == percent_agreement(second, first)
+    assert kappa_with_interval(first, second).value == kappa_with_interval(second, first).value
+    assert percent_agreement(first, first) == 1
+    assert kappa_with_interval(first, first).value == (1 if len(set(first)) > 1 else None)
     first, second = (list(column) for column in zip(*rows, strict=True))
     assume(len({*first, *second}) > 1)
     assert kappa_with_interval(first, second).value == pytest.approx(cohen_kappa_score(first, second))
@@ -22,25 +33,11 @@ def test_kappa_equals_scikit_learn(rows):
     assert kappa_with_interval(*words).value == pytest.approx(cohen_kappa_score(*words))
 
 
-@given(labelled)
-def test_agreement_is_symmetric_and_full_with_oneself(rows):
-    first, second = (list(column) for column in zip(*rows, strict=True))
-    assert percent_agreement(first, second) == percent_agreement(second, first)
-    assert kappa_with_interval(first, second).value == kappa_with_interval(second, first).value
-    assert percent_agreement(first, first) == 1
-    assert kappa_with_interval(first, first).value == (1 if len(set(first)) > 1 else None)
-
-
 @pytest.mark.parametrize(("people", "least"), [(2, -1.0), (3, -0.5), (5, -0.25)])
 def test_alpha_does_not_reach_below_the_least_that_so_many_people_can_have(people, least):
     # One of 30 items with two labels: expected disagreement is so small that the bound was -6.30 of two people.
     found = alpha_with_interval([["a"] * people] * 29 + [["a"] * (people - 1) + ["b"]])
     assert (found.interval.low, found.interval.high) == (least, pytest.approx(1.0, abs=1e-4))
-
-
-def test_kappa_does_not_reach_below_minus_one():
-    first, second = ["a"] * 28 + ["a", "b"], ["a"] * 28 + ["b", "a"]
-    assert kappa_with_interval(first, second).interval.low == -1.0
 
 
 @given(
@@ -54,8 +51,10 @@ def test_alpha_lies_in_its_interval(rows):
     assert -1 <= found.interval.low <= found.value <= found.interval.high <= 1
 
 
-def test_percent_agreement_by_hand():
+def test_by_hand_percent_agreement_is_a_share_and_kappa_is_not_below_minus_one():
     assert percent_agreement(["a", "b", "c"], ["a", "c", "c"]) == pytest.approx(2 / 3)
+    first, second = ["a"] * 28 + ["a", "b"], ["a"] * 28 + ["b", "a"]
+    assert kappa_with_interval(first, second).interval.low == -1.0
 
 
 def rows(observers: tuple[str, ...]) -> list[list[str | None]]:
@@ -151,16 +150,94 @@ def test_the_intervals_cover_what_they_promise():
     assert min(hits.values()) >= 0.92 * 120, hits
 
 
-def test_items_of_a_cluster_are_drawn_together_and_widen_the_interval():
+def test_items_of_a_cluster_are_drawn_together_and_one_cluster_gives_no_interval():
     one = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "b"], ["a", "a"], ["b", "a"]] * 5
     alone, together = alpha_with_interval(one), alpha_with_interval(one * 4, [k % 30 for k in range(120)])
     free = alpha_with_interval(one * 4)
     width = [each.interval.high - each.interval.low for each in (alone, together, free)]
     assert width[1] == pytest.approx(width[0], rel=0.05)
     assert width[2] < 0.6 * width[1]
-
-
-def test_one_cluster_gives_a_value_and_no_interval():
     found = alpha_with_interval([["a", "a"], ["a", "b"]], ["scene", "scene"])
     assert found.value is not None
     assert (found.interval.low, found.interval.method) == (None, "none: 1 cluster")
+
+
+@pytest.fixture(scope="module")
+def two_skills() -> np.ndarray:
+    """Sixty models; the even benchmarks measure one skill, the odd ones another."""
+    rng = np.random.default_rng(5)
+    skills = rng.normal(size=(60, 2))
+    return np.stack([skills[:, k % 2] + 0.3 * rng.normal(size=60) for k in range(6)], axis=1)
+
+
+def test_correlations_are_scipys_of_ranks_and_unrelated_benchmarks_share_no_dimension(two_skills):
+    found = agree(two_skills)
+    np.testing.assert_allclose(found.spearman, stats.spearmanr(two_skills).statistic, atol=1e-12)
+    assert found.dimensions == 2
+    assert found.shares.sum() == pytest.approx(1)
+    assert found.shares[:2].sum() > 0.85
+    assert {k % 2 for k in found.order[:3]} in ({0}, {1})
+    assert found.nearest(0) in {2, 4}
+    assert found.mean(1) == pytest.approx(np.delete(found.spearman[1], 1).mean())
+    tied = np.round(two_skills, 1)
+    np.testing.assert_allclose(agree(tied).spearman, stats.spearmanr(tied).statistic, atol=1e-12)
+    np.testing.assert_allclose(agree(np.exp(two_skills)).spearman, agree(two_skills).spearman, atol=1e-12)
+    found = [agree(np.random.default_rng(seed).normal(size=(80, 5))).dimensions for seed in range(20)]
+    assert sum(number > 0 for number in found) <= 4  # 1 in 20 is expected
+
+
+def test_as_many_items_as_said_rank_drawn_models_that_reliably():
+    rng = np.random.default_rng(2)
+    skill = rng.uniform(0.3, 0.7, size=4000)
+    needed = items_to_tell_apart(rng.binomial(5000, skill) / 5000, 5000)
+    few = rng.binomial(round(needed), skill) / round(needed)
+    assert np.corrcoef(few, skill)[0, 1] ** 2 == pytest.approx(0.9, abs=0.01)
+
+
+def _draw(seed: int, n: int = 60, others: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    people = (rng.random(n) < 0.8).astype(float)
+    judge = np.where(rng.random(n) < 0.85, people, 1 - people)
+    return people, judge, (rng.random(others) < 0.7).astype(float)
+
+
+def test_the_estimate_is_that_of_ppi_python():
+    """`ppi_mean_pointestimate` of ppi-python 0.2.3, on the same draws, gives 0.8100004272."""
+    powered = prediction_powered(*_draw(7))
+    assert powered.mean == pytest.approx(0.8100004272, abs=1e-9)
+    assert powered.interval.low < powered.mean < powered.interval.high
+
+
+@given(st.integers(0, 1000))
+def test_a_judge_without_information_and_single_items_as_clusters_change_nothing(seed):
+    people, _, others = _draw(seed)
+    powered = prediction_powered(people, np.zeros_like(people), np.zeros_like(others))
+    assert (powered.mean, powered.weight, powered.worth) == (people.mean(), 0, len(people))
+    people, judge, others = _draw(seed)
+    alone = prediction_powered(people, judge, others)
+    named = prediction_powered(people, judge, others, [f"a{k}" for k in range(60)], [f"b{k}" for k in range(400)])
+    assert named.mean == alone.mean and named.interval.low == pytest.approx(alone.interval.low)
+
+
+def test_a_perfect_judge_is_worth_all_items():
+    rng = np.random.default_rng(0)
+    right = (rng.random(2100) < 0.6).astype(float)
+    powered = prediction_powered(right[:100], right[:100], right[100:])
+    assert powered.mean == pytest.approx(right.mean(), abs=0.02)
+    assert powered.worth > 800
+
+
+def test_items_in_clusters_make_it_wider_and_few_items_have_no_interval():
+    people, judge, others = _draw(3, 120, 800)
+    groups, rest = np.arange(120) // 4, np.arange(800) // 4
+    tied = prediction_powered(np.repeat(people[:30], 4), np.repeat(judge[:30], 4), others, groups, rest)
+    loose = prediction_powered(np.repeat(people[:30], 4), np.repeat(judge[:30], 4), others)
+    assert tied.interval.high - tied.interval.low > loose.interval.high - loose.interval.low
+    powered = prediction_powered([1, 0, 1], [1, 0, 1], [1, 0, 1, 1])
+    assert powered.interval.low is None and "3 items" in powered.interval.reason
+
+
+def test_the_interval_holds_in_all_cells_of_the_simulation():
+    record = json.loads((Path(__file__).parents[2] / "bench/records/prediction_powered.json").read_text())
+    assert record["draws"] >= 2000 and record["lowest"] >= 0.92
+    assert all(cell["shorter"] < 0.75 for cell in record["cells"] if cell["agrees"] == 0.95 and cell["p"] == 0.5)

@@ -1,4 +1,4 @@
-"""Item analysis: against other formulas, laws, suspects that were planted, and refusals."""
+"""Item analysis and linear heads: against other formulas, laws, suspects that were planted, and folds."""
 
 from functools import partial
 from itertools import combinations
@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import pointbiserialr, t
+from sklearn.linear_model import LogisticRegression
 
+from tellapart.stats.held_out import fit_head, fold_of, held_out, in_order
 from tellapart.stats.item_analysis import (
     expected_outcomes,
     fit_rasch,
@@ -34,7 +36,7 @@ def draw(items=40, systems=30, seed=0, slope=1.0):
 OUTCOMES = st.tuples(st.integers(3, 9), st.integers(6, 12), st.integers(0, 10_000)).map(lambda size: draw(*size))
 
 
-def test_discrimination_is_scipys_point_biserial_with_the_mean_of_the_others():
+def test_discrimination_and_alpha_are_those_of_the_textbooks():
     values = draw()
     found = item_statistics(values).discrimination
     for item, row in enumerate(values):
@@ -43,10 +45,6 @@ def test_discrimination_is_scipys_point_biserial_with_the_mean_of_the_others():
             assert found[item] == pytest.approx(pointbiserialr(row, others).statistic, abs=1e-12)
         else:
             assert np.isnan(found[item])
-
-
-def test_alpha_is_kuder_and_richardsons_formula_20_and_that_of_a_covariance_matrix():
-    values = draw()
     found, count, share = reliability(values), len(values), values.mean(axis=1)
     total = values.sum(axis=0)
     assert found.alpha == pytest.approx(count / (count - 1) * (1 - (share * (1 - share)).sum() / total.var()))
@@ -106,7 +104,7 @@ def test_no_order_of_items_changes_an_item(values, seed):
 
 @given(OUTCOMES)
 @settings(max_examples=25)
-def test_every_system_twice_is_no_more_evidence_if_copies_are_of_one_family(values):
+def test_copies_of_a_family_are_no_evidence_and_turned_labels_turn_difficulty_alone(values):
     systems = np.arange(values.shape[1])
     once, twice = item_statistics(values), item_statistics(np.hstack([values, values]), np.tile(systems, 2))
     for name in ("right", "discrimination", "low", "high", "p"):
@@ -114,11 +112,6 @@ def test_every_system_twice_is_no_more_evidence_if_copies_are_of_one_family(valu
     one, two = reliability(values), reliability(np.hstack([values, values]), np.tile(systems, 2))
     if one.alpha is not None and one.low is not None:
         assert [two.alpha, two.low, two.high] == pytest.approx([one.alpha, one.low, one.high])
-
-
-@given(OUTCOMES)
-@settings(max_examples=25)
-def test_wrong_for_right_turns_difficulty_round_and_leaves_discrimination(values):
     found, turned = item_statistics(values), item_statistics(1 - values)
     np.testing.assert_allclose(turned.right, 1 - found.right)
     np.testing.assert_allclose(turned.discrimination, found.discrimination, atol=1e-9)
@@ -149,13 +142,10 @@ def test_items_that_do_not_discriminate_are_suspects_no_more_often_than_the_leve
     assert np.nanmin(item_statistics(values).p_holm) > 0.05
 
 
-def test_fewer_than_five_families_give_no_interval():
+def test_fewer_than_five_families_or_an_alpha_of_one_give_no_interval_and_no_warning():
     values = draw(systems=12)
     found = item_statistics(values, np.arange(12) % 4)
     assert np.isnan(found.low).all() and reliability(values, np.arange(12) % 4).low is None
-
-
-def test_an_alpha_of_one_without_a_family_gives_no_interval_and_no_warning():
     rounded = np.ones((6, 6))
     rounded[:, 0] = rounded[0, 1] = 0  # without system 1 all items are alike
     exact = np.ones((2, 6))
@@ -242,3 +232,38 @@ def test_systems_of_a_family_are_never_on_both_sides_of_a_short_form():
     copies = np.repeat(np.arange(6), 5)
     apart, mixed = try_short_forms(values, copies, [5])[0], try_short_forms(values, None, [5])[0]
     assert mixed.error < 0.3 * apart.error
+
+
+def test_the_head_is_logistic_regression_on_standardised_features():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
+    labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
+    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
+    for penalty in (1e-3, 1e-1):
+        reference = LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
+        expected = reference.fit(scaled, labels).predict_proba(scaled)[:, 1]
+        assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_feature_that_never_moves_moves_nothing():
+    rng = np.random.default_rng(1)
+    features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
+    with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])
+    result = fit_head(with_constant, labels)
+    assert result.weights[3] == 0
+    assert result.probabilities(with_constant) == pytest.approx(fit_head(features, labels).probabilities(features))
+
+
+@given(st.lists(st.sampled_from("abcdefghij"), min_size=12, max_size=60), st.integers(0, 5))
+def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names, seed):
+    clusters = [*names, *"abcde"]
+    result = fold_of(clusters, seed=seed)
+    fold_by_cluster = {*zip(clusters, result.tolist(), strict=True)}
+    assert len(fold_by_cluster) == len({*clusters})
+    sizes = np.bincount([fold for _, fold in fold_by_cluster], minlength=5)
+    assert sizes.max() - sizes.min() <= 1
+
+
+def test_entries_without_a_difference_tie_and_are_half_told():
+    features = np.repeat(np.random.default_rng(0).standard_normal((30, 1, 4)), 3, axis=1)
+    assert in_order(held_out(features, [str(k) for k in range(30)])).tolist() == [0.5] * 30

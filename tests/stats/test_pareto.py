@@ -19,14 +19,10 @@ def dominates(one: list[float], other: list[float]) -> bool:
 
 
 @given(POINTS)
-def test_a_point_is_on_the_front_if_and_only_if_no_measured_point_dominates_it(points):
+def test_the_front_is_what_no_point_dominates_and_holds_the_first_of_the_best_means(points):
     measured = [point for point in points if not any(map(math.isnan, point))]
     expected = [point in measured and not any(dominates(other, point) for other in measured) for point in points]
     assert pareto_front(points).tolist() == expected
-
-
-@given(POINTS)
-def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(points):
     means = [-1.0 if any(map(math.isnan, point)) else float(np.mean(point)) for point in points]
     if max(means) < 0:
         with raises(MetricError, "finite", "objective"):

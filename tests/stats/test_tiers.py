@@ -62,13 +62,10 @@ def test_a_tier_is_of_all_models_left_that_do_not_differ_from_its_best(seed):
         assert all(models[best].mean() >= models[name].mean() for name in p_of)
 
 
-def test_clusters_merge_what_items_would_part():
+def test_clusters_merge_what_items_would_part_and_measured_values_are_ranked_by_sign_flips():
     models = {"a": right_on(0.55), "b": right_on(0.5)}
     assert len(tiers(models, None)) == 2
     assert len(tiers(models, np.arange(200) // 40)) == 1
-
-
-def test_measured_values_are_ranked_by_sign_flips():
     rng = np.random.default_rng(0)
     base = rng.normal(size=100)
     models = {"high": base + 1, "level": base + 0.9 + rng.normal(size=100), "low": base - 1}
