@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from typer import Option
 
-from tellapart.training.losses.batch import Batch, Matches, counterparts, hard_negatives
-from tellapart.training.losses.loss import find_loss
+from tellapart.training.losses.loss import Batch, Matches, counterparts, find_loss, hard_negatives
 
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(

@@ -28,7 +28,8 @@ COMMANDS = {
 PREPARED = ("run -m oracle -b demo --limit 20 --out runs/oracle",)
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-#: Of its steps the one that enters the fewest functions is traced: others also write the page, or a checkpoint.
+#: Of its steps the one that enters the fewest functions is traced: the fourth and the last write a checkpoint and the
+#: page, too.
 TRAINING = f"""
 name = "traced"
 model = "new:{EXAMPLES / "demo_encoder" / "architecture"}"
@@ -36,6 +37,7 @@ data.train = ["folder:my_pairs"]
 loss.name = "negclip"
 optimiser = {{ learning_rate = 1e-3, steps = 8, warm_up = 1 }}
 batch.size = 16
+validation.every = 4
 report.benchmarks = []
 """
 #: The function with which a step of a training ends.

@@ -77,8 +77,7 @@ def test_the_loss_is_computed_and_brings_its_preset_and_the_bounds_of_its_option
 from pathlib import Path
 import torch
 from tellapart.training.config import read_config
-from tellapart.training.losses.batch import Batch
-from tellapart.training.losses.loss import find_loss
+from tellapart.training.losses.loss import Batch, find_loss
 batch = Batch(torch.eye(3), torch.eye(3), torch.tensor(0.0), torch.arange(3))
 print(find_loss("hinge")(batch)["total"].item())
 config = read_config(Path("run.toml"))

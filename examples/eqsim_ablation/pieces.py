@@ -16,7 +16,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.training.encoders import autocast
+from tellapart.models.torch.backend import import_torch
 
 #: Parts of the squares of an item's scores, in the order of `sums_of_squares`.
 SQUARES = ("match", "captions", "pictures")
@@ -30,10 +30,10 @@ def measure(plan: Plan, name: str, device: str = "cpu") -> dict[str, Any]:
 
     Towers compute as in training, in bfloat16, which is a third faster; cosines and `demo-objects` are float32.
     """
-    model, sets, kept = find_model(name, ModelOptions(device=device)), {}, {}
+    model, sets, kept, torch = find_model(name, ModelOptions(device=device)), {}, {}, import_torch()
     for test in plan.tests:
         pairs = load_pairs(f"folder:{plan.work / 'sets' / test}")
-        with autocast("bfloat16", device):
+        with torch.autocast(device, torch.bfloat16):
             found = embeddings(model, pairs, store=EmbeddingStore(None))
         assert found.images is not None and found.texts is not None  # noqa: S101  (for the type checker)
         scores = np.einsum("nid,njd->nij", found.images, found.texts)

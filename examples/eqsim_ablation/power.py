@@ -32,7 +32,6 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders import autocast
 from tellapart.training.training_run import run_training
 from tellapart_render.scenes_builder import Recipe, make_item
 from tellapart_render.training_rows import write_training_rows
@@ -156,9 +155,10 @@ def units(plan: Plan) -> dict[str, Any]:
 
 def _time_item(model: Any, pairs: Any, precision: str) -> float:
     """Return the processor's seconds of one of a set's items; a first pass, which is slower, is left out."""
+    torch = import_torch()
     for _ in range(2):
         began = time.process_time()
-        with autocast(precision, "cpu"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             embeddings(model, pairs, store=EmbeddingStore(None))
         seconds = time.process_time() - began
     return seconds / len(pairs)

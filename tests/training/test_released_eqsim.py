@@ -16,8 +16,8 @@ from tellapart.models.protocols import DualEncoder
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
 from tellapart.training.encoders import open_fusion
-from tellapart.training.losses.batch import Batch, gather_pairs, hard_negatives
 from tellapart.training.losses.eqsim import drawn_negatives
+from tellapart.training.losses.loss import Batch, gather_pairs, hard_negatives
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

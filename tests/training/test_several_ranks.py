@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
         "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},
         "image": {"data": {"train": ["folder:broken"]}},
         "full": {},
-        "lora": {"lora": {"rank": 2}},
+        "lora": {"lora": {"rank": 2}, "batch": {"size": 8, "micro": 3}},
         "norms": {"model": architecture(folder / "resnet", **RESNET)},
         "frozen": {"model": f"new:{folder / 'resnet'}", "batch_norm": "frozen"},
         "unforeseen": {},

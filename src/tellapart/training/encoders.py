@@ -130,11 +130,6 @@ def _dual_module() -> type[torch.nn.Module]:
     return DualModule
 
 
-def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
-    """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
-    return cast("AbstractContextManager[Any]", torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"))
-
-
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in the same precision."""
     scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)

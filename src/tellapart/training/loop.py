@@ -79,16 +79,13 @@ class TrainingRanks(RankGroup):
 
 def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
     """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
-    found = []
-    buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
+    found, module = [], steps.trainable.module
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     for step in (plain, steps):
         loss = float(step.backward(drawn, images, 0)["total"])
-        gradients = []
-        for parameter in step.trainable.module.parameters():
-            if parameter.grad is not None:
-                gradients.append(parameter.grad.float().flatten())
-                parameter.grad = None
+        gradients = [weight.grad.float().flatten() for weight in module.parameters() if weight.grad is not None]
         found.append((loss, torch.cat(gradients)))
+        module.zero_grad()
         for buffer, value in buffers:
             buffer.copy_(value)
     (loss, gradient), (other, moved) = found
@@ -123,6 +120,7 @@ class Training:
     seconds: list[tuple[float, float]] = field(default_factory=list)
     order: BatchOrder = field(init=False)
     total: int = field(init=False)
+    interval: int = field(init=False)  # steps between two measurements
     optimiser: torch.optim.Optimizer = field(init=False)
     state: TrainingState = field(init=False)
     steps: TrainingStep = field(init=False)
@@ -134,6 +132,7 @@ class Training:
         if config.batch.part % ranks.of:
             raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
         self.total = settings.count_steps(order.steps_per_epoch, limit)
+        self.interval = config.validation.interval(self.total)
         self.optimiser = make_optimiser(trainable.module, settings)
         self.state = state = self._begin_state()
         trainable.module.train()
@@ -157,9 +156,7 @@ class Training:
                 if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
                     text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
                     warnings.warn(text, TellapartWarning, stacklevel=2)
-                numbers |= {"gradient_norm": self._update_weights(learning_rate), "learning_rate": learning_rate}
-                numbers |= {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
-                numbers |= first if step == 0 else {}
+                numbers |= self._update_weights(learning_rate) | (first if step == 0 else {})
                 state.step, taken = step + 1, time.perf_counter()
                 with ranks.together():
                     if ranks.leads:
@@ -167,7 +164,7 @@ class Training:
                         if progress is not None:
                             progress("steps", state.step, self.total, f"loss {numbers['total']:.4g}")
                 self.seconds.append((taken - begun, time.perf_counter() - taken))
-                measured = state.step % config.validation.interval(self.total) == 0
+                measured = state.step % self.interval == 0
                 if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                     break
         finally:
@@ -247,8 +244,8 @@ class Training:
         """Name the first few of some rows by number and image, for messages."""
         return f"rows {join_names([f'{number} ({self.rows.rows[number].image.name})' for number in numbers], limit=8)}"
 
-    def _update_weights(self, learning_rate: float) -> float:
-        """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
+    def _update_weights(self, learning_rate: float) -> dict[str, float]:
+        """Take the optimiser's step, cap the scale at `max_scale`; return rate, scale and norm before clipping."""
         config = self.config
         limit = config.optimiser.clip_norm or float("inf")
         parameters = [parameter for parameter in self.trainable.module.parameters() if parameter.requires_grad]
@@ -262,11 +259,13 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = group["factor"] * learning_rate
         self.optimiser.step()
-        scale, highest = self.trainable.log_scale(), config.optimiser.max_scale
-        if scale is not None and highest is not None:
+        numbers, scale = {"gradient_norm": norm, "learning_rate": learning_rate}, self.trainable.log_scale()
+        if scale is not None:
             with torch.no_grad():
-                scale.clamp_(max=float(torch.tensor(highest).log()))
-        return norm
+                if config.optimiser.max_scale is not None:
+                    scale.clamp_(max=float(torch.tensor(config.optimiser.max_scale).log()))
+                numbers["scale"] = float(scale.exp())
+        return numbers
 
     def _finish_step(self, numbers: dict[str, float]) -> None:
         """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
@@ -275,7 +274,7 @@ class Training:
         terms = self.config.loss_terms() if state.step == run_files.IDLE_STEPS else ()
         if terms and (idle := run_files.describe_idle(files.log_path, terms)):
             warnings.warn(idle, TellapartWarning, stacklevel=2)
-        if state.step % settings.interval(self.total) == 0 or state.step == self.total:
+        if state.step % self.interval == 0 or state.step == self.total:
             self._validate_weights()
             # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
             with files.log_path.open("rb") as log:
@@ -305,7 +304,7 @@ class Training:
             self.files.log(state.step, {f"validation_{name}": number for name, number in numbers.items()} | measured)
             if settings.patience is not None:
                 # One comparison fewer than measurements: the first has no earlier one to compare with.
-                looks = max(1, math.ceil(self.total / settings.interval(self.total)) - 1)
+                looks = max(1, math.ceil(self.total / self.interval) - 1)
                 if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
                     state.right, state.unmoved = right.tolist(), -1
                 state.unmoved += 1

@@ -315,10 +315,7 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     links = [
         (run_files.report / PAGE, "every item of the trained model, its start beside it"),
         (run_files.report, "their run folder, which tellapart show, compare, table and plot read"),
-        *(
-            (run_files.sweep / f"alpha-{alpha:.2f}" / "report", f"the run folder of alpha {alpha:.2f}")
-            for alpha in alphas
-        ),
+        *((run_files.sweep / f"alpha-{at:.2f}" / "report", f"the run folder of alpha {at:.2f}") for at in alphas),
         (run_files.model / "README.md", "the model card, beside the model"),
         (run_files.log_path, "the numbers of each step"),
         (folder / RECORD, "all that this page is made from, but the log"),

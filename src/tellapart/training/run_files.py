@@ -22,7 +22,7 @@ from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.config import LogConfig
-from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.lazy_torch import torch
 from tellapart.training.losses.loss import LossTerm
 
 #: Tensors of a module by name: trained parameters, and buffers.
@@ -62,20 +62,14 @@ def weights_of(module: torch.nn.Module) -> Weights:
     return {name: value.detach().cpu().contiguous().clone() for name, value in (trained | buffers).items()}
 
 
-def differing(*sides: Mapping[str, Tensor]) -> dict[str, tuple[object, object]]:
-    """Return shape and type on both sides, by name, of tensors that one side lacks or that differ in these."""
-    one, other = ({name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in sides)
-    names = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-    return {name: (one.get(name, "none"), other.get(name, "none")) for name in names}
-
-
 def copy_weights(weights: Weights, module: torch.nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-    if odd := differing(weights, weights_of(module)):
-        raise ModelError(
-            f"other weights than the model's: {join_names([*odd])} in one alone, or of another shape or type"
-        )
+    kinds = (
+        {(name, value.shape, value.dtype) for name, value in side.items()} for side in (weights, weights_of(module))
+    )
+    if odd := sorted({name for name, *_ in set.symmetric_difference(*kinds)}):
+        raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone, or of another shape or type")
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,20 +24,24 @@ from tellapart.training.config import MatchingConfig, TrainConfig
 from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.pictures import JoinedRows, draw_joined
 from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
-from tellapart.training.encoders import Encoded, Inputs, Trainable, autocast
+from tellapart.training.encoders import Encoded, Inputs, Trainable
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import (
+from tellapart.training.losses.contrast import itc
+from tellapart.training.losses.loss import (
     Batch,
+    DualLoss,
+    FusionLoss,
     LossParts,
+    LossTerm,
     Matches,
     NegativePairs,
     counterparts,
     gather,
     hard_negatives,
     rank_and_count,
+    recompute,
+    sum_terms,
 )
-from tellapart.training.losses.contrast import itc
-from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +198,10 @@ class DualStep(TrainingStep):
         for number in reversed(range(len(pieces))):
             contexts = alone() if number else nullcontext(), alone()
             options = {"preserve_rng_state": False, "context_fn": lambda contexts=contexts: contexts}
-            passes.insert(0, _recompute(self._encode_piece, pieces[number], step, number, **options))
+            passes.insert(0, recompute(self._encode_piece, pieces[number], step, number, **options))
         sides = {side: torch.cat([getattr(encoded, side) for encoded in passes]) for side in ("images", "texts")}
-        return replace(passes[0], **sides)
+        # No gradient is complete, and exchanged, before the last piece is encoded again: the scale is of that one, too.
+        return replace(passes[-1], **sides)
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
         prepared, texts = piece
@@ -204,7 +209,7 @@ class DualStep(TrainingStep):
         images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
         tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
-        with autocast(self.config.precision, device.type):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             return Encoded(*self.module(images, tokens))
 
     def _make_batch(self, drawn: Drawn, encoded: Encoded, step: int) -> Batch:
@@ -300,19 +305,15 @@ class FusionStep(TrainingStep):
         """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""
         if self._matching.source == "batch":
             return Drawn(list(numbers), len(numbers))
-        rows, negatives, close = list(numbers), [], []
+        seed, count, close = self.config.seed, self._count, self._matching.close
+        pools = [self.rows.counterparts[number] for number in numbers]
+        drawn = [draw_choices(range(len(pools[k])), count, seed, step, number) for k, number in enumerate(numbers)]
+        mined = [[pool[k] for k in choices] for pool, choices in zip(pools, drawn, strict=True)]
+        rows = list(dict.fromkeys([*numbers, *chain.from_iterable(mined)]))
         position = {number: k for k, number in enumerate(rows)}
-        for number in numbers:
-            pool = self.rows.counterparts[number]
-            choices = draw_choices(range(len(pool)), self._count, self.config.seed, step, number)
-            for k in choices:
-                if pool[k] not in position:
-                    position[pool[k]] = len(rows)
-                    rows.append(pool[k])
-            negatives.append([position[pool[k]] for k in choices])
-            close.append([k < (self._matching.close or 0) for k in choices])
-        close_ones = None if self._matching.close is None else close
-        return Drawn(rows, len(numbers), negatives=negatives, close=close_ones)
+        negatives = [[position[number] for number in others] for others in mined]
+        are_close = None if close is None else [[k < close for k in choices] for choices in drawn]
+        return Drawn(rows, len(numbers), negatives=negatives, close=are_close)
 
     def _find_true(self, rows: list[int], negatives: list[list[int]]) -> tuple[list[list[bool]], list[list[bool]]]:
         """Return which mined texts are true of their row's image, and of which mined images the row's text is true."""
@@ -332,7 +333,7 @@ class FusionStep(TrainingStep):
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
         tokens = self._read_tokens(self.rows.captions(drawn.rows))
         self._seed_dropout(step)
-        with autocast(self.config.precision, device.type):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
         names: Any = self.trainable.module.heads
         batch, heads = joined["batch"], dict(zip(names, joined["matches"], strict=True))
@@ -398,7 +399,7 @@ class FusionStep(TrainingStep):
             logits = join(*every)
         else:  # so many pairs at a time
             pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
-            logits = torch.cat([_recompute(join, *piece) for piece in pieces])
+            logits = torch.cat([recompute(join, *piece) for piece in pieces])
         close = None if drawn.close is None else torch.tensor(drawn.close, device=device)
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
@@ -409,12 +410,6 @@ class FusionStep(TrainingStep):
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
             heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close))
         return heads
-
-
-def _recompute(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function whose activations are computed again in the backward pass, in place of being kept."""
-    checkpoint: Any = torch.utils.checkpoint.checkpoint
-    return checkpoint(function, *arguments, use_reentrant=False, **options)
 
 
 def _gather_states(states: Tensors) -> Tensors:

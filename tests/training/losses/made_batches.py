@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from tellapart.catalog import LOSSES
-from tellapart.training.losses.batch import Batch, LossParts, Matches
-from tellapart.training.losses.loss import Loss, find_loss
+from tellapart.training.losses.loss import Batch, Loss, LossParts, Matches, find_loss
 
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")

@@ -15,10 +15,9 @@ from made_batches import IDS, TEXT_IDS, batch, of_the_catalogue
 from torch import Tensor
 
 from tellapart.errors import ModelError
-from tellapart.training.losses.batch import Batch, LossParts, Matches, counterparts, hard_negatives
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
-from tellapart.training.losses.loss import DualLoss, FusionLoss
+from tellapart.training.losses.loss import Batch, DualLoss, FusionLoss, LossParts, Matches, counterparts, hard_negatives
 
 DUAL = of_the_catalogue(DualLoss) | {
     "released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),

@@ -10,7 +10,6 @@ import torch
 from made_batches import IDS, batch, matches
 from torch import Tensor
 
-from tellapart.training.losses.batch import Batch, LossParts, gather_pairs
 from tellapart.training.losses.contrast import (
     ce_clip,
     clic,
@@ -36,6 +35,7 @@ from tellapart.training.losses.eqsim import (
     itm,
     ranking,
 )
+from tellapart.training.losses.loss import Batch, LossParts, gather_pairs
 
 CHUNKS = [None, 1, 3, 8, 99]
 IDS_OF_EACH = [IDS, list(range(7)), [0, 0, 0, 1]]

@@ -20,10 +20,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.catalog import LOSSES
-from tellapart.training.losses.batch import Batch, LossParts, counterparts, draw, hard_negatives
 from tellapart.training.losses.contrast import clic, fsc_clip, itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
-from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
+from tellapart.training.losses.loss import (
+    Batch,
+    DualLoss,
+    FusionLoss,
+    LossParts,
+    counterparts,
+    draw,
+    find_loss,
+    hard_negatives,
+)
 
 #: A fixed threshold has the derivative; that of the batch is held.
 DUAL = of_the_catalogue(DualLoss, **{"ce-clip": {"threshold": 1.0}}) | {

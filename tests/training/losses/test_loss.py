@@ -13,9 +13,8 @@ from scripts import run_python
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses import contrast
-from tellapart.training.losses.batch import gather_pairs
 from tellapart.training.losses.eqsim import drawn_negatives, eqsim_itm
-from tellapart.training.losses.loss import find_loss, read_terms, sum_terms
+from tellapart.training.losses.loss import find_loss, gather_pairs, read_terms, sum_terms
 
 RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -207,28 +207,26 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
     captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
     every = list(zip(rows.rows, captions, pictures, strict=True))
-    showing, written = defaultdict[int, set[int]](set), defaultdict[int, set[str]](set)  # of each caption
-    of_picture, files = defaultdict[int, set[int]](set), defaultdict[int, set[Path]](set)  # of each picture
-    for row, caption, picture in every:
-        showing[caption].add(picture)
-        written[caption].add(row.caption)
-        of_picture[picture].add(caption)
-        files[picture].add(row.image)
+    true = {*zip(pictures, captions, strict=True)}
+    of_picture = Counter(picture for picture, _ in true)  # captions of each
+    showing = Counter(caption for _, caption in true)  # pictures of each
+    files = Counter(picture for picture, _ in {(picture, row.image) for row, _, picture in every})
+    written = Counter(caption for caption, _ in {(caption, row.caption) for row, caption, _ in every})
     foils = 0
     for row, _, picture in every:
-        true = of_picture[picture].union(ids(row.positives))
-        foils += sum(numbers[foil] in true for foil in row.negatives)
-    widest = max(every, key=lambda entry: len(showing[entry[1]]))
-    fullest = max(every, key=lambda entry: len(of_picture[entry[2]]))
+        positives = set(ids(row.positives))
+        foils += sum((picture, numbers[foil]) in true or numbers[foil] in positives for foil in row.negatives)
+    widest = max(every, key=lambda entry: showing[entry[1]])
+    fullest = max(every, key=lambda entry: of_picture[entry[2]])
     return Duplicates(
-        captions=sum(len(showing[caption]) > 1 for caption in captions),
-        pictures=sum(len(files[picture]) > 1 for picture in pictures),
+        captions=sum(showing[caption] > 1 for caption in captions),
+        pictures=sum(files[picture] > 1 for picture in pictures),
         foils=foils,
         cut=len(cut),
         texts=len(texts),
-        merged=sum(len(written[caption]) > 1 and row.caption in cut for row, caption, _ in every),
-        caption=(widest[0].caption, len(showing[widest[1]])),
-        picture=(fullest[0].image.name, len(of_picture[fullest[2]])),
-        middle=int(np.median(list(map(len, of_picture.values())))),
+        merged=sum(written[caption] > 1 and row.caption in cut for row, caption, _ in every),
+        caption=(widest[0].caption, showing[widest[1]]),
+        picture=(fullest[0].image.name, of_picture[fullest[2]]),
+        middle=int(np.median(list(of_picture.values()))),
         counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
     )

@@ -636,7 +636,7 @@ class BatchOrder:
         if len(self.rows) < self.size:
             raise DataError(f"{len(self.rows)} rows are too few for a batch of {self.size} pairs; lower batch.size")
 
-    @property
+    @cached_property
     def steps_per_epoch(self) -> int:
         """Full batches; the rows that are left over wait for the next permutation."""
         return len(self.rows) // self.size

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, NonNegativeFloat
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import (
+from tellapart.training.losses.loss import (
     Batch,
     LossParts,
     MatrixRows,
@@ -19,12 +19,12 @@ from tellapart.training.losses.batch import (
     gather,
     gather_pairs,
     gather_true,
+    loss,
     mean_over_ranks,
     share,
     sum_parts,
     wide,
 )
-from tellapart.training.losses.loss import loss
 
 
 @loss()

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import (
+from tellapart.training.losses.contrast import contrast, contrasts
+from tellapart.training.losses.loss import (
     Batch,
     LossParts,
     Matches,
@@ -24,13 +25,12 @@ from tellapart.training.losses.batch import (
     draw,
     gather,
     gather_pairs,
+    loss,
     mean_over_ranks,
     share,
     sum_parts,
     wide,
 )
-from tellapart.training.losses.contrast import contrast, contrasts
-from tellapart.training.losses.loss import loss
 
 #: Which pairs v1 and v2 hold for. Section 3 of the paper has `eqsim`, v1 on distant pairs; section 5.4 on all.
 Variant = Literal["eqsim", "v1-all+v2-close", "v1-all", "v2-all", "v2-close"]
