@@ -12,14 +12,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
+import tellapart as ta
 from boards import addresses_of, files_of, write_run
 from facts import raises
 from tellapart.board.rendering import StaticSite
 from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
-from tellapart.cli.main import app
 from tellapart.errors import RunError
 
 
@@ -27,7 +26,7 @@ def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
-            CliRunner().invoke(app, ["serve", "--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
+            ta.serve(tmp_path, port=port)
 
 
 def test_answers_wait_for_no_acknowledgement_of_the_reader():
@@ -37,38 +36,29 @@ def test_answers_wait_for_no_acknowledgement_of_the_reader():
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_export_writes_a_site_and_says_where(tmp_path):
+def test_export_writes_a_site_and_says_where(command, tmp_path):
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    options = {"--runs": tmp_path / "runs", "--out": tmp_path / "site", "--items": 2}
-    words = [str(word) for option in options.items() for word in option]
-    done = CliRunner().invoke(app, ["board", "export", *words])
-    assert done.exit_code == 0, done.output
-    assert f"open {tmp_path / 'site' / 'index.html'}" in done.output
+    done = command("board", "export", "--runs", "runs", "--out", tmp_path / "site", "--items", 2, code=0)
+    assert f"open {tmp_path / 'site' / 'index.html'}" in done.out
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
     with raises(RunError, "--out", "folder"):
-        CliRunner().invoke(
-            app, ["board", "export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
-        )
+        ta.board_export(tmp_path, runs=tmp_path / "gone")
 
 
 @pytest.mark.slow
-def test_a_board_file_names_runs_and_numbers(tmp_path):
+def test_a_board_file_names_runs_and_numbers(command, tmp_path):
     write_run(tmp_path / "mine" / "a", "some-model", skill=1.0)
     (tmp_path / "records.toml").write_text(
         'source = "s"\n[[models]]\nname = "paper"\n[models.scores.shapes]\ngroup_score = 0.5'
     )
     (tmp_path / "board.toml").write_text('[board]\ntitle = "Our <board>"\nruns = ["mine"]\nimported = ["records.toml"]')
-    done = CliRunner().invoke(
-        app, ["board", "export", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "site")]
-    )
-    assert done.exit_code == 0, done.output
+    command("board", "export", "--board", "board.toml", "--out", "site", code=0)
     text = (tmp_path / "site" / "index.html").read_text()
     assert "<h1>Our &lt;board&gt;</h1>" in text
-    assert "some-model" in text
-    assert "paper" in text
+    assert "some-model" in text and "paper" in text
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 
