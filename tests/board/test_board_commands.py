@@ -62,12 +62,15 @@ def test_a_board_file_names_runs_and_numbers(command, tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 
+NAMED = ("--name", "board.example.org")
+
+
 @pytest.fixture
-def served(tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server's address and process; it goes by another name, too."""
+def served(request, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server's address and process; it goes by another name, too, unless a test asks for no configuration."""
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     server = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "serve", "--port", "0", "--name", "board.example.org"],
+        [sys.executable, "-m", "tellapart", "serve", "--port", "0", *getattr(request, "param", NAMED)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -102,6 +105,7 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(served):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux alone limits another process")
+@pytest.mark.parametrize("served", [()], indirect=True)
 def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(served):
     at, server = served
     address = (httpx.URL(at).host, httpx.URL(at).port)
@@ -117,6 +121,7 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(serv
                 one.sendall(b"GET / HT")
         for _ in range(3):
             assert httpx.get(at, timeout=3).status_code == 200
+    assert httpx.get(at, timeout=9, headers={"Host": "evil.example"}).status_code == 400  # without a name, too
 
 
 @pytest.fixture(scope="module")
