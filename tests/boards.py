@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +24,7 @@ from tellapart.board.records import Benchmark, Board, BoardSettings, Entry, Item
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import tabulate_units
+from tellapart.evaluation.verified import read_result
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample, Value
 from tellapart.records.run_folder import write_result
@@ -39,6 +40,29 @@ def open_board(
     board = Board(settings, submissions.results) if submissions else Board(settings)
     board.read_in(report)
     return TestClient(create_app(board, submissions)), board
+
+
+#: Addresses of the board of `tests/board/conftest.py`.
+PAGES = (
+    "/",
+    "/ranks",
+    "/pareto/latency",
+    "/pareto/parameters",
+    "/pareto/training_images",
+    "/pareto/latency/shapes",
+    "/pareto/parameters/shapes+other",
+    "/compare",
+    "/compare/good/poor",
+    "/compare/good+near+poor",
+    "/models/good",
+    "/models/random",
+    "/benchmarks/shapes",
+    "/benchmarks/shapes/ranks",
+    "/benchmarks/shapes/by/type/group_score",
+    "/benchmarks/shapes/map/type/group_score",
+    "/benchmarks/shapes/items/pages/1",
+    "/benchmarks/shapes/items/0",
+)
 
 
 def tables_of(metric: str, columns: Sequence[np.ndarray], items: ItemList | None = None) -> Tables:
@@ -221,3 +245,13 @@ def write_run(
     write_samples(folder, benchmark, samples)
     write_result(folder, result)
     return folder
+
+
+def change_run(folder: Path, number: Mapping[str, Any] | None = None, **facts: Any) -> None:
+    """Write a run again with other facts of its benchmark `shapes`, or of its group score."""
+    result = read_result(folder)
+    shapes = result.benchmarks["shapes"]
+    if number:
+        score = shapes.metrics["group_score"].model_copy(update=number)
+        facts["metrics"] = {**shapes.metrics, "group_score": score}
+    write_result(folder, result.model_copy(update={"benchmarks": {"shapes": shapes.model_copy(update=facts)}}))

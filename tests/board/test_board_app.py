@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boards import open_board, write_run
+from boards import PAGES, open_board, write_run
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
 from tellapart.board.records import BoardSettings
@@ -26,26 +26,6 @@ from tellapart.records.samples import read_samples
 #: As the fixture `runs` names a model.
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
 
-PAGES = [
-    "/",
-    "/ranks",
-    "/pareto/latency",
-    "/pareto/parameters",
-    "/pareto/training_images",
-    "/pareto/latency/shapes",
-    "/pareto/parameters/shapes+other",
-    "/compare",
-    "/compare/good/poor",
-    "/compare/good+near+poor",
-    "/models/good",
-    "/models/random",
-    "/benchmarks/shapes",
-    "/benchmarks/shapes/ranks",
-    "/benchmarks/shapes/by/type/group_score",
-    "/benchmarks/shapes/map/type/group_score",
-    "/benchmarks/shapes/items/pages/1",
-    "/benchmarks/shapes/items/0",
-]
 NO_TABLE = {"/compare", "/benchmarks/shapes/items/0"}
 
 
@@ -90,6 +70,14 @@ def test_a_page_is_html_json_csv_and_latex_at_one_address(client, path):
         assert latex.count("\\\\\n") == len(rows)
 
 
+def test_pages_have_of_a_model_and_a_benchmark_their_name_and_address_alone(client):
+    found = client.get("/models/good?format=json").json()
+    assert list(found["model"]) == ["slug", "label", "kind"]
+    address = ["slug", "name", "title", "task", "n", "metric", "has_items", "part"]
+    assert list(found["on"][0]["benchmark"]) == address
+    assert list(client.get("/benchmarks/shapes?format=json").json()["benchmark"]) == address
+
+
 def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs):
     found = client.get("/benchmarks/shapes?format=json").json()
     assert [column["title"] for column in found["columns"]] == [
@@ -122,9 +110,9 @@ def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs):
     )
 
 
-def test_an_item_shows_each_models_matrix_and_who_fails(client, runs):
+def test_an_item_shows_each_models_matrix_in_scores_that_differ_if_they_do_and_who_fails(client, runs):
     samples = {name: read_samples(runs / name, "shapes") for name in ("good", "near", "poor", "random")}
-    for place in range(10):
+    for place in range(20):
         found = client.get(f"/benchmarks/shapes/items/{place}?format=json").json()
         assert found["title"] == samples["good"][place].id
         assert found["texts"] == list(samples["good"][place].texts)
@@ -137,6 +125,9 @@ def test_an_item_shows_each_models_matrix_and_who_fails(client, runs):
             assert (made["title"] in {one["label"] for one in found["won"]}) is right
             states = [made["matrix"][k][k]["state"] for k in (0, 1)]
             assert (states == ["won", "won"]) is right
+            squares = [square for row in made["matrix"] for square in row]
+            assert len({s["text"] for s in squares}) == len({s["score"] for s in squares})
+            assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
 
 
 def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs):
@@ -379,14 +370,6 @@ def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown,
     assert page.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
     assert 'href="/hidden"' not in client.get("/").text
     assert client.get("/hidden").status_code == 404
-
-
-def test_scores_of_an_item_are_written_so_that_different_ones_differ(client):
-    for place in range(20):
-        for made in client.get(f"/benchmarks/shapes/items/{place}?format=json").json()["made"]:
-            squares = [square for row in made["matrix"] for square in row]
-            assert len({s["text"] for s in squares}) == len({s["score"] for s in squares})
-            assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))

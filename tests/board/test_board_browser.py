@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+import tellapart as ta
 from boards import open_board, serve
 from tellapart.board.app import create_app
-from tellapart.board.records import BoardSettings
 
 pytestmark = pytest.mark.slow
 
@@ -236,14 +236,8 @@ def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_
 
 
 def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, tmp_path):
-    from typer.testing import CliRunner
-
-    from tellapart.cli.main import app
-
-    done = CliRunner().invoke(app, ["run", "-b", "demo", "-m", "random", "--out", str(tmp_path / "runs" / "demo")])
-    assert done.exit_code == 0, done.output
-    settings = BoardSettings(runs=(tmp_path / "runs",))
-    _, shown = open_board(settings)
+    ta.evaluate("random", "demo", out=tmp_path / "runs" / "demo")
+    _, shown = open_board(tmp_path / "runs")
     with serve(create_app(shown)) as at:
         page = chromium.new_page(viewport={"width": 390, "height": 800})
         page.goto(f"{at}/benchmarks/demo/items/pages/1")

@@ -12,43 +12,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
+import tellapart as ta
 from boards import addresses_of, files_of, write_run
 from facts import raises
 from tellapart.board.rendering import StaticSite
 from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
-from tellapart.cli.main import app
 from tellapart.errors import RunError
-
-
-@pytest.mark.slow
-def test_serve_shows_the_runs_without_any_configuration(tmp_path):
-    write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "serve", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        found = re.search(r"http://\S+", server.stdout.readline())
-        assert found
-        with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30) as client:
-            page = client.get(found[0])
-        assert page.status_code == 200
-        assert "some-model" in page.text
-        assert page.headers["x-content-type-options"] == "nosniff"
-        assert "server" not in page.headers
-    finally:
-        server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=30) in {0, 130}
-        server.stdout.close()
 
 
 def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
-            CliRunner().invoke(app, ["serve", "--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
+            ta.serve(tmp_path, port=port)
 
 
 def test_answers_wait_for_no_acknowledgement_of_the_reader():
@@ -58,50 +36,41 @@ def test_answers_wait_for_no_acknowledgement_of_the_reader():
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_export_writes_a_site_and_says_where(tmp_path):
+def test_export_writes_a_site_and_says_where(command, tmp_path):
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    options = {"--runs": tmp_path / "runs", "--out": tmp_path / "site", "--items": 2}
-    words = [str(word) for option in options.items() for word in option]
-    done = CliRunner().invoke(app, ["board", "export", *words])
-    assert done.exit_code == 0, done.output
-    assert f"open {tmp_path / 'site' / 'index.html'}" in done.output
+    done = command("board", "export", "--runs", "runs", "--out", tmp_path / "site", "--items", 2, code=0)
+    assert f"open {tmp_path / 'site' / 'index.html'}" in done.out
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
     with raises(RunError, "--out", "folder"):
-        CliRunner().invoke(
-            app, ["board", "export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
-        )
+        ta.board_export(tmp_path, runs=tmp_path / "gone")
 
 
 @pytest.mark.slow
-def test_a_board_file_names_runs_and_numbers(tmp_path):
+def test_a_board_file_names_runs_and_numbers(command, tmp_path):
     write_run(tmp_path / "mine" / "a", "some-model", skill=1.0)
     (tmp_path / "records.toml").write_text(
         'source = "s"\n[[models]]\nname = "paper"\n[models.scores.shapes]\ngroup_score = 0.5'
     )
     (tmp_path / "board.toml").write_text('[board]\ntitle = "Our <board>"\nruns = ["mine"]\nimported = ["records.toml"]')
-    done = CliRunner().invoke(
-        app, ["board", "export", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "site")]
-    )
-    assert done.exit_code == 0, done.output
+    command("board", "export", "--board", "board.toml", "--out", "site", code=0)
     text = (tmp_path / "site" / "index.html").read_text()
     assert "<h1>Our &lt;board&gt;</h1>" in text
-    assert "some-model" in text
-    assert "paper" in text
+    assert "some-model" in text and "paper" in text
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 
+NAMED = ("--name", "board.example.org")
+
+
 @pytest.fixture
-def served(tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server's address and process; it goes by another name, too."""
+def served(request, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server's address and process; it goes by another name, too, unless a test asks for no configuration."""
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "serve", "--port", str(port), "--name", "board.example.org"],
+        [sys.executable, "-m", "tellapart", "serve", "--port", "0", *getattr(request, "param", NAMED)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -120,7 +89,9 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(served):
     at, server = served
     secret = {"Authorization": "Bearer tap_aa_secret", "Cookie": "tellapart_session=secret"}
     with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30, base_url=at) as client:
-        assert "some-model" in client.get("/", params={"token": "tap_aa_secret"}, headers=secret).text
+        page = client.get("/", params={"token": "tap_aa_secret"}, headers=secret)
+        assert "some-model" in page.text and page.headers["x-content-type-options"] == "nosniff"
+        assert "server" not in page.headers
         assert client.get("/", headers={"Host": "board.example.org"}).status_code == 200
         for host in ("evil.example", "board.example.org.evil.example", "127.0.0.1.nip.example:80"):
             answer = client.get("/", headers={"Host": host, **secret})
@@ -134,6 +105,7 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(served):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux alone limits another process")
+@pytest.mark.parametrize("served", [()], indirect=True)
 def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(served):
     at, server = served
     address = (httpx.URL(at).host, httpx.URL(at).port)
@@ -149,6 +121,7 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(serv
                 one.sendall(b"GET / HT")
         for _ in range(3):
             assert httpx.get(at, timeout=3).status_code == 200
+    assert httpx.get(at, timeout=9, headers={"Host": "evil.example"}).status_code == 400  # without a name, too
 
 
 @pytest.fixture(scope="module")

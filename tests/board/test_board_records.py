@@ -94,27 +94,24 @@ def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(tmp_path):
     assert not (board.tables.models or board.tables.benchmarks or board.tables.entries)
 
 
-def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(tmp_path):
+@pytest.mark.parametrize(
+    ("fingerprint", "n", "expected", "on_trust"),
+    [
+        ("0" * 64, 10, ["shapes", "shapes#00000000"], [False, False]),  # other items under the same name
+        ("ids-" + "0" * 60, 60, ["shapes"], [False, True]),  # scores made elsewhere join the same ids
+        ("hidden-" + "0" * 57, 60, ["shapes", "shapes#00000000"], [False, False]),  # hidden labels join nothing
+    ],
+)
+def test_a_benchmark_is_its_name_and_its_items(tmp_path, fingerprint, n, expected, on_trust):
     write_run(tmp_path / "a", "a", skill=1.0)
-    hidden = write_run(tmp_path / "b", "b", skill=1.0, fingerprint="hidden-" + "0" * 57)
-    shutil.rmtree(hidden / "samples")
+    second = write_run(tmp_path / "b", "b", skill=1.0, n=n, fingerprint=fingerprint)
+    hidden = fingerprint.startswith("hidden")
+    if hidden:  # which need no samples
+        shutil.rmtree(second / "samples")
     tables = open_board(tmp_path)[1].tables
-    assert names(tables) == ["shapes", "shapes#00000000"]
-    assert [bool(benchmark.items.rows) for benchmark in tables.benchmarks.values()] == [True, False]
-
-
-def test_other_items_under_the_same_name_are_another_benchmark(tmp_path):
-    write_run(tmp_path / "a", "a", skill=1.0)
-    write_run(tmp_path / "b", "b", skill=1.0, n=10, fingerprint="0" * 64)
-    assert names(open_board(tmp_path)[1].tables) == ["shapes", "shapes#00000000"]
-
-
-def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(tmp_path):
-    write_run(tmp_path / "a", "a", skill=1.0)
-    write_run(tmp_path / "b", "b", skill=1.0, fingerprint="ids-" + "0" * 60)
-    tables = open_board(tmp_path)[1].tables
-    assert list(tables.benchmarks) == ["shapes"]
-    assert sorted(entry.on_trust for entry in tables.entries.values()) == [False, True]
+    assert names(tables) == expected
+    assert sorted(entry.on_trust for entry in tables.entries.values()) == on_trust
+    assert all(benchmark.items.rows for benchmark in tables.benchmarks.values()) is not hidden
 
 
 def test_an_imported_run_is_not_called_on_trust(tmp_path):

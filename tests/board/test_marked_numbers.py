@@ -1,17 +1,13 @@
 """Numbers that need a word: of a part of the items (`--limit`), without an interval, counted by the authors' rule."""
 
 import csv
-import hashlib
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boards import open_board, write_run
-from tellapart.evaluation.verified import read_result
-from tellapart.records.run_folder import write_result
+from boards import change_run, open_board, write_run
 
 PART = "20 of 60 items"
 
@@ -19,9 +15,7 @@ PART = "20 of 60 items"
 def limited(folder: Path, model: str, *, skill: float, n: int = 20) -> None:
     """Write a run of some of the 60 items of `shapes`."""
     write_run(folder, model, skill=skill, n=n, fingerprint=f"{n:02}" * 32)
-    result = read_result(folder)
-    shapes = result.benchmarks["shapes"].model_copy(update={"limited_from": 60})
-    write_result(folder, result.model_copy(update={"benchmarks": {"shapes": shapes}}))
+    change_run(folder, limited_from=60)
 
 
 @pytest.fixture(params=["whole first", "part first"])
@@ -101,42 +95,29 @@ def test_where_no_model_has_all_items_the_largest_part_has_the_column(tmp_path):
 REASON = "too few for an interval: <3 items>"
 
 
-def test_pages_data_and_tables_have_the_reason(tmp_path):
+@pytest.mark.parametrize(
+    ("field", "facts", "said"),
+    [
+        ("reason", {"low": None, "high": None, "reason": REASON}, "too few for an interval: &lt;3 items&gt;"),
+        ("official", {"ties": 3, "official": 0.4321}, "43.21"),
+    ],
+)
+def test_a_number_that_needs_a_word_has_it_on_pages_and_in_tables(tmp_path, field, facts, said):
     for model in ("bare", "plain"):
         write_run(tmp_path / model, model, skill=1.0)
-    path = tmp_path / "bare" / "results.json"
-    record = json.loads(path.read_text())
-    record["benchmarks"]["shapes"]["metrics"]["group_score"] |= {"low": None, "high": None, "reason": REASON}
-    del record["sha256"]
-    record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps(record))
+    change_run(tmp_path / "bare", facts)
     client, _ = open_board(tmp_path)
     found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
-    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
-    leaderboard = client.get("/benchmarks/shapes", params={"format": "csv"}).text
-    model = client.get("/models/bare", params={"format": "csv"}).text
-    plain = client.get("/models/plain", params={"format": "csv"}).text
     by = found["blocks"][0]["sorted_by"]
-    assert {row["title"]: row["cells"][by]["reason"] for row in found["rows"]} == {"bare": REASON, "plain": None}
-    assert "too few for an interval: &lt;3 items&gt;" in page
-    rows = {row["model"]: row["no interval"] for row in csv.DictReader(io.StringIO(leaderboard))}
-    assert REASON in rows["bare"] and rows["plain"] == ""
-    reasons = {row["metric"]: row["no interval"] for row in csv.DictReader(io.StringIO(model))}
-    assert reasons["group_score"] == REASON and reasons["text_score"] == ""
-    assert "no interval" not in plain
-
-
-def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(tmp_path):
-    for model in ("tied", "plain"):
-        write_run(tmp_path / model, model, skill=1.0)
-    result = read_result(tmp_path / "tied")
-    shapes = result.benchmarks["shapes"]
-    tied = shapes.metrics["group_score"].model_copy(update={"ties": 3, "official": 0.4321})
-    shapes = shapes.model_copy(update={"metrics": {**shapes.metrics, "group_score": tied}})
-    write_result(tmp_path / "tied", result.model_copy(update={"benchmarks": {"shapes": shapes}}))
-    client, _ = open_board(tmp_path)
-    found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
-    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
-    by = found["blocks"][0]["sorted_by"]
-    assert {row["title"]: row["cells"][by]["official"] for row in found["rows"]} == {"tied": 0.4321, "plain": None}
-    assert "43.21" in page
+    assert {row["title"]: row["cells"][by][field] for row in found["rows"]} == {"bare": facts[field], "plain": None}
+    assert said in client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    leaderboard, model, plain = (
+        client.get(path, params={"format": "csv"}).text
+        for path in ("/benchmarks/shapes", "/models/bare", "/models/plain")
+    )
+    assert "no interval" not in plain and ("no interval" in leaderboard) is (field == "reason")
+    if field == "reason":
+        rows = {row["model"]: row["no interval"] for row in csv.DictReader(io.StringIO(leaderboard))}
+        assert REASON in rows["bare"] and rows["plain"] == ""
+        reasons = {row["metric"]: row["no interval"] for row in csv.DictReader(io.StringIO(model))}
+        assert reasons["group_score"] == REASON and reasons["text_score"] == ""

@@ -17,24 +17,27 @@ from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings, _for_readers, signature, watch
 
 
-def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the next two looks at the files fail."""
-    failures, look = [error, error], board.read_in
+@pytest.mark.few(2)
+@pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
+@pytest.mark.parametrize("taken", [True, False])
+def test_whatever_a_look_raises_the_next_tries_again_though_nobody_takes_the_report(
+    tmp_path, monkeypatch, error, taken
+):
+    board, said, failures = Board(BoardSettings(runs=(tmp_path,))), [], [error, error]
+    look = board.read_in
 
     def fail(*arguments) -> int:
         if failures:
             raise failures.pop()
         return look(*arguments)
 
+    def report(line: str) -> None:
+        said.append(line)
+        if not taken:
+            raise BrokenPipeError
+
     monkeypatch.setattr(board, "read_in", fail)
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
-def test_whatever_a_look_raises_the_next_tries_again(tmp_path, monkeypatch, error):
-    board, said = Board(BoardSettings(runs=(tmp_path,))), []
-    failing_twice(board, error, monkeypatch)
-    with watch(board, said.append, seconds=0.02):
+    with watch(board, report, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
         until(lambda: labels(board) == ["a"])
     assert len(said) == 2 and all("the board could not be brought up to date" in line for line in said)
@@ -127,17 +130,6 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
         write_run(tmp_path / "a", "a", skill=1.0)
         until(lambda: labels(board) == ["a"])
         assert thread.is_alive()
-
-
-def test_a_watch_whose_reports_nobody_takes_goes_on(tmp_path, monkeypatch):
-    def refuse(_: str) -> None:
-        raise BrokenPipeError
-
-    board = Board(BoardSettings(runs=(tmp_path,)))
-    failing_twice(board, OSError(), monkeypatch)
-    with watch(board, refuse, seconds=0.02):
-        write_run(tmp_path / "a", "a", skill=1.0)
-        until(lambda: labels(board) == ["a"])
 
 
 def test_a_thread_that_ends_all_the_same_ends_its_process():

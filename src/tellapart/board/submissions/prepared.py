@@ -152,17 +152,15 @@ def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
     return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
-def hide(
-    task: Task, records: Any, key: bytes, public_share: float, suffix: str = ".png"
-) -> HiddenPairs | HiddenRecords:
-    """Shuffle a pair set or a task's records, and split their clusters into public and private ones."""
+def hide(task: Task, records: Any, key: bytes, share: float, suffix: str = ".png") -> HiddenPairs | HiddenRecords:
+    """Shuffle a pair set or a task's records, and split their clusters into public ones, a share, and private ones."""
     how = task.hiding
     rows: Any = [item.truth_first() for item in records.items] if how is None else records.rows
     references = dict.fromkeys(reference for row in rows for reference in row.images)
     names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
     rows = sorted(rows, key=lambda row: keyed_hash(key, "order", row.id))
     clusters = [item.cluster for item in rows] if how is None else how.clusters([how.bare(row) for row in rows])
-    public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
+    public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, share)
     shared: dict[str, Any] = {
         "public": tuple(row.id in public for row in rows),
         "sources": {name: reference for reference, name in names.items()},
