@@ -50,11 +50,6 @@ class Rivals:
     tests: int = 0
 
     @property
-    def kinds(self) -> list[str]:
-        """The kinds of test that were made."""
-        return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows))
-
-    @property
     def verdicts(self) -> tuple[str, ...]:
         """The outcome in words, with which `tellapart compare` ends, too."""
         pairs = [(duel.a, duel.b, duel.rows) for duel in self.duels]
