@@ -27,7 +27,7 @@ from tellapart.report.conclusions import (
     answer_lines,
     conclude,
     conclude_all,
-    own_models,
+    ranked_models,
     rivals_of,
     weak_subsets,
 )
@@ -198,7 +198,7 @@ def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearl
 def weak_of(make_run, right, tags, **changes):
     run = make_run(scores=scores_with(right), n=len(right), tags=tags, with_images=False)
     samples = [replace(sample, **changes.get("update", {})) for sample in run.samples["shapes"]]
-    return weak_subsets(own_models(section_of([ReportRun(run.result, {"shapes": samples})]))[0], "group_score")
+    return weak_subsets(ranked_models(section_of([ReportRun(run.result, {"shapes": samples})]))[0], "group_score")
 
 
 def test_subsets_that_are_clearly_lower_are_named_lowest_first(make_run):
@@ -274,8 +274,8 @@ def test_p_is_corrected_over_all_pairs_and_metrics(make_run):
 def test_reference_models_are_no_rivals_unless_there_are_no_others(make_run):
     runs = [make_run(model="mine"), make_run(model="random", seed=3), make_run(model="oracle", skill=9)]
     assert rivals_of(section_of(runs)).duels == ()
-    assert [entry.label for entry in own_models(section_of(runs))] == ["mine"]
-    assert [entry.label for entry in own_models(section_of(runs[1:]))] == ["random", "oracle"]
+    assert [entry.label for entry in ranked_models(section_of(runs))] == ["mine"]
+    assert [entry.label for entry in ranked_models(section_of(runs[1:]))] == ["random", "oracle"]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import Sample
 from tellapart.report.image_sources import KEEP_BYTES, album, data_uri
-from tellapart.report.items import ends, item_table, margins, model_table, shared_outcomes, worst_first
+from tellapart.report.items import browsed_items, item_table, margins, model_table, shared_outcomes, worst_first
 
 # Small whole numbers tie often; any float32 checks rounding and underflow.
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -44,7 +44,7 @@ def test_every_models_worst_item_comes_before_any_that_is_nobodys_worst(a, b):
 
 @given(st.permutations(range(25)), st.integers(1, 30))
 def test_a_browser_holds_the_worst_items_and_a_tenth_of_the_best(order, most):
-    kept = ends(order, most)
+    kept = browsed_items(order, most)
     assert len(kept) == min(most, 25)
     assert kept == order if most >= 25 else kept == order[: most - most // 10] + order[25 - most // 10 :]
 

@@ -397,8 +397,7 @@ def test_outcomes_alone_are_bounded_on_the_page():
     outcomes = [{"text_score": text, "image_score": image} for text, image in sides]
     samples = [Sample(id=str(k), cluster=str(k), outcomes=values) for k, values in enumerate(outcomes)]
     record = BenchmarkResult(title="t", fingerprint="0", task="pairs", output="scores", metrics={}, origin="")
-    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
-    result = Result(run=run, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
+    result = Result(run=RUN, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
     (section,) = arrange_runs([ReportRun(result, {"sides": samples})])
     (row,) = explain_section(section)
     cells = {head: cell for head, (cell,) in reason_rows([row])}

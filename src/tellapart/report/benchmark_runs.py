@@ -9,12 +9,13 @@ import numpy as np
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
-from tellapart.errors import RunError, nearest
+from tellapart.errors import RunError, nearest, plain
+from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import key_samples, label_runs
 from tellapart.metrics.registry import one_name_each
-from tellapart.records.result import BenchmarkResult, Result, Sample, Value
+from tellapart.records.result import BenchmarkResult, Result, Sample, Value, is_imported
 from tellapart.report.items import margins, shared_outcomes, worst_first
-from tellapart.report.numbers import is_deviation, worth_text
+from tellapart.report.numbers import is_deviation, items_text, worth_text
 from tellapart.tasks.registry import headline, main_metric
 
 
@@ -85,6 +86,23 @@ class BenchmarkRuns:
         measured = [entry.record for entry in self.entries if entry.name not in REFERENCES] or [*self.records.values()]
         main = main_metric(shared_headline(measured))
         return worth_text(record.metrics[main] for record in measured if main in record.metrics)
+
+    def counts_differ(self, names: Sequence[str]) -> bool:
+        """Return whether one of these metrics is a mean of groups or the like, and so not of all the items."""
+        return any(self.record.metrics[name].n != self.size for name in names if name in self.record.metrics)
+
+    def title(self, names: Sequence[str]) -> str:
+        """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
+        benchmark = plain(self.name)
+        if is_imported(self.record):
+            return f"{benchmark}: percent, measured by another tool"
+        size, level, effective = items_text(self.record), "", self.worth
+        if value := next(iter(self.record.metrics.values()), None):
+            level = f", {value.level:.0%} intervals"
+            if 0 < value.clusters < value.n:
+                size += f" in {count_nouns(value.clusters, 'cluster')}"
+        of = f"{size}, percent of n" if self.counts_differ(names) else f"percent of {size}"
+        return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
 
     @property
     def notes(self) -> list[str]:

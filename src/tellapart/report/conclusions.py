@@ -50,11 +50,6 @@ class Rivals:
     tests: int = 0
 
     @property
-    def kinds(self) -> list[str]:
-        """The kinds of test that were made."""
-        return list(dict.fromkeys(row.test for duel in self.duels for row in duel.rows))
-
-    @property
     def verdicts(self) -> tuple[str, ...]:
         """The outcome in words, with which `tellapart compare` ends, too."""
         pairs = [(duel.a, duel.b, duel.rows) for duel in self.duels]
@@ -67,7 +62,7 @@ class Rivals:
         return {label: row.p_holm <= ALPHA for label, row in rows if row.metric == metric}
 
 
-def own_models(measured: BenchmarkRuns) -> tuple[ModelEntry, ...]:
+def ranked_models(measured: BenchmarkRuns) -> tuple[ModelEntry, ...]:
     """Return the models without the reference models; all if all are reference models."""
     entries = tuple(entry for entry in measured.entries if is_ranked(entry.name))
     return entries or measured.entries
@@ -77,8 +72,8 @@ def rivals_of(measured: BenchmarkRuns, *, seed: int = 0) -> Rivals:
     """Rank models by the main metric, and test every two of the first as `tellapart compare` does."""
     main = measured.main
     if not main:
-        return Rivals(own_models(measured))
-    ranking = tuple(sorted(own_models(measured), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
+        return Rivals(ranked_models(measured))
+    ranking = tuple(sorted(ranked_models(measured), key=lambda entry: (-entry.record.metrics[main].value, entry.model)))
     metrics = [*filter(is_testable, measured.headline)]
     tested = ranking[: _most_tested(measured, len(metrics))]
     outcomes = lay_out_outcomes([entry.samples for entry in tested], metrics) if len(tested) > 1 else {}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,11 @@ def _measure_points(
     """Return the checkpoints that are known, and after them those of further records."""
     checkpoints = list(before)
     best = {name: each for each in before for name, point in each.points.items() if point.best == each.name}
-    read: dict[tuple[str, str], Sequence[Sample]] = {}
 
+    @cache
     def find_samples(place: str, benchmark: str) -> Sequence[Sample]:
-        if (place, benchmark) not in read:
-            result = results.get(place) or read_result(folder / place)
-            read[place, benchmark] = read_samples(folder / place, benchmark, result.benchmarks[benchmark])
-        return read[place, benchmark]
+        result = results.get(place) or read_result(folder / place)
+        return read_samples(folder / place, benchmark, result.benchmarks[benchmark])
 
     for place, result in sorted(results.items(), key=lambda entry: natural_key(entry[1].model.name)):
         name, found = result.model.name, {}

@@ -58,7 +58,7 @@ def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
     return [int(item) for item in np.argsort(best, kind="stable")]
 
 
-def ends(order: Sequence[int], most: int) -> list[int]:
+def browsed_items(order: Sequence[int], most: int) -> list[int]:
     """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst, one the best."""
     if len(order) <= most:
         return list(order)

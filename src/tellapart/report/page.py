@@ -35,7 +35,7 @@ from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals,
 from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
-from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
+from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.tables import MODEL_COLUMNS, name_model
 from tellapart.report.templates import make_environment, write_lines
@@ -169,7 +169,7 @@ def make_page(
         telling = telling_items(section, rivals)
         first = [item for group in telling for item in group.positions]
         head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album()
-        browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
+        browsed = browsed_items(section.worst(), MOST_ITEMS) if section.record.shape else []
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
         views.append(_make_view(section, rivals, sorted(browsed), pictures) | {"telling": telling, "head": head})

@@ -15,12 +15,11 @@ from tellapart.data.strict_json import collector_paused
 from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain
-from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import System, gather, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
-from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
+from tellapart.records.result import Result, Value, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.report.benchmark_runs import (
@@ -34,7 +33,7 @@ from tellapart.report.benchmark_runs import (
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
+from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.tables import Table
@@ -253,20 +252,14 @@ def result_tables(same: BenchmarkRuns, names: Sequence[str] = ()) -> list[Table]
     """
     names = names or shared_headline([same.record])
     across = len(names) if len(names) <= _MOST_COLUMNS else 3
-    return [
-        table
-        for part in (names[start : start + across] for start in range(0, len(names), across or 1))
-        for table in tables_of(
-            "result", title=write_title(same, part), entries=same.entries, models=same.models, names=part,
-            counts_differ=counts_differ(same.record, part),
-        )
-    ]  # fmt: skip
+    parts = (names[start : start + across] for start in range(0, len(names), across or 1))
+    return [table for part in parts for table in tables_of("result", same=same, names=part)]
 
 
 def equivariance_table(same: BenchmarkRuns) -> Table | None:
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
     names = [name for name, value in same.record.metrics.items() if is_deviation(value)]
-    return tables_of("deviations", entries=same.entries, models=same.models, names=names)[0] if names else None
+    return tables_of("deviations", same=same, names=names)[0] if names else None
 
 
 def breakdown_table(same: BenchmarkRuns) -> Table | None:
@@ -291,28 +284,8 @@ def breakdown_table(same: BenchmarkRuns) -> Table | None:
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     same_mean = f" (= macro of {', '.join(even)})" if even else ""
     rows.append((f"{average}{same_mean}", record.metrics, True))
-    title = f"{write_title(replace(same, entries=(first,)), names)}: {first.label} by tag"
+    title = f"{replace(same, entries=(first,)).title(names)}: {first.label} by tag"
     return tables_of("breakdown", title=title, names=names, rows=rows)[0]
-
-
-def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
-    """Return whether a metric is a mean of groups or the like, so that a column is not of all the record's items."""
-    largest = max((value.n for value in record.metrics.values()), default=0)
-    return any(record.metrics[name].n != largest for name in names if name in record.metrics)
-
-
-def write_title(same: BenchmarkRuns, names: Sequence[str]) -> str:
-    """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
-    record, benchmark = same.record, plain(same.name)
-    if is_imported(record):
-        return f"{benchmark}: percent, measured by another tool"
-    size, level, effective = items_text(record), "", same.worth
-    if value := next(iter(record.metrics.values()), None):
-        level = f", {value.level:.0%} intervals"
-        if 0 < value.clusters < value.n:
-            size += f" in {count_nouns(value.clusters, 'cluster')}"
-    of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
-    return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
 
 
 def first_tables(groups: Sequence[BenchmarkRuns]) -> list[Table]:
@@ -335,15 +308,13 @@ def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
 
 def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
     *parts, total = heat_map(same.records, same.name, main, tag).rows
-    values = zip(*(row.values for row in (total, *parts)), strict=True)
-    rows = [*zip(same.entries, values, strict=True)]
+    rows = [*zip(same.entries, zip(*(row.values for row in (total, *parts)), strict=True), strict=True)]
     of_all = total.values[0]
     # The record of another tool describes its average over all parts.
     by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
-    title = f"{write_title(same, [main])}; {by}"
     ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
-    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties, "models": same.models}
-    return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.record, [main]), **facts)[0]
+    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties, "by": by}
+    return tables_of("parts", same=same, main=main, **facts)[0]
 
 
 def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
@@ -368,7 +339,7 @@ def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
 def tag_table(same: BenchmarkRuns, tag: str) -> Table:
     """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
     heat = heat_map(same.records, same.name, tag=tag)
-    title = f"{write_title(same, [heat.metric])}; {heat.metric} by {tag}"
+    title = f"{same.title([heat.metric])}; {heat.metric} by {tag}"
     fill = partial(tables_of, "tag", title=title, tag=tag, heat=heat)
     (full,) = fill(write=score)
     return full if _measure_width(full) <= console().width else fill(write=lambda value: percent(value.value))[0]

@@ -23,14 +23,19 @@ FORMATS = {
 
 def format_result(result: Result, to: str, card: Path | None = None) -> str:
     """Return a run's record in another format, as text."""
-    from tellapart.report.interchange.push import eval_results_yaml, harness_json, model_index_yaml, update_card
+    from tellapart.data.strict_json import decode_text, read_whole
+    from tellapart.report.interchange.push import eval_results_yaml, harness_json, model_index_yaml, put_results
 
     if to not in FORMATS:
         raise UnknownNameError(f"no format {to!r}{nearest(to, FORMATS) or ';'} the formats are {', '.join(FORMATS)}")
     if card is not None and to != "model-index":
         raise RunError(f"a card holds a model-index, no {to}; leave card= out")
     if card is not None:
-        return update_card(card, result)
+        try:
+            text = decode_text(read_whole(card, error=RunError), card, error=RunError)
+        except RunError as error:
+            raise RunError(f"{card} is not a model card: {error}") from error
+        return put_results(text, result, str(card), rename=True)
     return dict(zip(FORMATS, (model_index_yaml, eval_results_yaml, harness_json), strict=True))[to](result)
 
 

@@ -20,7 +20,6 @@ from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.data.arguments import expect_used
 from tellapart.data.rows import read_toml
-from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
@@ -162,15 +161,6 @@ def model_index_yaml(result: Result) -> str:
         raise RunError(f"the run of {result.model.name} measured nothing that a card could hold")
     data = require("huggingface_hub", extra="hub").ModelCardData(model_name=result.model.name, eval_results=entries)
     return f"---\n{data.to_yaml()}\n---\n"
-
-
-def update_card(path: Path, result: Result) -> str:
-    """Return the text of a model card on disk with the run's results put in, if it is the run's model's."""
-    try:
-        text = decode_text(read_whole(path, error=RunError), path, error=RunError)
-    except RunError as error:
-        raise RunError(f"{path} is not a model card: {error}") from error
-    return put_results(text, result, str(path), rename=True)
 
 
 def put_results(text: str, result: Result, place: str, *, rename: bool = False) -> str:

@@ -291,8 +291,14 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     """Draw models as points, those on the front joined by steps and filled, the others hollow."""
     narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
     figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
+    edge: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
     for number, point in enumerate(models):
-        _draw_mark(axes, number, point)
+        style = look(number)
+        if point.low is not None and point.high is not None:
+            reach = [[point.score - point.low], [point.high - point.score]]
+            axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
+        face = style.colour if point.front else "white"
+        axes.plot(point.cost, point.score, marker=style.marker, color=style.colour, markerfacecolor=face, **edge)
     costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
@@ -309,16 +315,6 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     axes.grid()
     name_points(figure, axes, [(point.model, point.cost, point.score) for point in models], front)
     return figure
-
-
-def _draw_mark(axes: Axes, number: int, point: CostPoint) -> None:
-    style = look(number)
-    if point.low is not None and point.high is not None:
-        reach = [[point.score - point.low], [point.high - point.score]]
-        axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
-    face = style.colour if point.front else "white"
-    edge: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
-    axes.plot(point.cost, point.score, marker=style.marker, color=style.colour, markerfacecolor=face, **edge)
 
 
 def _draw_front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:
