@@ -128,20 +128,20 @@ def _read_cells(row: Mapping[str, Any], columns: tuple[str, ...]) -> list[tuple[
 def _sort_columns(row: tuple[str, ...]) -> _Columns:
     """Sort the columns of a row; many rows have the same, so each combination is checked once."""
     refuse_near(row)
-    sides = [_side_columns(row, side) for side in (_IMAGES, _TEXTS)]
-    first = {int(match[2]): columns[0] for columns in sides if columns and (match := _NUMBERED.fullmatch(columns[0]))}
+    images, texts = (_side_columns(row, side) for side in (_IMAGES, _TEXTS))
+    numbered = filter(None, map(_NUMBERED.fullmatch, (*images[:1], *texts[:1])))
+    first = {int(match[2]): match[0] for match in numbered}
     if len(first) > 1:
         unread = join_names([repr(name) for name in row if name[-1:].isdigit() and not _NUMBERED.fullmatch(name)])
         rest = f"; {unread} would not be read" if unread else ""
         names = " and ".join(map(repr, first.values()))
         raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1{rest}")
-    for side, columns in zip((_IMAGES, _TEXTS), sides, strict=True):
-        if not columns:
-            raise DataError(_explain_lack(row, side))
+    if not (images and texts):
+        raise DataError(_explain_lack(row, _TEXTS if images else _IMAGES))
     tags = tuple(name for name in row if name.startswith(TAG))
     if tags and "tags" in row:
         raise DataError(f"columns 'tags' and {tags[0]!r} both hold tags; keep one, or rename one")
-    return _Columns(*sides, tags)
+    return _Columns(images, texts, tags)
 
 
 def _side_columns(row: Collection[str], side: _Side) -> tuple[str, ...]:

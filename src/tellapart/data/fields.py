@@ -55,10 +55,9 @@ _LIST_OF_TEXTS = re.compile(rf"\s*\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*,?\s*)?\]
 
 def field_fault(place: str, field: str, problem: str, *got: object) -> DataError:
     """Return the error of a row's field; the value follows the problem, if it is given."""
-    shown = f"{problem}{'' if problem.endswith(';') else ','} got {quote(got[0])}" if got else problem
-    return DataError(
-        f"{place}: field {quote(field, 200)}: {shown}", path=place, field=field, got=got[0] if got else None
-    )
+    mark = "" if problem.endswith(";") else ","
+    text = f"{place}: field {quote(field, 200)}: {problem}{f'{mark} got {quote(got[0])}' if got else ''}"
+    return DataError(text, path=place, field=field, got=got[0] if got else None)
 
 
 def check_template(template: str, *, lists: bool = False) -> str:
@@ -159,8 +158,8 @@ def exchange_words(text: str, words: Sequence[str]) -> tuple[str, ...]:
     """
     words = [word.lower() for word in words]
     listed = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    found = re.compile(rf"\b(?:(a)n?(\s+))?({listed})\b", re.IGNORECASE)
-    if len(set(words)) < max(2, len(words)) or {word.lower() for *_, word in found.findall(text)} != set(words):
+    pattern = re.compile(rf"\b(?:(a)n?(\s+))?({listed})\b", re.IGNORECASE)
+    if len(set(words)) < max(2, len(words)) or {word.lower() for *_, word in pattern.findall(text)} != set(words):
         raise ValueError(f"expected two or more different words of the text {quote(text)}, got {quote(words)}")
 
     def exchange(order: Sequence[str]) -> str:
@@ -170,7 +169,7 @@ def exchange_words(text: str, words: Sequence[str]) -> tuple[str, ...]:
             word = other[part[3].lower()]
             return f"{part[1]}{'n' * (word[0] in 'aeiou')}{part[2]}{word}" if part[1] else word
 
-        return found.sub(replace, text)
+        return pattern.sub(replace, text)
 
     return tuple(exchange(order) for order in permutations(words) if list(order) != words)
 

@@ -62,7 +62,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     is_native = listing.name == LISTINGS[0]
     items: list[Item] = []
     lines: dict[str, str] = {}
-    first: dict[str, Any] = {}
+    first_row: dict[str, Any] = {}
     faults: list[tuple[int, DataError]] = []
     for line, row in read_lines(listing):
         place = f"{listing}:{line}"
@@ -79,13 +79,13 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
             raise DataError(f"{place}: {fault}", path=place, field="id")
         items.append(item)
         lines[item.id] = place
-        first = first or row
+        first_row = first_row or row
     if faults:
         raise _join_faults(listing, faults)
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)
-    read_as = "" if is_native else describe_columns(first, items[0].shape)
+    read_as = "" if is_native else describe_columns(first_row, items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
 
 
@@ -94,15 +94,16 @@ def _join_faults(listing: Path, faults: Sequence[tuple[int, DataError]]) -> Data
     lines: dict[str, list[str]] = {}
     for line, fault in faults:
         lines.setdefault(str(fault), []).append(str(line))
-    (problem, (first_line, *same)), *others = lines.items()
+    (problem, (first_line, *equal_lines)), *others = lines.items()
     text = f"{listing}:{first_line}: {problem}"
-    text += f" (lines {join_names(same, 5)}, too)" if same else ""
+    text += f" (lines {join_names(equal_lines, 5)}, too)" if equal_lines else ""
     if others:
-        text += f"; and in other lines: {join_names([f'{of[0]}: {other}' for other, of in others], _FAULTS)}"
+        listed = [f"{numbers[0]}: {problem}" for problem, numbers in others]
+        text += f"; and in other lines: {join_names(listed, _FAULTS)}"
     if len(faults) == _FAULTS:
         text += f"; lines after {faults[-1][0]} were not read"
-    first = faults[0][1]
-    return DataError(text, path=f"{listing}:{first_line}", field=first.field, got=first.got)
+    first_fault = faults[0][1]
+    return DataError(text, path=f"{listing}:{first_line}", field=first_fault.field, got=first_fault.got)
 
 
 def read_card(folder: Path) -> tuple[dict[str, Any], int]:

@@ -20,8 +20,8 @@ LEVELS = 6.0
 
 _SIDE, _LOW, _THUMB = 32, 8, 8
 
-#: Hashes that are compared at once.
-_BLOCK = 1 << 20
+#: Pairs of pictures that are compared at once.
+_BLOCK = 1 << 16
 
 #: The places at which the 64 bits are cut: two hashes that differ in at most 4 bits agree in one of 5 parts.
 _CUTS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
@@ -73,39 +73,20 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     """
     for start, width in _CUTS:
         mask = np.uint64((1 << width) - 1)
-        parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
-        for position, other in _shared_positions(*parts):
-            rows = max(1, _BLOCK // len(other))
-            for at in range(0, len(position), rows):
-                block = position[at : at + rows]
-                differ = _count_bits(ours.hashes[block, None] ^ theirs.hashes[None, other])
-                i, j = np.nonzero(differ <= BITS)
-                yield from _compare_thumbnails(ours, theirs, block[i], other[j])
-
-
-def _compare_thumbnails(
-    ours: ImageHashes, theirs: ImageHashes, i: NDArray[np.int64], j: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Keep pairs whose thumbnails agree, some thousands at a time."""
-    step = _BLOCK // 192
-    for at in range(0, len(i), step):
-        a, b = i[at : at + step], j[at : at + step]
-        apart = np.abs(ours.thumbnails[a].astype(np.int16) - theirs.thumbnails[b]).mean(axis=1)
-        yield a[apart <= LEVELS], b[apart <= LEVELS]
-
-
-def _shared_positions(
-    ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the positions of equal values, value by value."""
-    values = np.intersect1d(ours, theirs)
-
-    def positions(hashes: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
-        order = np.argsort(hashes, kind="stable")
-        starts, stops = (np.searchsorted(hashes[order], values, side) for side in ("left", "right"))
-        return [order[start:end] for start, end in zip(starts, stops, strict=True)]
-
-    yield from zip(positions(ours), positions(theirs), strict=True)
+        our_parts, their_parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
+        order = np.argsort(their_parts)
+        first, last = (np.searchsorted(their_parts[order], our_parts, side) for side in ("left", "right"))
+        # Candidates are numbered: those of our first picture, of the second... Each ends before this number.
+        ends = np.cumsum(last - first)
+        count = int(ends[-1]) if len(ends) else 0
+        for at in range(0, count, _BLOCK):
+            candidates = np.arange(at, min(at + _BLOCK, count))
+            i = np.searchsorted(ends, candidates, "right")
+            j = order[last[i] - ends[i] + candidates]
+            alike = _count_bits(ours.hashes[i] ^ theirs.hashes[j]) <= BITS
+            i, j = i[alike], j[alike]
+            apart = np.abs(ours.thumbnails[i].astype(np.int16) - theirs.thumbnails[j]).mean(axis=1)
+            yield i[apart <= LEVELS], j[apart <= LEVELS]
 
 
 def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -159,10 +159,11 @@ class RecordSet:
 
     def refuse(self, noun: str, fault: str, rows: Iterable[Record], field: str) -> None:
         """Refuse the set if there are such rows, with the value of the first one's field."""
-        if found := list(rows):
-            more = f"; and {len(found) - 1} more: {join_names([row.id for row in found[1:]])}" if found[1:] else ""
-            got = quote(self.row_content(found[0])[field])
-            raise DataError(f"{self.name}: {noun} {found[0].id}: {fault}; got {got}{more}", field=field)
+        if refused := list(rows):
+            first, *others = refused
+            more = f"; and {len(others)} more: {join_names([row.id for row in others])}" if others else ""
+            got = quote(self.row_content(first)[field])
+            raise DataError(f"{self.name}: {noun} {first.id}: {fault}; got {got}{more}", field=field)
 
 
 @dataclass(frozen=True)
@@ -554,11 +555,11 @@ def read_choice(ranking: str) -> int:
     >>> [read_choice(ranking) for ranking in ("A>B", "C>A", "A<B", "A=B", "A=B=Good")]
     [1, -1, -1, 0, 0]
     """
-    found = re.match(r"\s*([A-Z])\s*([<>=])\s*([A-Z])(?=\s*$|=)", ranking)
-    if found is None or found[1] == found[3] or (found[2] != "=" and found.end() < len(ranking.rstrip())):
+    match = re.match(r"\s*([A-Z])\s*([<>=])\s*([A-Z])(?=\s*$|=)", ranking)
+    if match is None or match[1] == match[3] or (match[2] != "=" and match.end() < len(ranking.rstrip())):
         raise ValueError(f"expected a ranking such as A>B, B>A or A=B; got {quote(ranking)}")
-    ahead = 1 if found[1] < found[3] else -1
-    return {">": ahead, "<": -ahead, "=": 0}[found[2]]
+    ahead = 1 if match[1] < match[3] else -1
+    return {">": ahead, "<": -ahead, "=": 0}[match[2]]
 
 
 class PreferenceSet(RecordSet):
