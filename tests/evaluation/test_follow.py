@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another
     listed.write_text("\n".join(reversed(listed.read_text().splitlines())) + "\n")
     rows = measure(landed, ta.load_pairs(tmp_path / "set"), out).to_json()["checkpoints"]
     assert rows[-1]["forgotten"] == expected
+
+
+def test_a_set_that_changes_between_checkpoints_is_refused(landed, pairs, tmp_path):
+    out = tmp_path / "run"
+    measure(landed, pairs, out, until=2)
+    changed = replace(pairs, items=tuple(pairs.items[:-1]))
+    for _ in range(2):  # nor is the curve of both continued
+        with raises(RunError, "checkpoint-10", "content", str(out / "beside" / "checkpoint-10")):
+            measure(landed, changed, out)
 
 
 def embedded(out: Path):

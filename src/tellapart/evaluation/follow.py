@@ -23,6 +23,7 @@ from tellapart.errors import DataError, ModelError, RunError, ScoreError, Unknow
 from tellapart.evaluation.run import Settings, expect_same_run, resolve, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.result import Result
 from tellapart.records.run_folder import FOLLOWED, RESULTS, beside, find_runs, natural_key, write_text_file
 
 #: The checkpoints in a folder: open_clip's, and those of transformers' Trainer.
@@ -128,7 +129,9 @@ def follow_checkpoints(
     sentence on each that cannot be read, once for each state of its files.
     """
     benchmarks, _ = resolve(replace(settings, models=(), names=()), store)
-    done = _take_up_folder(follower, settings, [benchmark.name for benchmark in benchmarks], out, command)
+    contents: dict[str, str] = {}
+    names = [benchmark.name for benchmark in benchmarks]
+    done = _take_up_folder(follower, settings, names, out, command, contents)
     rest = min(_REST, follower.every)
     seen: dict[str, tuple[_Files, float]] = {}
     refused: dict[str, _Files] = {}
@@ -147,17 +150,33 @@ def follow_checkpoints(
         first = read_result(out).model.name if (out / RESULTS).is_file() else ready
         folder = out if ready == first else beside(out, ready)
         try:
-            run(asked, folder, store=store, command=command, progress=progress)
+            (result,) = run(asked, folder, store=store, command=command, progress=progress).values()
         except (DataError, ModelError, ScoreError, UnknownNameError) as error:
             refused[ready] = files_of[ready]
             left_out(f"{paths[ready]}: {first_line(error)}")
             continue
+        _expect_same_sets(contents, result, folder)
         done.add(ready)
         yield ready
 
 
-def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str], out: Path, command: str) -> set[str]:
-    """Mark the run folder as that of these checkpoints; return those that it holds already."""
+def _expect_same_sets(contents: dict[str, str], result: Result, folder: Path) -> None:
+    """Refuse a set that changed between two checkpoints: the curve compares them, item by item."""
+    for name, record in result.benchmarks.items():
+        if contents.setdefault(name, record.fingerprint) != record.fingerprint:
+            raise RunError(
+                f"{name} changed between checkpoints: {result.model.name} was measured on other content than one "
+                f"before it; name another out=, or delete {folder}"
+            )
+
+
+def _take_up_folder(
+    follower: Follower, settings: Settings, names: Sequence[str], out: Path, command: str, contents: dict[str, str]
+) -> set[str]:
+    """Mark the run folder as that of these checkpoints; return those that it holds already.
+
+    `contents`, benchmark -> fingerprint, is filled by their records.
+    """
     marker, runs = out / FOLLOWED, find_runs(out) if (out / RESULTS).is_file() else []
     of = read_object(marker).get("checkpoints") if marker.is_file() else None
     if (runs or of) and of != follower.absolute:
@@ -171,6 +190,7 @@ def _take_up_folder(follower: Follower, settings: Settings, names: Sequence[str]
     for folder in runs:
         result = read_result(folder)
         expect_same_run(folder, result, result.model, now)
+        _expect_same_sets(contents, result, folder)
         if result.benchmarks.keys() >= set(names):
             done.add(result.model.name)
     return done
