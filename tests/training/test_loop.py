@@ -326,6 +326,22 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path):
     }
 
 
+@pytest.mark.parametrize("family", ["siglip", "siglip2_naflex"])
+def test_a_siglip_of_transformers_trains_with_its_bias_and_pieces_change_no_number(family, tmp_path):
+    import tiny_models
+
+    (tmp_path / "start").mkdir()  # of sentencepiece's files
+    folder, trained = tiny_models.FAMILIES[family](tmp_path / "start"), list[dict[str, Any]]()
+    for name, batch in (("whole", {"size": 8}), ("pieces", {"size": 8, "micro": 3})):
+        settings = config(tmp_path, model=f"hf:{folder}", loss={"name": "siglip"}, batch=batch)
+        saved = run_training(settings, tmp_path, tmp_path / name).name
+        trained.append(read_state_dict(Path(saved.removeprefix("hf:")) / "model.safetensors"))
+    begun = read_state_dict(folder / "model.safetensors")
+    assert all((trained[0][name] != begun[name]).any() for name in ("logit_scale", "logit_bias"))
+    for name, tensor in trained[0].items():
+        torch.testing.assert_close(tensor, trained[1][name], rtol=1e-4, atol=1e-6)
+
+
 def test_what_has_no_gradients_cannot_be_trained(tmp_path):
     with raises(ModelError, "constant"):
         run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")

@@ -125,7 +125,8 @@ def _dual_module() -> type[torch.nn.Module]:
             bias = getattr(self.model, "logit_bias", None)
             bias = self.logit_bias if bias is None else bias
             local = () if self.local is None else self.local.read(texts["input_ids"])
-            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias, *local
+            scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
+            return unit(image.float()), unit(text.float()), scale, bias, *local
 
     return DualModule
 

@@ -1,5 +1,7 @@
 """Towers whose states meet in a score, tiny ones of six families, against the library's own numbers."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,16 @@ def test_no_score_depends_on_its_neighbours(saved, kind):
     together = find_model(str(saved(kind)), ModelOptions()).score_pairs(IMAGES, TEXTS)
     alone = [find_model(str(saved(kind)), ModelOptions()).score_pairs([IMAGES[k]], [TEXTS[k]])[0] for k in range(3)]
     np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("setting", ["query_prefix", "visual_prompt_prefix"])
+def test_the_words_before_a_query_and_a_picture_are_part_of_the_fingerprint(saved, setting, tmp_path):
+    folder = shutil.copytree(saved("ColPali"), tmp_path / "changed")
+    path = folder / "processor_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {setting: "a picture: "}))
+    before, after = (find_model(str(each), ModelOptions()) for each in (saved("ColPali"), folder))
+    assert np.abs(before.score_pairs(IMAGES, TEXTS) - after.score_pairs(IMAGES, TEXTS)).max() > 1e-3
+    assert before.fingerprint != after.fingerprint
 
 
 def test_rules_agree_with_loops():

@@ -480,3 +480,7 @@ def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders,
     others += [of(folders["llava"], reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
     assert own == of(tmp_path / "copy")
     assert len({own, *others}) == len(others) + 1
+    second = shutil.copytree(folders["instructblip"], tmp_path / "second")  # the tokenizer of its Q-Former
+    words = second / "qformer_tokenizer" / "tokenizer_config.json"
+    words.write_text(json.dumps(json.loads(words.read_text()) | {"do_lower_case": False}))
+    assert of(second) != of(folders["instructblip"])

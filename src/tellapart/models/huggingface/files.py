@@ -219,6 +219,12 @@ def processor_facts(processor: ProcessorMixin) -> str:
     images = processor.image_processor
     settings = {"kind": type(images).__name__} | _without_keys(images.to_dict(), _INCIDENTAL)
     facts = {"images": settings, "texts": _text_facts(processor.tokenizer)}
+    # Settings of the pair itself (ColPali's words before a query), and InstructBLIP's second tokenizer.
+    parts = {"image_processor", "tokenizer", "video_processor", "feature_extractor", "qformer_tokenizer"}
+    stated = _without_keys(getattr(processor, "to_dict", dict)(), _INCIDENTAL | parts)
+    second = getattr(processor, "qformer_tokenizer", None)
+    facts |= {"processor": stated} if any(value is not None for value in stated.values()) else {}
+    facts |= {} if second is None else {"qformer": _text_facts(second)}
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
 
 
