@@ -368,9 +368,10 @@ def judge(tmp_path_factory) -> Path:
 
 def _of_demo(judge: Path, step: int, wrong: int = 0) -> tuple[Study, list[SurveyAnswer]]:
     """A study of every so many items of the demo: people are right but for the first image of the first items."""
-    ids = [sample.id for sample in read_samples(judge, "demo")][::step]
-    pairs = PairSet("demo", tuple(Item(id=name, images=("a", "b"), texts=("c", "d")) for name in ids), Path())
-    return answered("i2t", pairs, {"ann": ["1", "1"] * wrong + ["0", "1"] * (len(ids) - wrong)})
+    samples = read_samples(judge, "demo")[::step]
+    items = (Item(id=sample.id, images=("a", "b"), texts=sample.texts) for sample in samples)
+    pairs = PairSet("demo", tuple(items), Path())
+    return answered("i2t", pairs, {"ann": ["1", "1"] * wrong + ["0", "1"] * (len(samples) - wrong)})
 
 
 def test_a_model_helps_to_estimate_peoples_score(judge):
@@ -391,3 +392,9 @@ def test_a_judge_of_other_items_is_refused(judge):
         human_rows([_of_demo(judge, 1)], judge)
     with raises(ScoreError, "judge=", "4 items", "demo"):
         human_rows([answered("i2t", pairs_of(4), {"ann": list("01" * 4)})], judge)
+    # Ids such as `row-1` are those of many sets.
+    study, answers = _of_demo(judge, 4)
+    changed = study.units[0].model_copy(update={"options": ["no caption of", "the demo"]})
+    others = study.model_copy(update={"units": [changed, *study.units[1:]]})
+    with raises(ScoreError, "judge=", changed.item, "'no caption of'", "demo"):
+        human_rows([(others, answers)], judge)

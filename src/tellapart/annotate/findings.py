@@ -210,6 +210,14 @@ def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
         raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
+    texts = {sample.id: {*sample.texts} for sample in fitting[0] if sample.texts}  # none of scores made elsewhere
+    for unit in (unit for study, _ in answered for unit in study.units if unit.item in texts):
+        shown = {*unit.texts, *(unit.options if unit.option_kind == "texts" else ())}
+        if other := sorted(shown - texts[unit.item]):
+            raise ScoreError(
+                f"{given}: its item {quote(unit.item)} has other texts than people saw ({quote(other[0])}); name the "
+                f"run of a model on {pairs}"
+            )
     if len(fitting[0]) < len(items) + 2:
         raise ScoreError(f"{given}: it measured no other items than people did; run it on the full set")
     return result.model.name, fitting[0]
