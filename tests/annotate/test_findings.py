@@ -30,7 +30,7 @@ from tellapart.annotate.findings import (
 )
 from tellapart.annotate.surveys import Study, SurveyAnswer, altered_words, deal, find_survey
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.registry import defined_for
+from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.stats.prediction_powered import prediction_powered
 
 
@@ -151,7 +151,10 @@ def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(sur
     assert (row.metric, row.strict.value) == ("choice_score", choice_score(values).mean()) == ("choice_score", 0.75)
 
 
-@pytest.mark.parametrize(("survey", "shape"), [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))])
+PLACED = [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))]
+
+
+@pytest.mark.parametrize(("survey", "shape"), PLACED)
 def test_scores_stand_in_the_set_s_order_wherever_the_truth_stands(survey, shape):
     whole = pairs_of(3, shape, texts=("a cup", "a mug", "a pan"))
     truths = [(2,), (0,), (1,)]
@@ -172,6 +175,24 @@ def test_the_change_of_words_begins_with_the_true_caption_of_one_image():
     found = errors_by(find_survey("i2t"), study, answers, {"men": ["man"]})
     assert [(row.of, row.errors) for row in found.by_alteration] == [("man -> boy", 1)]
     assert [(row.of, row.errors) for row in found.by_group] == [("men", 1)]
+
+
+TIED = [("i2t", (1, 3)), ("coco-cf", (1, 4)), ("t2i", (5, 1)), ("coco-cf", (1, 2))]
+
+
+@pytest.mark.parametrize(("survey", "shape"), TIED)
+def test_a_tie_of_people_is_drawn_among_as_many_as_a_model_s(survey, shape):
+    options = [*map(str, range(max(shape))), *find_survey(survey).choice.choices]
+    draw = np.random.default_rng(0)
+    replies = {who: draw.choice(options, 40).tolist() for who in ("ann", "bob", "cem")}
+    study = answered(survey, pairs_of(40, shape, texts=tuple("abcde")), replies)
+    (row,) = human_rows([study])
+    metric = METRICS["choice_score"]
+    values = human_scores([study]).values
+    assert row.ties > 5
+    assert (row.strict.value, row.neutral) == pytest.approx(
+        (metric.per_item(values).mean(), metric.tie_neutral(values).mean())
+    )
 
 
 ONE, TWO = pairs_of(1), pairs_of(2)
