@@ -90,16 +90,6 @@ def test_who_says_both_or_neither_makes_a_tie():
     assert (row.strict.value, row.ties, row.neutral) == (0, 2, 0.5)
 
 
-def test_a_tie_of_three_options_is_a_third_right_as_of_the_scores():
-    study = answered(
-        "i2t", pairs_of(2, (1, 3), texts=tuple("abc")), {"ann": ["0", "0"], "bob": list("10"), "cy": ["2", "0"]}
-    )
-    (row,) = human_rows([study])
-    assert (row.strict.value, row.ties, row.neutral) == (0.5, 1, pytest.approx(2 / 3))
-    values = human_scores([study]).values
-    assert METRICS["choice_score"].tie_neutral(values).mean() == pytest.approx(row.neutral)
-
-
 def test_items_that_were_asked_in_part_are_left_out_of_the_row():
     (row,) = human_rows([answered("i2t", pairs_of(3), {"ann": ["0", "1", "0", "", "0", "0"]})])
     assert (row.items, row.strict.value) == (2, 0.5)
@@ -161,7 +151,10 @@ def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(sur
     assert (row.metric, row.strict.value) == ("choice_score", choice_score(values).mean()) == ("choice_score", 0.75)
 
 
-@pytest.mark.parametrize(("survey", "shape"), [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))])
+PLACED = [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))]
+
+
+@pytest.mark.parametrize(("survey", "shape"), PLACED)
 def test_scores_stand_in_the_set_s_order_wherever_the_truth_stands(survey, shape):
     whole = pairs_of(3, shape, texts=("a cup", "a mug", "a pan"))
     truths = [(2,), (0,), (1,)]
@@ -182,6 +175,24 @@ def test_the_change_of_words_begins_with_the_true_caption_of_one_image():
     found = errors_by(find_survey("i2t"), study, answers, {"men": ["man"]})
     assert [(row.of, row.errors) for row in found.by_alteration] == [("man -> boy", 1)]
     assert [(row.of, row.errors) for row in found.by_group] == [("men", 1)]
+
+
+TIED = [("i2t", (1, 3)), ("coco-cf", (1, 4)), ("t2i", (5, 1)), ("coco-cf", (1, 2))]
+
+
+@pytest.mark.parametrize(("survey", "shape"), TIED)
+def test_a_tie_of_people_is_drawn_among_as_many_as_a_model_s(survey, shape):
+    options = [*map(str, range(max(shape))), *find_survey(survey).choice.choices]
+    draw = np.random.default_rng(0)
+    replies = {who: draw.choice(options, 40).tolist() for who in ("ann", "bob", "cem")}
+    study = answered(survey, pairs_of(40, shape, texts=tuple("abcde")), replies)
+    (row,) = human_rows([study])
+    metric = METRICS["choice_score"]
+    values = human_scores([study]).values
+    assert row.ties > 5
+    assert (row.strict.value, row.neutral) == pytest.approx(
+        (metric.per_item(values).mean(), metric.tie_neutral(values).mean())
+    )
 
 
 ONE, TWO = pairs_of(1), pairs_of(2)
@@ -378,9 +389,10 @@ def judge(tmp_path_factory) -> Path:
 
 def _of_demo(judge: Path, step: int, wrong: int = 0) -> tuple[Study, list[SurveyAnswer]]:
     """A study of every so many items of the demo: people are right but for the first image of the first items."""
-    ids = [sample.id for sample in read_samples(judge, "demo")][::step]
-    pairs = PairSet("demo", tuple(Item(id=name, images=("a", "b"), texts=("c", "d")) for name in ids), Path())
-    return answered("i2t", pairs, {"ann": ["1", "1"] * wrong + ["0", "1"] * (len(ids) - wrong)})
+    samples = read_samples(judge, "demo")[::step]
+    items = (Item(id=sample.id, images=("a", "b"), texts=sample.texts) for sample in samples)
+    pairs = PairSet("demo", tuple(items), Path())
+    return answered("i2t", pairs, {"ann": ["1", "1"] * wrong + ["0", "1"] * (len(samples) - wrong)})
 
 
 def test_a_model_helps_to_estimate_peoples_score(judge):
@@ -401,3 +413,9 @@ def test_a_judge_of_other_items_is_refused(judge):
         human_rows([_of_demo(judge, 1)], judge)
     with raises(ScoreError, "judge=", "4 items", "demo"):
         human_rows([answered("i2t", pairs_of(4), {"ann": list("01" * 4)})], judge)
+    # Ids such as `row-1` are those of many sets.
+    study, answers = _of_demo(judge, 4)
+    changed = study.units[0].model_copy(update={"options": ["no caption of", "the demo"]})
+    others = study.model_copy(update={"units": [changed, *study.units[1:]]})
+    with raises(ScoreError, "judge=", changed.item, "'no caption of'", "demo"):
+        human_rows([(others, answers)], judge)

@@ -248,6 +248,15 @@ def test_blank_pictures_are_one_grey_picture():
     assert np.unique(probed.pixels(reference).reshape(-1, 3), axis=0).tolist() == [[124, 116, 104]]
 
 
+def test_foreign_pictures_are_none_of_the_item_s_where_clusters_do_not_tell():
+    """Two false captions of each image, listed as two blocks: half of the set away is the image itself."""
+    items = [Item(id=f"{k}", images=(f"{k % 3}.png",), texts=("true", f"false {k}")) for k in range(6)]
+    changed = foreign(PairSet("s", tuple(items), Path())).items
+    assert all(ours.images != theirs.images for ours, theirs in zip(items, changed, strict=True))
+    with raises(DataError, "foreign:s", "'0'", "pictures"):
+        foreign(PairSet("s", tuple(items[k] for k in (0, 3)), Path()))
+
+
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=30).filter(lambda names: len({*names}) > 1))
 def test_foreign_pictures_are_of_another_cluster(clusters):
     items = tuple(

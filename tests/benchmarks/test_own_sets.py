@@ -147,6 +147,23 @@ def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, 
         assert find_benchmark(str(own)).records().items[0].truths == (true,)
 
 
+def test_ids_are_of_the_objects_of_their_row(own):
+    names = [["red", "blue"], ["blue", "green"], ["old", "new"]]
+    rows = [
+        {"left": f"{k}a.png", "things": [{"id": n, "name": f"a {one} cup"} for n, one in enumerate(two)], "of": [1, 0]}
+        for k, two in enumerate(names)
+    ]
+    own.with_name("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    head = OWN.partition("[[item]]")[0] + 'by_id = { of = "things.name" }\n'
+    own.write_text(f'{head}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{of}}"\n')
+    expected = [(f"a {other} cup", f"a {one} cup") for one, other in names]
+    assert [item.texts for item in find_benchmark(str(own)).records().items] == expected
+    rows[1]["things"].append({"id": 0, "name": "a white cup"})
+    own.with_name("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with raises(DataError, "rows.jsonl:2", "'things'", "id 0", "name"):
+        find_benchmark(str(own)).records()
+
+
 def test_a_row_of_another_type_is_no_row(own):
     rows = own.with_name("rows.jsonl")
     lines = rows.read_text().splitlines()

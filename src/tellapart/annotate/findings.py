@@ -6,6 +6,7 @@ neither, the unit is a tie. A tie is not right; the tie-neutral value breaks it 
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -154,7 +155,7 @@ class JudgedRow(Record):
 
 
 class HumanRow(Record):
-    """People's value of a metric over items whose units were all answered; `neutral` breaks ties by a coin."""
+    """People's value of a metric over items whose units were all answered; `neutral` breaks ties by lot."""
 
     metric: str
     items: int
@@ -181,16 +182,16 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     for metric, leads in _collect_leads(answered).items():
         right = _mark_right(leads)
         strict = [*right.values()]
-        coins = [float(np.prod([lead.share for lead in own])) for own in leads.values()]
+        drawn = [math.prod(vote.drawn for vote in votes) for votes in leads.values()]
         interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
         people = {who: [*_mark_right(of[metric]).values()] for who, of in alone.items() if metric in of}
         rows.append(
             HumanRow(
                 metric=metric,
                 items=len(leads),
-                ties=sum(any(lead.votes == 0 for lead in own) for own in leads.values()),
+                ties=sum(any(vote.lead == 0 for vote in votes) for votes in leads.values()),
                 strict=Estimate.of(sum(strict) / len(strict), interval),
-                neutral=sum(coins) / len(coins),
+                neutral=sum(drawn) / len(drawn),
                 alone={who: sum(own) / len(own) for who, own in people.items()},
                 judged=None if samples is None else _judged_row(metric, right, samples),
             )
@@ -198,15 +199,15 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     return rows
 
 
-class _Lead(NamedTuple):
-    """The lead of a unit's true option over the best other one, and its share of the options with most votes."""
+class Vote(NamedTuple):
+    """People's vote on a unit: the true option's lead over the best other one, and its chance if a tie is drawn."""
 
-    votes: float
-    share: float
+    lead: float
+    drawn: float
 
 
-def _mark_right(leads: Mapping[str, Sequence[_Lead]]) -> dict[str, float]:
-    return {item: float(all(lead.votes > 0 for lead in of_item)) for item, of_item in leads.items()}
+def _mark_right(leads: Mapping[str, Sequence[Vote]]) -> dict[str, float]:
+    return {item: float(all(vote.lead > 0 for vote in votes)) for item, votes in leads.items()}
 
 
 def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]]:
@@ -218,6 +219,14 @@ def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
         raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
+    texts = {sample.id: {*sample.texts} for sample in fitting[0] if sample.texts}  # none of scores made elsewhere
+    for unit in (unit for study, _ in answered for unit in study.units if unit.item in texts):
+        shown = {*unit.texts, *(unit.options if unit.option_kind == "texts" else ())}
+        if other := sorted(shown - texts[unit.item]):
+            raise ScoreError(
+                f"{given}: its item {quote(unit.item)} has other texts than people saw ({quote(other[0])}); name the "
+                f"run of a model on {pairs}"
+            )
     if len(fitting[0]) < len(items) + 2:
         raise ScoreError(f"{given}: it measured no other items than people did; run it on the full set")
     return result.model.name, fitting[0]
@@ -239,9 +248,9 @@ def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[
     return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)
 
 
-def _collect_leads(answered: AnsweredStudies) -> dict[str, dict[str, list[_Lead]]]:
-    """Return the leads of items by metric, of those that somebody was asked for."""
-    by_metric: dict[str, dict[str, list[_Lead]]] = {}
+def _collect_leads(answered: AnsweredStudies) -> dict[str, dict[str, list[Vote]]]:
+    """Return the votes on items by metric, of those that somebody was asked for."""
+    by_metric: dict[str, dict[str, list[Vote]]] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
@@ -281,17 +290,17 @@ def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDA
     return {id_: np.mean(counts, axis=0) for id_, counts in votes.items()}
 
 
-def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[_Lead]]:
-    """Return the leads of units, by item, of items whose units were all answered."""
+def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[Vote]]:
+    """Return the vote on each unit, by item, of items whose units were all answered."""
     votes = _vote_shares(study, answers)
     partly = {unit.item for unit in study.units if unit.id not in votes}
-    leads: dict[str, list[_Lead]] = {}
+    leads: dict[str, list[Vote]] = {}
     for unit in study.units:
         if unit.item not in partly:
             # In float32 as every score is: thirds that are equal stay equal.
             counts, true = votes[unit.id].astype(np.float32), int(unit.truth)
-            lead, top = float(counts[true] - np.delete(counts, true).max()), counts == counts.max()
-            leads.setdefault(unit.item, []).append(_Lead(lead, float(top[true] / top.sum())))
+            lead, first = counts[true] - np.delete(counts, true).max(), counts == counts.max()
+            leads.setdefault(unit.item, []).append(Vote(float(lead), float(first[true] / first.sum())))
     return leads
 
 
@@ -351,17 +360,15 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
     captions, images = _true_leads(*text), _true_leads(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
-    matrices = {item: _sign_matrix(_list_signs(captions[item]), _list_signs(images[item])) for item in captions}
+    signs = ({item: np.sign([vote.lead for vote in votes]) for item, votes in of.items()} for of in (captions, images))
+    of_captions, of_images = signs
+    matrices = {item: _sign_matrix(of_captions[item], of_images[item]) for item in captions}
     if circles := [item for item, matrix in matrices.items() if matrix is None]:
         raise ScoreError(
             f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "
             f"the other): {join_names(circles)}; read the human row of `annotate agree`"
         )
     return Scores(list(matrices), np.array(list(matrices.values())), "similarity")
-
-
-def _list_signs(leads: Sequence[_Lead]) -> NDArray[np.float64]:
-    return np.sign([lead.votes for lead in leads])
 
 
 def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
@@ -584,7 +591,8 @@ def print_findings(record: Findings) -> None:
     if any(row.ties for row in record.human):
         print_lines(
             "tie: as many people chose another answer as the true one, so that somebody was right; it is not",
-            "right in `score`, and half right where a coin breaks it (1/k of k ties); a third annotator would decide",
+            "right in `score`, and half right where a coin breaks it (of k answers that tie, a k-th part); a third "
+            "annotator would decide",
         )
 
 

@@ -583,22 +583,30 @@ def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -
 
 def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
     """Return rows of one file in whose fields of ids stands what the objects with these ids hold."""
-    found: dict[str, dict[Any, Any]] = {}
+    found: dict[tuple[str, int], dict[Any, Any]] = {}  # by the list itself: all rows share it, or each has another
     replaced = []
     for row in rows:
         fields = dict(row.fields)
         for field, target in by_id.items():
             listed, _, name = target.partition(".")
             try:
-                if target not in found:
-                    found[target] = {entry["id"]: entry[name] for entry in row.fields[listed]}
-                ids = fields[field]
-                fields[field] = [found[target][id_] for id_ in ids] if isinstance(ids, list) else found[target][ids]
+                objects, ids = row.fields[listed], fields[field]
+                if (key := (target, id(objects))) not in found:
+                    found[key] = _by_id(objects, name, row.where, listed)
+                fields[field] = [found[key][id_] for id_ in ids] if isinstance(ids, list) else found[key][ids]
             except (KeyError, TypeError) as error:
                 expected = f"expected ids of the objects in {listed!r}, each with an id and {name!r}"
                 raise field_fault(row.where, field, expected, fields.get(field)) from error
         replaced.append(replace(row, fields=fields))
     return replaced
+
+
+def _by_id(objects: Any, name: str, place: str, listed: str) -> dict[Any, Any]:
+    held: dict[Any, Any] = {}
+    for entry in objects:
+        if held.setdefault(entry["id"], entry[name]) != entry[name]:
+            raise field_fault(place, listed, f"has two objects of the id {quote(entry['id'])}, with another {name!r}")
+    return held
 
 
 def _unpack_lists(row: Row, declared: SetFile) -> Row:

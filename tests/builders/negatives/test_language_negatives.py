@@ -232,6 +232,8 @@ def test_blanks_around_lines_and_blank_lines_do_not_count():
         ("swap_obj", "A man is waving at two men.", ("A man", "two men"), "Two men are waving at a man."),
         ("swap_obj", "A boy near a woman's head.", ("boy", "woman"), "A woman near a boy's head."),
         ("swap_att", "A red cup, a blue bowl", ("red", "blue"), "A blue cup, a red bowl"),
+        ("swap_obj", "A big cat and a dog.", ("cat", "dog"), "A big dog and a cat."),
+        ("swap_obj", "A boy near a woman who sits", ("boy", "woman"), "A woman near a boy who sits"),
         ("add_obj", "A dog is here.", ("and a cat",), "A dog and a cat are here."),
         ("add_att", "A dog sits.", ("old",), "An old dog sits."),
     ],
@@ -247,6 +249,20 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
         ("replace_obj", "A dog on a bed.", ("dog", "cat"), "A cat on a big bed.", "another change than the one noted"),
         ("replace_obj", "A dog on a bed.", ("cow", "cat"), "A cat on a bed.", "another change than the one noted"),
         ("replace_obj", "A dog sits.", ("dog", "no dog"), "No dog sits.", "denies"),
+        # As true as the caption, or so if it is more exact.
+        ("replace_obj", "A brown dog sits.", ("brown dog", "dog"), "A dog sits.", "one phrase holds the other"),
+        ("replace_obj", "A dog sits.", ("dog", "old dog"), "An old dog sits.", "one phrase holds the other"),
+        ("replace_rel", "A cup on a bed.", ("on", "on top of"), "A cup on top of a bed.", "one phrase holds the other"),
+        ("swap_obj", "A cat and two dogs.", ("a cat", "two dogs"), "Two dogs and a cat.", "exchanges equals"),
+        ("swap_obj", "A cup next to a fork.", ("cup", "fork"), "A fork next to a cup.", "exchanges equals"),
+        (
+            "swap_obj",
+            "A cat and a dog sit on a bed",
+            ("cat", "dog"),
+            "A dog and a cat sit on a bed",
+            "exchanges equals",
+        ),
+        ("swap_att", "A red and blue kite.", ("red", "blue"), "A blue and red kite.", "exchanges equals"),
         ("replace_rel", "A dog.", ("dog", "b c d e f g h"), "A b c d e f g h.", "a phrase of more than 6 words"),
         ("swap_obj", "A dog on a bed.", ("dog", "bed"), "A dog on a dog.", "another change than the one noted"),
         ("swap_obj", "A dog on a bed.", ("dog", "cat"), "A cat on a bed.", "another change than the one noted"),
@@ -255,7 +271,7 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
     ],
 )
 def test_any_other_caption_is_rejected(kind, caption, change, false, why):
-    assert reason(check(kind, caption, RewriteReply(change, false))) == f"check: {why}"
+    assert reason(check(kind, caption, RewriteReply(change, false))).startswith(f"check: {why}")
 
 
 WORDS = st.sampled_from(

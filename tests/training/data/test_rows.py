@@ -328,6 +328,10 @@ def test_captions_of_coco_are_rows(tmp_path, content, packed):
         ({**COCO, "annotations": [{"image_id": 7}]}, ("annotations[0]", "'caption'", "None")),
         ({**COCO, "annotations": [{"image_id": [7], "caption": "a"}]}, ("annotations[0]", "'image_id'", "[7]")),
         ({"images": [{}], "annotations": [{"caption": "a"}]}, ("annotations[0]", "'image_id'")),
+        (
+            {**COCO, "images": [*COCO["images"], {"id": 7, "file_name": "COCO_9.jpg"}]},
+            ("images", "COCO_7.jpg", "one id"),
+        ),
         ({"images": [{"sentences": 3, "split": "train"}]}, ("images[0]", "'sentences'", "3")),
         ([{"image": "a.png"}], ("[0]", "'caption'")),
         ([{"image": [["a.png"]], "caption": "a"}], ("[0]", "'image'", "a.png")),

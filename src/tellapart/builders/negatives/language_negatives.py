@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected, about_set
-from tellapart.builders.negatives.lexicon import words
+from tellapart.builders.negatives.lexicon import BEFORE_NOUN, words
 from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
@@ -221,6 +221,9 @@ _FENCE = re.compile(r"```\w*")
 _SIGNS = {"replace": " -> ", "swap": " <-> "}
 #: Words of a phrase that is replaced, swapped or added; more is another sentence.
 _LONGEST = 6
+#: Words between two things that say the same when these are exchanged: in a list, and at a caption's end.
+_LISTED = BEFORE_NOUN | {"and", "or"}
+_BESIDE = _LISTED | {"next", "to", "beside", "near"}
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
 #: Words that may change in addition, so that the sentence agrees with the change; verbs in -s, too. No more than so
 #: many.
@@ -275,8 +278,13 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     way = kind.partition("_")[0]
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
+    if way == "replace" and ({*phrases[0]} <= {*phrases[1]} or {*phrases[1]} <= {*phrases[0]}):
+        return Rejected("check", "one phrase holds the other, so that both may be true")
     if way == "swap":
-        rewritten = _list_swaps(before, *phrases)
+        swaps = [(equal, text) for equal, text in _list_swaps(before, *phrases) if _texts_agree(after, text)]
+        if swaps and all(equal for equal, _ in swaps):
+            return Rejected("check", "exchanges equals, which says the same")
+        rewritten = (text for _, text in swaps)
     else:  # an empty phrase, in whose place another is added, is everywhere
         old, new = phrases if way == "replace" else ([], phrases[0])
         rewritten = (before[:k] + new + before[k + len(old) :] for k in _find_places(before, old))
@@ -288,13 +296,16 @@ def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
 
 
-def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:
-    """Yield the text with each two places of two phrases exchanged."""
+def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the text with each two places of two phrases exchanged, and before it whether it says the same."""
     spans = [(k, k + len(one), other) for k in _find_places(text, one)]
     spans += [(k, k + len(other), one) for k in _find_places(text, other)]
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
         if stop <= start2 and new != new2:
-            yield text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            alike = _BESIDE if stop2 == len(text) else _LISTED
+            bare = {*text[max(0, start - 1) : start], *text[stop:start2]}  # no property stands before either
+            owns = stop2 < len(text) and text[stop2][0] in "'’"
+            yield bare <= alike and not owns, text[:start] + new + text[stop:start2] + new2 + text[stop2:]
 
 
 def _texts_agree(text: list[str], other: list[str]) -> bool:
