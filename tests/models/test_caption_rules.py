@@ -93,11 +93,19 @@ def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return bool(np.abs(one - other).max() < 1e-6)
 
 
-def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form):
+def test_a_caption_is_lower_case_in_every_form_unless_the_librarys_way_is_asked_for(form):
     name, _, _ = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
     assert find_model(name).texts == AS_AUTHORS
+    name, lowers, keeps = form
+    caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
+    assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
+    model = find_model(name, ModelOptions(texts="library"))
+    assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
+    if not form[0].startswith("local-dir:"):
+        with pytest.raises(ModelError, match="texts="):
+            find_model(form[0], ModelOptions(texts="cleaned"))
 
 
 def give_weights(folder: Path, source: Path) -> None:
@@ -151,14 +159,6 @@ def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone():
     assert len(names) > 20
 
 
-def test_the_librarys_own_way_is_there_when_asked_for(form):
-    name, lowers, keeps = form
-    caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
-    assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
-    model = find_model(name, ModelOptions(texts="library"))
-    assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
-
-
 def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     folder = tiny_models.siglip2_fixed(tmp_path)
     before = vectors(str(folder), *tiny_models.TEXTS[:4])
@@ -175,9 +175,3 @@ def test_training_reads_captions_as_measuring_does(tmp_path):
     trained = open_dual(str(gemma(tmp_path)), "cpu")
     ids = [trained.tokens([text])["input_ids"].tolist() for text in (CAPTION, LOWER, BARE)]
     assert ids[0] == ids[1] != ids[2]
-
-
-def test_cleaned_is_for_authors_files(form):
-    if not form[0].startswith("local-dir:"):
-        with pytest.raises(ModelError, match="texts="):
-            find_model(form[0], ModelOptions(texts="cleaned"))

@@ -140,10 +140,13 @@ def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, t
     assert 10 < errors < 80
 
 
-def test_a_format_that_nothing_decodes_is_named(videos, tmp_path):
+def test_a_format_that_nothing_decodes_and_a_stream_without_timestamps_are_refused(videos, tmp_path, film):
     (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
     with raises(DataError, "odd.mp4", "format", "FFmpeg"):
         frame_at(tmp_path / "odd.mp4", 0.0)
+    path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
+    with raises(DataError, "raw.h264", "frames"):
+        frame_at(path, 0.2)
 
 
 def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path):
@@ -164,12 +167,6 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path):
         container.mux(stream.encode(frame))
     with raises(DataError, "sound.wav", "video"):
         frame_at(path, 0.0)
-
-
-def test_a_stream_without_timestamps_is_refused(film, tmp_path):
-    path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
-    with raises(DataError, "raw.h264", "frames"):
-        frame_at(path, 0.2)
 
 
 def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):

@@ -116,10 +116,12 @@ def test_a_pair_scorer_is_asked_frame_by_frame(folder):
     assert values[1, 1, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_set_of_videos_is_measured_and_shown(folder, tmp_path):
+def test_a_set_of_videos_is_measured_and_shown_but_not_timed(folder, tmp_path):
     measured = run(ByGrey(), f"folder:{folder}", out=tmp_path / "run", frames=3)
     (record,) = measured.result().benchmarks.values()
     assert "each video is read as 3 frames, evenly spread" in record.notes
+    with raises(DataError, "folder:", "0up.mp4", "pictures"):
+        time_model("demo-encoder", f"folder:{folder}", batch_size=2)
 
 
 def test_a_card_says_how_many_frames(folder, tmp_path):
@@ -173,11 +175,6 @@ def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(fol
     measured = run(model, f"folder:{folder}")
     scores = [f"{side}_score" for side in ("text", "image", "group", "match")]
     assert ta.PairProbe(f"folder:{folder}").record(model, 0) == {f"pairs/{s}": measured.value(s) for s in scores}
-
-
-def test_the_cost_of_a_film_is_not_measured(folder):
-    with raises(DataError, "folder:", "0up.mp4", "pictures"):
-        time_model("demo-encoder", f"folder:{folder}", batch_size=2)
 
 
 def test_a_training_picture_that_is_a_frame_of_a_benchmarks_film_is_named(folder, tmp_path):
