@@ -509,7 +509,7 @@ def sample(number: int, scores: Sequence[Sequence[float]], right: float, cluster
     return Sample(id=str(number), cluster=cluster or str(number), scores=scores, outcomes=outcomes)
 
 
-def test_flips_are_counted_both_ways_and_only_of_decisions():
+def test_flips_are_counted_both_ways_and_without_one_there_is_a_bound():
     exact = [sample(k, [[0.5, 0.25 + k / 100], [0.0, 0.75]], 1.0) for k in range(8)]
     exact[3] = sample(3, [[0.5, 0.5625], [0.0, 0.75]], 0.0)
     lower = list(exact)
@@ -522,9 +522,6 @@ def test_flips_are_counted_both_ways_and_only_of_decisions():
     assert flips.low is not None and flips.high is not None and 0 < flips.low < 0.25 < flips.high < 1
     assert found.farthest_from_tie == pytest.approx(0.23)
     assert found.largest_difference == pytest.approx(0.25) and (found.items, found.seed) == (8, 4)
-
-
-def test_without_a_flip_there_is_a_bound_and_no_distance():
     exact = [sample(k, [[0.5, 0.25]], 1.0) for k in range(100)]
     found = compare_precisions(exact, exact, dtype="float16")
     flips = found.flips["text_score"]

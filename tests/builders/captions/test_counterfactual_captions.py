@@ -54,7 +54,7 @@ TEXTS = [
 ]
 
 
-def test_the_tagger_divides_and_tags_as_nltk_does_with_its_own_loader(parts):
+def test_the_tagger_divides_tags_and_places_words_as_nltk_does_with_its_own_loader(parts):
     from nltk.tag.perceptron import PerceptronTagger
     from nltk.tokenize import NLTKWordTokenizer
 
@@ -68,9 +68,6 @@ def test_the_tagger_divides_and_tags_as_nltk_does_with_its_own_loader(parts):
     weights, single, tags = {"bias": {"JJ": 1.0, "NN": -1.0}}, {"dog": "NN"}, ["JJ", "NN"]
     theirs = PerceptronTagger.decode_json_obj((weights, single, tags))
     assert theirs.tag(["dog", "black"]) == [("dog", "NN"), ("black", "JJ")]
-
-
-def test_a_word_stands_where_the_tagger_says_even_if_it_is_written_otherwise(parts):
     text = 'A "dog" sits. Two cats aren\'t on it.'
     for word in NltkTagger.load(parts / "nltk").read(text):
         written = text[word.start : word.end]

@@ -217,7 +217,7 @@ def recipe(tmp_path):
     return path
 
 
-def test_captions_and_images_become_a_pair_set(recipe, tmp_path):
+def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe, tmp_path):
     built = build(recipe, tmp_path / "set")
     pairs = read_pair_set(built.folder)
     assert pairs.shape == (1, 2)
@@ -232,9 +232,6 @@ def test_captions_and_images_become_a_pair_set(recipe, tmp_path):
     assert by_id["2-swap_att"].images == ("images/sub/b.png",)
     assert pairs.read_bytes("images/sub/b.png") == (tmp_path / "photos" / "sub" / "b.png").read_bytes()
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
-
-
-def test_the_audit_finds_the_tag_that_it_asks_for(recipe, tmp_path):
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
     assert kinds == {True: "same", False: "differs"}
