@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import tellapart
+from tellapart.metrics.registry import METRICS
+from tellapart.metrics.streaming import class_name
 
 USES = Path(__file__).with_name("typed_uses.py")
 SOURCE = Path(tellapart.__file__).parent
@@ -58,8 +60,6 @@ def test_stubs_name_what_is_loaded_on_first_use_and_the_class_of_every_metric():
         "metrics": "tellapart"
     }
     assert set(tellapart.__all__) == {*typed, "__version__"}
-    from tellapart.metrics.registry import METRICS
-    from tellapart.metrics.streaming import class_name
 
     typed = re.findall(r"^class (\w+)", (SOURCE / "metrics" / "__init__.pyi").read_text(), re.MULTILINE)
     assert {*typed} == {class_name(metric) for metric in METRICS} <= set(dir(tellapart.metrics))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import tellapart
+from facts import check_facts
 from published import SHARED, winoground
 from tellapart.errors import StoreError
 from tellapart.evaluation.check import Gate
@@ -131,10 +133,8 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
 def test_a_group_of_commands_prints_its_help_once_and_the_version_is_printed(command):
     ran = command("annotate")
     assert (ran.code, (ran.out + ran.err).count("Usage: tellapart annotate")) == (2, 1)
-    from tellapart import __version__
-
     ran = command("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"tellapart {__version__}\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, f"tellapart {tellapart.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +164,9 @@ def test_a_run_has_a_folder_named_after_the_time_and_the_cache_that_was_named(co
         assert ran.json["runs"][0]["benchmarks"]["folder:set"]["images_encoded"] == images
     assert Path("mine/store.sqlite").is_file()
     assert not Path("cache").exists()
+    file = ("--cache", "mine/store.sqlite", "--out", "c")  # a file where a folder is wanted
+    check_facts(command("run", "-m", "random", "-b", name, *file, code=2).err, "error", "mine/store.sqlite")
+    assert not Path("c").exists()
 
 
 @pytest.mark.slow

@@ -295,7 +295,7 @@ def test_what_cannot_be_done_is_refused_before_a_folder_is_made(made_set, instal
 def test_a_folder_that_cannot_be_written_and_an_image_that_cannot_be_decoded_are_refused(made_set, tmp_path):
     here = f"folder:{made_set()}"
     (tmp_path / "file").write_text("")
-    with raises(errors.RunError, "file/run", "out="):
+    with raises(errors.RunError, "file/run", "file is not a folder", "out="):
         measured(tmp_path / "file" / "run", models=("random",), benchmarks=(here,))
     with raises(errors.RunError, "/proc/nowhere"):
         measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
