@@ -29,14 +29,7 @@ def gemma(folder: Path) -> Path:
         vocab={piece: k for k, piece in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")], model_max_length=16,
         padding_side="right", model_input_names=["input_ids"], add_bos_token=False,
     )  # fmt: skip
-    text = tiny_models.tower(
-        vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=tiny_models.WIDTH, pad_token_id=0
-    )
-    config = t.SiglipConfig(text_config=text, vision_config=tiny_models.vision())
-    side = {"height": tiny_models.SIZE, "width": tiny_models.SIZE}
-    return tiny_models.save(
-        folder, t.SiglipModel(config), t.SiglipProcessor(t.SiglipImageProcessor(size=side), tokenizer)
-    )
+    return tiny_models.save_siglip(folder, tokenizer, padding=0)
 
 
 def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
