@@ -117,6 +117,8 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
 
 def test_no_files_import_each_other_in_a_circle(graph_of_modules):
     assert sum(map(len, graph_of_modules.values())) > 1_000 and circles(graph_of_modules) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 @pytest.mark.parametrize("package", sorted({path.parent for path in EVERYWHERE}), ids=str)
@@ -135,13 +137,10 @@ def test_no_sibling_packages_import_each_other_in_a_circle(package, graph_of_mod
     assert circles(graph) == []
 
 
-def test_the_house_has_few_rooms():
+def test_the_house_has_few_rooms_and_contributing_draws_them():
     rooms = {part_of(path) for path in MODULES}
     assert len(rooms) <= 22, sorted(rooms)
     assert len(list(SOURCE.glob("*.py"))) <= 6
-
-
-def test_contributing_draws_the_same_rooms():
     page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     drawn = re.search(r"```\n(cli .*?)```", page, re.DOTALL)
     rooms = [line.split()[0] for line in drawn[1].splitlines()]
@@ -179,11 +178,6 @@ def test_every_module_listed_as_public_is_used_by_a_package_that_joins():
     assert listed and sorted(listed - used) == []
 
 
-def test_a_circle_would_be_seen():
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
-    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-
-
 def test_a_sub_package_init_holds_a_docstring_only():
     """That of `metrics` also names the classes that `tellapart.metrics` has."""
     doors = {SOURCE, SOURCE / "metrics"}
@@ -198,12 +192,9 @@ def test_every_name_of_the_root_has_an_example():
     assert [name for name, one in documented.items() if ">>>" not in (one.__doc__ or "")] == []
 
 
-def test_no_file_outgrows_one_idea():
+def test_no_file_outgrows_one_idea_or_has_the_name_of_a_drawer():
     long = {dotted(path): n for path in EVERYWHERE if (n := len(path.read_text().splitlines())) > 800}
     assert long == {}
-
-
-def test_no_name_is_a_drawer_for_everything():
     assert not [p for p in EVERYWHERE if re.search(r"util|helper|common|misc", p.stem)]
 
 
@@ -252,21 +243,12 @@ def test_help_answers_at_once_and_loads_nothing_heavy():
     assert seconds < SECONDS
 
 
-def test_the_root_loads_its_names_on_first_use_only():
+def test_names_of_the_root_are_loaded_on_first_use_and_unknown_ones_are_an_error():
     loaded = "print('tellapart.metrics.pairs' in sys.modules)"
     done = run_python("-c", f"import sys, tellapart; {loaded}; tellapart.text_score; {loaded}")
     assert done.stdout.split() == ["False", "True"]
-
-
-def test_every_name_of_the_root_can_be_had():
     assert [name for name in tellapart.__all__ if getattr(tellapart, name, None) is None] == []
-
-
-def test_no_name_of_the_root_is_also_a_module_which_would_replace_it():
     assert not {path.stem for path in SOURCE.glob("*.py")} & set(tellapart.__all__)
-
-
-def test_an_unknown_name_of_the_root_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'tellapart' has no attribute 'nonsense'"):
         tellapart.nonsense  # noqa: B018
 

@@ -1,22 +1,30 @@
-"""The environment of `make demo` and `make test`: uv or pip, the settings of pip for uv, and the lock."""
+"""The environment of `make demo` and `make test`: uv or pip, the lock, and the floors of advisories."""
 
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import environment
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from facts import raises
 
 ROOT = Path(__file__).parent.parent
+
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 LOCK = (ROOT / "ci" / "lock.txt").read_text(encoding="utf-8")
+
 
 #: Stands for uv, pip and Python: it notes its arguments, and fails if the test says so.
 FAKE = """#!{python}
@@ -45,16 +53,13 @@ def test_the_lock_holds_one_version_of_everything_that_an_extra_needs():
     assert outside == [], "run `python3 ci/environment.py lock --keep`"
 
 
-def test_the_lock_has_the_pins():
+def test_the_lock_has_the_pins_and_is_of_no_machine():
     pins = re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "ci" / "pins.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert pins
     versions = {canonicalize_name(line.name): str(line.specifier) for line in locked()}
     assert {name: f"=={version}" for name, version in pins} == {
         name: versions[canonicalize_name(name)] for name, _ in pins
     }
-
-
-def test_the_lock_is_of_no_machine():
     assert [line for line in LOCK.splitlines() if re.search(r"://| @ |^-|\+|^\.|^(nvidia|cuda)-", line)] == []
     assert all(re.fullmatch(r"==[\w.]+", str(line.specifier)) for line in locked())
 
@@ -196,3 +201,37 @@ def test_the_readme_the_page_on_installing_and_contributing_name_the_same_comman
     assert "ci/lock.txt" in contributing
     assert "make --no-print-directory test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+LISTED = tomllib.loads((ROOT / "ci" / "advisories.toml").read_text(encoding="utf-8"))["advisory"]
+
+
+def read_floors(project: dict[str, Any]) -> dict[str, Version]:
+    """The lowest version that each dependency may have, of all extras: any of them can be installed alone."""
+    lowest: dict[str, Version] = {}
+    for need in map(Requirement, chain(project["dependencies"], *project["optional-dependencies"].values())):
+        bounds = [Version(bound.version) for bound in need.specifier if bound.operator in {">=", "==", "~=", ">"}]
+        name, floor = canonicalize_name(need.name), max(bounds, default=Version("0"))
+        lowest[name] = min(floor, lowest.get(name, floor))
+    return lowest
+
+
+@pytest.mark.parametrize("advisory", LISTED, ids=lambda advisory: f"{advisory['package']}-{advisory['id']}")
+def test_a_floor_is_at_or_above_the_fix_of_an_advisory(advisory):
+    """An advisory that says why it is not reached binds no floor."""
+    assert advisory.keys() - {"unreached"} == {"package", "id", "fixed", "source"}
+    floor = read_floors(PROJECT)[canonicalize_name(advisory["package"])]
+    least = f"{advisory['package']}>={advisory['fixed']}"
+    assert "unreached" in advisory or floor >= Version(advisory["fixed"]), f"write {least} into pyproject.toml"
+
+
+def test_no_advisory_stands_twice_and_the_lowest_floor_of_all_extras_counts():
+    names = [(canonicalize_name(advisory["package"]), advisory["id"]) for advisory in LISTED]
+    assert len(set(names)) == len(names)
+    extras = {
+        "models": ["Torch_Thing[x]>=2.10,<3"],
+        "old": ["torch.thing>=2.4; python_version >= '3.11'"],
+        "any": ["b"],
+    }
+    floors = read_floors({"dependencies": ["a~=1.2", "b>=1"], "optional-dependencies": extras})
+    assert {name: str(floor) for name, floor in floors.items()} == {"a": "1.2", "b": "0", "torch-thing": "2.4"}

@@ -1,5 +1,7 @@
-"""The pages of findings hold what their commands write today from the published data."""
+"""Pages of findings, of levels and of pictures hold what their commands write today, their limits and their sources."""
 
+import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,14 +20,22 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+import tellapart as ta
+from scripts import import_document
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.report.plots.prepare import KINDS
 from tellapart.report.plots.style import new_figure, write_picture
 from tellapart.stats.intervals import wilson
+from tellapart_render.captions.grammar import GRADED
 
 ROOT = Path(__file__).parents[1]
+
+
 DATA = ROOT.parent / "shared" / "data"
+
+
 #: Pages that take more than some seconds.
 SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties", "differing-words"}
 
@@ -77,11 +87,8 @@ def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name):
     assert len(text.splitlines()) <= 160
 
 
-def test_the_index_quotes_every_answer():
+def test_the_index_quotes_every_answer_and_a_source_has_the_digest_of_its_files(tmp_path):
     assert index_text() == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-
-
-def test_a_source_of_several_files_has_the_digest_of_their_list(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     one, two = Source("a.txt", "", ""), Source("*.txt", "", "")
     assert one.digest(tmp_path) == two.digest(tmp_path)
@@ -116,12 +123,9 @@ def make_captions(*texts: tuple[str, str]) -> PairSet:
     return PairSet("captions", tuple(items), Path())
 
 
-def test_page_4_judges_an_item_by_a_head_that_met_none_of_its_captions():
+def test_page_4_judges_an_item_by_a_head_that_met_none_of_its_captions_in_any_spelling():
     joined = _join_clusters(make_captions(("a cat", "a dog"), ("a cow", "A  dog"), ("a pig", "a hen")))
     assert joined[0] == joined[1] != joined[2]
-
-
-def test_page_4_has_a_head_that_reads_neither_capitals_nor_spare_spaces():
     read, form = _count_words(make_captions(("A cat. ", "a  cat.")))
     assert np.array_equal(read[0, 0], read[0, 1])
     assert (form[0, 0] - form[0, 1])[-4:].tolist() == [1, 0, 1, 0]  # capitals, length, the first, spare spaces
@@ -184,3 +188,47 @@ def test_page_differing_words_compares_items_within_strata():
     assert measure_shift(*args[:2], ["all"] * 200, [f"{k}" for k in range(200)]).value == pytest.approx(-0.6)
     twice = measure_shift(*(np.repeat(each, 2) for each in args), [f"{k // 2}" for k in range(400)])
     assert twice == pytest.approx(within)  # an item with a copy in its cluster shows no more
+
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def test_the_page_has_every_picture_and_kind_of_plot_and_a_command_for_each():
+    shown = re.findall(r"\]\((gallery/.+?)\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(f"gallery/{path.name}" for path in (DOCS / "gallery").iterdir())
+    assert sum((DOCS / path).stat().st_size for path in shown) <= 1_500_000
+    assert all((DOCS / path).read_bytes()[8:12] == b"WEBP" for path in shown)
+    entries = import_document("gallery").ENTRIES
+    commands = [command for entry in entries for command in entry.commands]
+    assert {command.split()[2] for command in commands if command.startswith("tellapart plot ")} == set(KINDS)
+    assert all(entry.commands and entry.commands[-1].startswith("tellapart ") for entry in entries)
+    made = " ".join(commands)
+    for page in ("run", "items", "audit", "train", "build", "board export", "time"):
+        assert f"tellapart {page} " in made
+
+
+def test_the_numbers_in_the_pictures_are_those_of_the_demo_that_ships(tmp_path):
+    kept = json.loads((DOCS / "pictures.json").read_text(encoding="utf-8"))
+    now = ta.evaluate(["constant", "bag-of-words"], "demo", out=tmp_path / "r", cache=False, progress=False)
+    assert kept["fingerprint"] == now.result().benchmarks["demo"].fingerprint, "run `make pictures`"
+    assert float(kept["percent"]["bag-of-words"]["group_score"]) == pytest.approx(
+        100 * now.value("group_score", model="bag-of-words"), abs=0.005
+    )
+    # A test of its own holds the documents' output to the command; the pictures are held to the documents.
+    documents = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "start.md", DOCS.parent / "README.md"))
+    quoted = dict(re.findall(r"^(\S+) +(\d+\.\d\d) \[[^\]]+\](?: +\d+\.\d){2,}$", documents, re.MULTILINE))
+    assert quoted.keys() == kept["percent"].keys()
+    assert quoted == {model: numbers["group_score"] for model, numbers in kept["percent"].items()}, (
+        "run `make pictures`"
+    )
+
+
+def test_the_record_has_every_aspect_and_an_outcome_for_each_item():
+    record = json.loads((DOCS / "levels.json").read_text(encoding="utf-8"))
+    assert list(record["aspects"]) == list(GRADED)
+    counts = {aspect: len(row["levels"].split()) for aspect, row in record["aspects"].items()}
+    assert sum(counts.values()) == record["items"]
+    for aspect, row in record["aspects"].items():
+        assert [len(right) for right in row["right"].values()] == [counts[aspect]] * 3
+        assert {outcome for right in row["right"].values() for outcome in right} <= {"0", "1"}
+        assert all(float(level) >= 0 for level in row["levels"].split())

@@ -35,14 +35,11 @@ def try_reader(path: Path, read: Callable[[Path], Any], inputs: int = 250) -> Co
     return Counter((one["outcome"], one["way"]) for one in tried)
 
 
-def test_a_reader_that_takes_what_is_there_is_silently_wrong(tmp_path):
+def test_a_reader_that_takes_what_is_there_is_silently_wrong_and_that_of_scores_is_not(tmp_path):
     tried = try_reader(tmp_path / "scores.jsonl", take_what_is_there)
     silent = {way for outcome, way in tried if outcome == "silent"}
     assert silent >= {"misspelt key", "null", "row dropped", "key dropped", "type"}
     assert not silent & {*ALWAYS, "keys in another order", "rows in another order", "key more"}
-
-
-def test_the_reader_of_scores_is_not(tmp_path):
     read = partial(read_scores, ids=("a", "b"), shape=(1, 2), kind="similarity")
     tried = try_reader(tmp_path / "scores.jsonl", lambda path: read(path).values.tolist())
     assert not [one for one in tried if one[0] in BAD]

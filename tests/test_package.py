@@ -15,12 +15,9 @@ from scripts import import_script
 ROOT = Path(__file__).parent.parent
 
 
-def test_citation_and_changelog_name_the_packages_version():
+def test_every_file_that_names_a_version_names_the_packages():
     citation, changelog = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
     assert package.version_mismatches(tellapart.__version__, f"v{tellapart.__version__}", citation, changelog) == []
-
-
-def test_another_version_anywhere_is_named():
     lines = package.version_mismatches("1.2.3", "v1.2.4", "version: 1.2.30\n", "# Changelog\n\n## 1.2.2\n")
     assert [re.sub(r"\W+", " ", line) for line in lines] == [
         "the tag is v1 2 4 and the package is 1 2 3",
@@ -94,13 +91,10 @@ def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(tmp_path
     ]
 
 
-def test_caches_runs_and_tests_do_not_belong_into_an_archive():
+def test_an_archive_holds_no_caches_and_what_has_a_place_in_the_repository():
     right = ["t-1/src/tellapart/data/item.py", "t-1/.gitignore", "t-1/src/tellapart/builders/__init__.py"]
     wrong = ["t-1/src/tellapart/__pycache__/a.pyc", "t-1/runs/x/results.json", "t-1/.env", "t-1/tests/test_a.py"]
     assert package.strange_names([*right, *wrong]) == [name.partition("/")[2] for name in wrong]
-
-
-def test_what_the_sources_hold_has_a_place_in_the_repository():
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
     assert all((ROOT / name.lstrip("/")).exists() for name in built["include"])
 

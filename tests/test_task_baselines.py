@@ -172,11 +172,8 @@ def test_answers_of_several_people_are_all_counted():
     assert found["metrics"]["soft_accuracy"]["value"] == 1
 
 
-def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken():
+def test_the_most_frequent_and_the_nearest_are_taken_by_alphabet_and_rarer_words():
     assert baselines.most_frequent(["b", "a", "c", "b", "a"]) == "a"
-
-
-def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted():
     references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
     records = CaptionSet(
         "c", tuple(Record(i, (image,), (), texts) for i, image, texts in zip("1234", "abcd", references, strict=True))

@@ -85,23 +85,17 @@ def test_the_human_row_counts_ties_as_wrong_and_says_how_many():
     assert text.strict.low < 0.5 < text.strict.high
 
 
-def test_who_says_both_or_neither_makes_a_tie():
+def test_both_or_neither_makes_a_tie_and_items_asked_in_part_are_left_out():
     (row,) = human_rows([answered("coco-cf", pairs_of(2), {"ann": ["0", "both", "neither", "1"]})])
     assert (row.strict.value, row.ties, row.neutral) == (0, 2, 0.5)
-
-
-def test_items_that_were_asked_in_part_are_left_out_of_the_row():
     (row,) = human_rows([answered("i2t", pairs_of(3), {"ann": ["0", "1", "0", "", "0", "0"]})])
     assert (row.items, row.strict.value) == (2, 0.5)
 
 
-def test_chosen_captions_of_one_image_are_scores():
+def test_chosen_captions_of_one_image_and_images_of_one_caption_are_scores():
     replies = {"ann": ["0", "1", "both", "neither"], "bob": ["0", "0", "0", "neither"]}
     scores = human_scores([answered("coco-cf", pairs_of(4, (1, 2)), replies)])
     assert scores.values[:, 0].tolist() == [[1, 0], [0.5, 0.5], [0.75, 0.25], [0, 0]]
-
-
-def test_chosen_images_of_one_caption_are_scores():
     scores = human_scores([answered("t2i", pairs_of(2, (3, 1)), {"ann": ["0", "2"]})])
     assert scores.values[:, :, 0].tolist() == [[1, 0, 0], [0, 0, 1]]
 
@@ -223,13 +217,10 @@ def test_scores_that_answers_do_not_give_are_refused(give, studies, message):
         give([answered(*study) for study in studies])
 
 
-def test_a_survey_of_words_gives_no_scores():
+def test_a_survey_of_words_gives_no_scores_and_studies_of_different_sets_no_row():
     study = deal(find_survey("caption"), pairs_of(1), ("ann",))
     with raises(ScoreError, "i2t", "t2i", "caption"):
         human_scores([(study, [])])
-
-
-def test_studies_of_different_sets_make_no_row():
     one, two = answered("i2t", pairs_of(1), {"a": ["0", "1"]}), answered("t2i", pairs_of(1), {"a": ["0", "1"]})
     with raises(ScoreError, "made, other", "pair"):
         human_rows([one, (two[0].model_copy(update={"pairs": "other"}), two[1])])

@@ -194,7 +194,7 @@ def test_neither_tasks_nor_image_names_give_the_answer_away(desk):
     assert "truth" not in text
 
 
-def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path):
+def test_images_are_embedded_or_lie_where_label_studio_looks_and_frames_are_pictures(desk, tmp_path):
     at = desk("i2t", n=2)
     assert read_study(at.folder) == at.study and read_study(at.folder).token == at.study.token
     places = {
@@ -205,9 +205,6 @@ def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path):
         write_study(tmp_path / str(number), find_survey("i2t"), at.study, at.pairs, **how)
         tasks = json.loads((tmp_path / str(number) / "label_studio" / "tasks_ann.json").read_text())
         assert all(task["data"]["image_0"].startswith(place) for task in tasks)
-
-
-def test_frames_become_pictures_that_a_browser_shows(tmp_path):
     np.save(tmp_path / "0.npy", np.full((4, 6, 3), (255, 0, 0), np.uint8))  # blue, green, red
     pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
     write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, ("ann",)), pairs)
@@ -216,20 +213,18 @@ def test_frames_become_pictures_that_a_browser_shows(tmp_path):
     assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
 
 
-def test_a_folder_that_holds_something_is_left_alone(desk):
+def test_a_full_folder_is_left_alone_and_a_missing_image_leaves_no_half_written_study(desk, tmp_path):
     at = desk("i2t", n=2)
     before = sorted(at.folder.rglob("*"))
     with raises(DataError, "folder"):
         write_study(at.folder, find_survey("i2t"), at.study, at.pairs)
     assert sorted(at.folder.rglob("*")) == before
-
-
-def test_a_missing_image_leaves_no_half_written_study(tmp_path):
     pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=("x", "y")),), tmp_path)
     study = deal(find_survey("i2t"), pairs, ("ann",))
+    (tmp_path / "none").mkdir()
     with raises(DataError, "'gone.png'", "image"):
-        write_study(tmp_path / "study", find_survey("i2t"), study, pairs)
-    assert list(tmp_path.iterdir()) == []
+        write_study(tmp_path / "none" / "study", find_survey("i2t"), study, pairs)
+    assert list((tmp_path / "none").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,12 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
         assert as_model(first).fingerprint != as_model(second).fingerprint
 
 
-def test_a_model_that_prepares_its_inputs_takes_no_processor():
+def test_a_model_with_preparation_takes_no_processor_and_a_bare_module_is_no_model():
     with raises(errors.ModelError, "Oracle", "ta.model(it)"):
         ta.model(ta.find_model("oracle"), processor=object())
+    torch = pytest.importorskip("torch")
+    with raises(errors.ModelError, "Linear", "id", "folder"):
+        ta.evaluate(torch.nn.Linear(2, 2), "demo")
 
 
 def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(tmp_path):
@@ -170,16 +173,13 @@ def test_settings_take_objects_where_names_stand(tmp_path, made_set):
     assert ta.open_run(folder).benchmarks == ["folder:set"]
 
 
-def test_a_pair_set_made_in_memory_is_a_benchmark_with_its_pictures():
+def test_pairs_in_memory_are_a_benchmark_and_may_not_bear_a_name_of_the_catalogue():
     pairs = ta.load_pairs("demo").select(range(4))
     mine = ta.PairSet("mine", pairs.items, pairs.root, read=pairs.read_bytes)
     run = ta.evaluate(bright, mine)
     assert run.benchmarks == ["mine"]
     assert run.items()[0]._repr_html_().count("<img src=") == 2
     assert [item.sample.id for item in run.items()] == run.items()["id"]
-
-
-def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused():
     own = replace(ta.find_benchmark("winoground"), load=ta.find_benchmark("demo").load)
     with raises(errors.DataError, "'winoground'", "benchmark"):
         ta.evaluate("oracle", own)
@@ -224,12 +224,6 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
     assert run.table().to_arrow().num_rows == 8
 
 
-def test_without_pandas_the_error_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with raises(errors.TellapartError, "to_dict()"):
-        ta.evaluate("oracle", "demo", limit=3).to_pandas()
-
-
 def test_an_objects_text_is_plain_and_whole_where_colours_are_asked_for(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as Jupyter's kernels and CI do
     text = repr(ta.compare(ta.evaluate(["oracle", "blind"], "demo", limit=20), baseline="blind"))
@@ -237,21 +231,21 @@ def test_an_objects_text_is_plain_and_whole_where_colours_are_asked_for(monkeypa
     assert "\x1b" not in text and "…" not in text
 
 
-def test_a_column_that_is_not_there_is_answered_with_the_nearest():
+def test_a_missing_pandas_and_a_column_that_is_not_there_are_answered(monkeypatch):
     with raises(errors.UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
         ta.evaluate("oracle", "demo", limit=3).table()["benchmrk"]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with raises(errors.TellapartError, "to_dict()"):
+        ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
-def test_an_item_shows_its_matrix():
+def test_an_item_shows_its_matrix_and_texts_of_strangers_are_escaped():
     items = ta.evaluate("oracle", "demo", limit=3).items()
     item = items[items["id"][1]]
     assert item.scores.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert repr(item).count("✓") == 2
     assert item._repr_html_().count("<td>1 ✓</td>") == 2
     assert repr(items[-1]).splitlines()[0].startswith("demo: ")
-
-
-def test_texts_of_strangers_are_escaped_in_what_a_notebook_shows():
     pairs = ta.load_pairs("demo").select([0])
     item = pairs.items[0].model_copy(update={"id": "<script>a", "texts": ("<script>b", "c")})
     run = ta.evaluate("oracle", ta.PairSet("<script>d", (item,), pairs.root, read=pairs.read_bytes))
@@ -349,12 +343,6 @@ def test_what_is_wrong_is_said_with_what_to_do(call, said):
     with warnings.catch_warnings(), raises((errors.UnknownNameError, errors.RunError, errors.ModelError), said):
         warnings.simplefilter("ignore", errors.TellapartWarning)
         call()
-
-
-def test_a_module_of_torch_is_refused_with_what_to_do():
-    torch = pytest.importorskip("torch")
-    with raises(errors.ModelError, "Linear", "id", "folder"):
-        ta.evaluate(torch.nn.Linear(2, 2), "demo")
 
 
 def test_functions_stay_functions_whichever_modules_are_imported():

@@ -16,16 +16,13 @@ def names(**wanted: str) -> set[str]:
     return {row["name"] for row in ta.ls("benchmarks", **wanted)}
 
 
-def test_each_filter_keeps_the_benchmarks_of_its_value():
+def test_each_filter_keeps_its_benchmarks_and_a_row_has_what_a_reader_chooses_by():
     assert names(task="ratings") == {"tifa", "genai-bench", "seetrue"}
     assert names(task="ratings", year="2023") == {"tifa", "seetrue"}
     assert names(language="sw") == {"marvl-sw"}
     films = names(media="videos")
     assert {"vinoground", "camerabench", "gebc-val"} < films and not films & {"demo", "winoground"}
     assert names(language="unknown") < names()
-
-
-def test_a_row_has_what_a_reader_chooses_by():
     (row,) = ta.ls("benchmarks", language="ta")
     assert (row["media"], row["languages"], row["year"], row["items"]) == ("images", ("ta",), 2021, 1242)
     assert (row["tie_rule"], row["licence"]) == ("wrong", "CC BY 4.0") and "iglue" in row["source"]

@@ -59,7 +59,7 @@ def test_a_run_its_table_and_its_items_show_themselves(executed):
     assert "p_holm" in compared
 
 
-def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed):
+def test_long_work_shows_a_bar_that_is_gone_and_nothing_is_printed_on_the_way(executed):
     cells, messages = executed
     bars = [one for one in messages if one["cell"] == 5 and one["type"] in {"display_data", "update_display_data"}]
     drawn = [one["data"].get("text/html", "") for one in bars]
@@ -67,9 +67,6 @@ def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed):
     assert any("slow on demo: pairs" in one for one in drawn)
     assert drawn[-1] == ""
     assert html(cells[5]) == ""
-
-
-def test_numbers_and_audits_are_there_and_nothing_is_printed_on_the_way(executed):
     cells, _ = executed
     assert cells[6].outputs[0]["data"]["text/plain"] == "1.0"
     assert "threshold" in html(cells[7])

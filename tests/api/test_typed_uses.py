@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import tellapart
+from tellapart.metrics.registry import METRICS
+from tellapart.metrics.streaming import class_name
 
 USES = Path(__file__).with_name("typed_uses.py")
 SOURCE = Path(tellapart.__file__).parent
@@ -51,18 +53,13 @@ def test_type_checkers_take_right_uses_and_refuse_wrong_ones(checker, read_error
     assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
 
 
-def test_the_stub_of_the_root_names_what_is_loaded_on_first_use():
+def test_stubs_name_what_is_loaded_on_first_use_and_the_class_of_every_metric():
     nodes = [node for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body if isinstance(node, ast.ImportFrom)]
     typed = {alias.asname: node.module for node in nodes for alias in node.names}
     assert typed == {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()} | {
         "metrics": "tellapart"
     }
     assert set(tellapart.__all__) == {*typed, "__version__"}
-
-
-def test_every_metric_has_a_class_that_type_checkers_know():
-    from tellapart.metrics.registry import METRICS
-    from tellapart.metrics.streaming import class_name
 
     typed = re.findall(r"^class (\w+)", (SOURCE / "metrics" / "__init__.pyi").read_text(), re.MULTILINE)
     assert {*typed} == {class_name(metric) for metric in METRICS} <= set(dir(tellapart.metrics))

@@ -115,9 +115,6 @@ def test_checks_that_were_not_made_are_listed(captioned):
     names = {"bindings", "grammar", "plausibility", "pictures", "leak", "detectable", "context", "order: truth first"}
     assert {each.name for each in record.not_done} == names
     assert (record.images, record.fingerprint, record.changes) == (None, None, [])
-
-
-def test_items_of_one_caption_have_none_to_prefer(captioned):
     record = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
     assert [finding.name for finding in record.findings] == ["captions: shared", "captions: scripts", "sides: torn"]
     assert "blind, length, plausibility, grammar" in [each.name for each in record.not_done]
@@ -224,23 +221,26 @@ def test_the_probability_of_first_places_is_the_binomials(first, others, entries
     assert (finding.verdict == "warn") is bool(p < 0.01)
 
 
-def test_a_truth_that_always_stands_first_is_found_also_beyond_the_least_float(captioned):
+def test_truths_that_always_stand_first_are_found_and_two_of_three_are_not(captioned):
     pairs = captioned([("a", "b", "c", "d")] * 5914, true=[(0,)] * 5914)
     finding = captions.truth_first(pairs)
     assert (finding.value, finding.verdict) == (1.0, "warn") and "5,914 of 5,914" in finding.says
     assert "p < 1e-300" in finding.says
     assert captions.truth_first(captioned([("a", "b")] * 40)) is None  # by the form the first is true: nothing is named
-
-
-def test_two_true_texts_stand_first_twice_as_often_at_random(captioned):
     pairs = captioned([("a", "b", "c")] * 30, true=[(0, 1)] * 10 + [(0, 2)] * 10 + [(1, 2)] * 10)
     finding = captions.truth_first(pairs)
     assert finding is not None and (finding.verdict, finding.value) == ("pass", 20 / 30)
 
 
-def test_a_missing_side_is_found(captioned):
+def test_torn_sides_are_found_by_empty_captions_and_ids(captioned):
     assert captions.torn_sides(captioned([("a cat", "a dog"), ("a cat", "nan"), (" ", "a dog")])).items == ("1", "2")
     assert captions.torn_sides(captioned([("a cat", "a nan is bread")])).verdict == "pass"
+    ids = [f"{k}_{side}" for k in range(30) for side in ("pos", "neg")]
+    assert captions.torn_sides(named(ids)).value == 0
+    assert captions.torn_sides(named([id_ for id_ in ids if id_ != "7_neg"])).items == ("7_pos",)
+    # Subsets are no families, and neither are numbers.
+    assert captions.torn_sides(named([f"swap/{k}" for k in range(30)] + ["replace/0"])).value == 0
+    assert captions.torn_sides(named([*map(str, range(30))])).value == 0
 
 
 @pytest.mark.parametrize("form", ["{k}_{side}.png", "set/{k}/{side}.jpg", "ex_{k}_img_{side}.png"])
@@ -256,15 +256,6 @@ def test_pictures_of_two_items_are_found_by_their_names(form):
 def test_names_that_follow_no_rule_show_nothing(form):
     images = [(form.format(n=17 * k), form.format(n=17 * k + 5)) for k in range(40)]
     assert captions.torn_sides(named([*map(str, range(40))], images)).value == 0
-
-
-def test_an_id_whose_other_half_is_lost_is_found():
-    ids = [f"{k}_{side}" for k in range(30) for side in ("pos", "neg")]
-    assert captions.torn_sides(named(ids)).value == 0
-    assert captions.torn_sides(named([id_ for id_ in ids if id_ != "7_neg"])).items == ("7_pos",)
-    # Subsets are no families, and neither are numbers.
-    assert captions.torn_sides(named([f"swap/{k}" for k in range(30)] + ["replace/0"])).value == 0
-    assert captions.torn_sides(named([*map(str, range(30))])).value == 0
 
 
 class Words:
@@ -302,11 +293,15 @@ def test_clips_tokens_count_their_start_and_end(captioned):
     assert "2 of 4 captions" in cut.says and "2 by the cut" in equal.says
 
 
-def test_a_model_without_tokens_and_a_context_of_no_words_are_refused():
+def test_a_context_and_a_corpus_without_what_they_need_are_refused():
     with raises(ModelError, "'constant'", "open_clip:", "77"):
         captions.find_context("constant")
     with raises(ModelError, "'2'", "3 tokens"):
         captions.find_context("2")
+    with raises(RunError, "corpus=", "tagger=", "nltk:FOLDER"):
+        ta.audit("demo", corpus="captions.txt", read_images=False)
+    with raises(ModelError, "spacy:en", "nltk:FOLDER"):
+        open_tagger("spacy:en")
 
 
 def test_the_findings_are_in_the_record_and_on_both_cards(captioned, monkeypatch):
@@ -386,10 +381,3 @@ def test_an_audit_writes_the_classes_of_items(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "audit" / "bindings.jsonl").read_text().splitlines()]
     assert {row["id"]: row["bindings"] for row in rows} == audited.record.bindings
     assert len(rows) == 400 and {row["bindings"] for row in rows} <= {"seen", "partly", "unseen", "none"}
-
-
-def test_a_corpus_needs_its_tagger():
-    with raises(RunError, "corpus=", "tagger=", "nltk:FOLDER"):
-        ta.audit("demo", corpus="captions.txt", read_images=False)
-    with raises(ModelError, "spacy:en", "nltk:FOLDER"):
-        open_tagger("spacy:en")

@@ -185,16 +185,13 @@ def cups(pictured, blots) -> PairSet:
     return pictured([[blots(k), blots(k + 50)] for k in range(3)], tags=tags, card=FULL, name="cups")
 
 
-def test_files_are_named_with_their_hash_and_every_picture_is_in_a_file_set(cups):
+def test_files_have_their_hashes_and_ids_are_distinct_and_lead_to_one(cups):
     made = croissant(cups)
     listing, *sets = made["distribution"]
     assert listing["sha256"] == hashlib.sha256((cups.root / "pairs.jsonl").read_bytes()).hexdigest()
     assert (cups.root / listing["contentUrl"]).is_file()
     patterns = [pattern for each in sets for pattern in each["includes"]]
     assert all(any(fnmatch.fnmatch(name, each) for each in patterns) for item in cups.items for name in item.images)
-
-
-def test_ids_are_distinct_and_every_reference_leads_to_one(cups):
     made = croissant(cups)
     (records,) = made["recordSet"]
     ids = [each["@id"] for each in [*made["distribution"], records, *records["field"]]]

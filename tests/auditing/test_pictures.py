@@ -105,7 +105,7 @@ def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured, blots):
     assert "leak" not in [each.name for each in record.not_done]
 
 
-def test_a_change_is_measured_to_the_pixel(blots):
+def test_a_change_is_measured_to_the_pixel_beyond_noise_and_the_largest_counts(blots):
     picture = blots(0)
     change = pictures.change_of([picture, patched(picture, 16, (32, 8))])
     assert change.share == 16 * 16 / 64**2
@@ -113,17 +113,11 @@ def test_a_change_is_measured_to_the_pixel(blots):
     assert change.box_share == change.share
     assert change.centre == (40 / 64, 16 / 64)
     assert pictures.changes_by_field([change, change]) == [[0, 2, 0], [0, 0, 0], [0, 0, 0]]
-
-
-def test_noise_below_the_level_is_no_change(blots):
     grey = np.full((20, 20, 3), 100, np.uint8)
     assert pictures.change_of([grey, grey + np.uint8(pictures.LEVEL)]) == pictures.Change(
         share=0.0, mean_absolute=float(pictures.LEVEL)
     )
     assert pictures.change_of([grey, grey + np.uint8(pictures.LEVEL + 1)]).share == 1.0
-
-
-def test_of_several_pictures_the_largest_change_counts(blots):
     picture = blots(0)
     change = pictures.change_of([picture, picture, patched(picture, 8), patched(picture, 4)])
     assert change.share == 64 / 64**2
@@ -182,16 +176,13 @@ def test_the_hash_is_the_one_that_scipys_transform_gives(blots, seed):
     assert perceptual_hash(blots(seed)) == expected
 
 
-def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots):
+def test_a_scaled_or_compressed_picture_is_near_and_other_colours_are_not(blots):
     picture = Image.fromarray(blots(0, 96))
     small = picture.resize((70, 60), Image.Resampling.BICUBIC)
     for other in (Image.open(io.BytesIO(encoded(picture, "JPEG", quality=60))), small):
         assert near_pairs(print_of(np.asarray(picture)), print_of(np.asarray(other.convert("RGB")))) == {(0, 0)}
     assert bits(perceptual_hash(blots(0)), perceptual_hash(blots(1))) > BITS
     assert near_pairs(print_of(blots(0)), print_of(blots(1))) == set()
-
-
-def test_the_same_forms_in_other_colours_are_no_duplicate(blots):
     red = np.zeros((32, 32, 3), np.uint8)
     red[:, :, 0] = 130
     blue = red[:, :, ::-1].copy()

@@ -117,14 +117,11 @@ def test_each_role_does_what_it_may_and_no_more(made, method, where, roles):
         assert (status != 403) == (role in roles), (role, status)
 
 
-def test_nobody_sees_what_another_sent(made):
+def test_nobody_sees_what_another_sent_and_administration_takes_a_token_alone(made):
     id_ = made.send(b"x").json()["id"]
     assert made.client.get(f"/submissions/{id_}", headers=made.of("bob")).status_code == 404
     assert made.client.get(f"/submissions/{id_}", headers=made.of("root")).status_code == 200
     assert made.client.get("/submissions", headers=made.of("bob")).json()["submissions"] == []
-
-
-def test_administration_takes_a_token_and_no_session(made):
     cookie = made.service.accounts.sign_in(made.tokens["root"], hours=1)
     answer = made.client.post("/admin/hidden/clocks/close", headers={"Cookie": f"tellapart_session={cookie}"})
     assert answer.status_code == 401
@@ -172,14 +169,7 @@ def test_asking_too_often_is_slowed_down(board):
     assert "try again in" in made.client.get("/submissions", headers=made.of("ann")).json()["detail"]
 
 
-def test_the_database_holds_no_token_and_no_session(made):
-    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
-    data = b"".join(path.read_bytes() for path in (made.folder / "state").glob("submissions.sqlite*"))
-    for secret in (made.tokens["ann"].split("_", 2)[2], cookie):
-        assert secret.encode() not in data
-
-
-def test_the_log_is_only_added_to(made):
+def test_the_log_is_only_added_to_and_the_database_holds_no_token(made):
     before = made.service.log()
     assert {entry["what"] for entry in before} == {"user added", "token issued"}
     for query in ("DELETE FROM log", "UPDATE log SET who = 'nobody'"):
@@ -187,6 +177,12 @@ def test_the_log_is_only_added_to(made):
             rows.execute(query)
     assert made.service.log() == before
     assert made.client.get("/admin/log?after=3", headers=made.of("root")).json()["entries"][0]["id"] == 4
+    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
+    data = b"".join(path.read_bytes() for path in (made.folder / "state").glob("submissions.sqlite*"))
+    for secret in (made.tokens["ann"].split("_", 2)[2], cookie):
+        assert secret.encode() not in data
+    with raises(RefusedError, "3660", "0"):
+        made.service.accounts.issue("ann", days=0, by="test")
 
 
 @pytest.mark.parametrize(
@@ -197,11 +193,6 @@ def test_users_that_cannot_be_are_refused(made, name, role, status):
     answer = made.client.post("/admin/users", params={"name": name, "role": role}, headers=made.of("root"))
     assert answer.status_code == status
     assert made.client.post("/admin/tokens?user=nobody", headers=made.of("root")).status_code == 404
-
-
-def test_days_of_a_token_are_checked(made):
-    with raises(RefusedError, "3660", "0"):
-        made.service.accounts.issue("ann", days=0, by="test")
 
 
 def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path):

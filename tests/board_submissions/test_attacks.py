@@ -214,14 +214,11 @@ def test_parts_of_the_task_file_are_not_made_without_end(made):
     assert whole.headers["Cache-Control"] == "private, no-store"  # a cookie may have opened it: no proxy keeps it
 
 
-def test_pages_of_somebody_who_is_signed_in_are_kept_nowhere(made):
+def test_pages_of_the_signed_in_are_kept_nowhere_and_a_session_is_new_and_secure(made):
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
     for where in ("/hidden", "/hidden/clocks", "/submissions", "/sign-in", "/submissions/none"):
         answer = made.client.get(where, headers={**PAGE, "Cookie": f"tellapart_session={cookie}"})
         assert answer.headers["Cache-Control"] == "no-store"
-
-
-def test_a_session_is_always_a_new_one_and_is_secure_over_https(made):
     chosen = {"Cookie": "tellapart_session=chosen-by-somebody-else"}
     answer = made.client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=chosen)
     given = answer.headers["Set-Cookie"]

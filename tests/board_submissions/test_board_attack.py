@@ -32,14 +32,11 @@ def test_a_board_under_attack_loses_nothing(tmp_path):
     assert found["readers"]["connections_cut"] > 0  # the server was down for a moment, and they noticed
 
 
-def test_the_record_of_the_long_attack_missed_nothing():
+def test_the_records_of_the_attack_missed_nothing_and_separate_no_labels():
     found = json.loads((BENCH / "records" / "board_attack.json").read_text())
     assert (found["command"], found["missed"]) == ("python bench/board_attack.py", [])
     assert found["oldest_first_page_seconds"] <= 30
     assert (found["seconds"], found["files_acknowledged"], found["readers"]["readers"]) == (300, 50, 200)
-
-
-def test_the_record_of_the_clock_separates_no_labels():
     found = json.loads((BENCH / "records" / "board_clock.json").read_text())
     assert (found["command"], found["missed"]) == ("python bench/board_attack.py --clock", [])
     for size in ("300 pairs", "4000 pairs"):

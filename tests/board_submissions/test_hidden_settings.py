@@ -426,14 +426,11 @@ def test_what_cannot_be_a_board_is_refused(made_set, tmp_path):
         ta.board_new(tmp_path / "board", pairs / "pairs.jsonl")
 
 
-def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path):
+def test_a_folder_and_a_file_that_is_not_there_are_no_board_file(tmp_path):
     with raises(DataError, "folder", str(tmp_path / "board.toml")):
         ta.board_user("ann", tmp_path)
     with raises(DataError, "folder", str(tmp_path / "board.toml")):
         ta.board_export(tmp_path / "site", board=tmp_path)
-
-
-def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which_writes_one(tmp_path):
     for open_board in (lambda file: ta.board_user("ann", file), lambda file: ta.board_export(tmp_path, board=file)):
         with raises(DataError, str(tmp_path / "board.toml"), "tellapart board new DIR --pairs"):
             open_board(tmp_path / "board.toml")

@@ -1,11 +1,7 @@
 """The queue holds: limits under two senders at once, a server killed in the middle, files measured once."""
 
-import os
 import re
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,61 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from boards import until
 from facts import check_facts
 from tellapart.board.submissions import service
 
-#: A server without pages: it works the queue of a board file until it is killed.
-SERVER = """
-import sys, threading
-from pathlib import Path
-from tellapart.board.submissions.hidden import read_hidden
-from tellapart.board.submissions.service import Submissions
-Submissions(read_hidden(Path(sys.argv[1]))).start()
-threading.Event().wait()
-"""
-
-#: Kills the server as it starts its second process: a file has been read, and nothing is there yet that measures it.
-BETWEEN = """
-import os, signal, sys
-started = []
-def hook(event, _):
-    if event == "subprocess.Popen":
-        started.append(event)
-        if len(started) == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(hook)
-"""
-
 
 def logged(made, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("users", [("ann",), ("ann", "bob")])
-def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board, users):
-    made = board(4, limits={"daily": 1})
-    files = [made.npz(made.right() + k) for k in range(4)]
-
-    def send(k: int):
-        with TestClient(made.client.app) as client:
-            params = {"model": "m", "file": "s.npz"}
-            user = users[k % len(users)]
-            answer = client.post("/hidden/clocks/submissions", params=params, content=files[k], headers=made.of(user))
-            return answer.json()
-
-    with ThreadPoolExecutor(2) as pool:
-        ids = [answer["id"] for answer in pool.map(send, range(4))]
-    made.work()
-    assert sorted(made.state(id_) for id_ in ids) == ["done"] * len(users) + ["surplus"] * (4 - len(users))
-    assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
-    seen = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
-    assert {one["error"] for one in seen if one["state"] == "surplus"} == {
-        "files before this one used up that day's submissions (1); it does not count"
-    }
 
 
 @pytest.mark.slow
@@ -113,6 +62,9 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board):
     ids = [made.send(data).json()["id"] for data in files]
     made.work()
     assert [made.state(id_) for id_ in ids] == ["done", "surplus"]
+    said = "files before this one used up that day's submissions (1); it does not count"
+    assert made.client.get(f"/submissions/{ids[1]}", headers=made.of("ann")).json()["submission"]["error"] == said
+    assert not (made.queue.folder / ids[1]).exists()
     made.clock.now += 86_400
     assert made.measured(files[1])["state"] == "done"
     made.clock.now += 86_400
@@ -125,32 +77,6 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killer", ["", BETWEEN], ids=["while it measures", "between reading and measuring"])
-def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(board, killer):
-    made = board(60)
-    file = made.file("total = 2\n", server="")
-    first, second = (made.send(made.npz(made.right(share))).json()["id"] for share in (1.0, 0.5))
-    code, quiet = f"{killer}{SERVER}", {**os.environ, "OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen([sys.executable, "-c", code, str(file)], env=quiet)
-    try:
-        until(lambda: server.poll() is not None if killer else made.state(first) == "measuring")
-    finally:
-        server.send_signal(signal.SIGKILL)
-        server.wait()
-    assert (made.state(first), made.state(second)) == ("measuring", "received")
-    made.open()
-    with made.queue.lock() as mine:
-        assert mine
-        assert made.state(first) == "validated"
-        while made.queue.work_one():
-            pass
-    assert (made.state(first), made.state(second)) == ("done", "done")
-    assert (logged(made, "submission done"), logged(made, "submission taken up again")) == (2, 1)
-    rows = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
-    assert sorted(row["public"]["values"]["group_score"] for row in rows)[-1] == 1.0
-
-
-@pytest.mark.slow
 def test_what_an_orphan_says_after_the_end_changes_nothing(board):
     made = board()
     seen = made.measured(made.npz(made.right()))
@@ -159,7 +85,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board):
     assert logged(made, "submission done") == 1
 
 
-def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board):
+def test_a_file_that_takes_the_server_down_again_is_given_up_and_one_process_works(board):
     made = board(4)
     id_ = made.send(b"x").json()["id"]
     with made.service.database.change() as rows:
@@ -169,10 +95,6 @@ def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board):
     seen = made.client.get(f"/submissions/{id_}", headers=made.of("ann")).json()["submission"]
     assert (seen["state"], seen["error"]) == ("failed", "the server stopped 3 times while it was at this file")
     assert made.send(b"x").status_code == 202  # and it is given back
-
-
-def test_two_processes_never_work_one_queue(board):
-    made = board(4)
     with made.queue.lock() as first, made.queue.lock() as second:
         assert (first, second) == (True, False)
 

@@ -372,8 +372,10 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def test_every_task_that_can_be_hidden_has_a_form():
+def test_every_task_that_can_be_hidden_has_a_form_without_half_characters():
     assert set(ROWS) == {"pairing", *HIDEABLE}
+    with raises(ScoreError, "Unicode", "texts"):
+        pack([json.loads(r'"\ud800"')], "vqa")
 
 
 @given(
@@ -437,8 +439,3 @@ def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(ta
     with raises(ScoreError, repr(task), "1") as caught:
         unpack(f"[{row}]".encode(), task, 1, None)
     assert len(row) < 3 or row not in str(caught.value)
-
-
-def test_half_a_character_is_refused_where_it_is_read():
-    with raises(ScoreError, "Unicode", "texts"):
-        pack([json.loads(r'"\ud800"')], "vqa")

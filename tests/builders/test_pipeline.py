@@ -407,9 +407,11 @@ RIGHT = 'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "c.csv"\nima
 SERVED = RIGHT.replace("negatives", "language-negatives") + '[options.model]\nsource = "http://127.0.0.1:9/v1"\n'
 
 
-def test_a_right_recipe_is_read_with_its_defaults(tmp_path):
+def test_a_right_recipe_has_its_defaults_and_options_without_a_file_are_checked_too(tmp_path):
     read = read_recipe_file(write_file(tmp_path / "recipe.toml", RIGHT))
     assert (read.seed, read.retries, read.max_failed, read.filters) == (0, 2, 0, [])
+    with raises(DataError, "[options]", "'image'", "'images'"):
+        open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
 
 
 RECIPES = sorted((Path(__file__).parents[2] / "docs" / "recipes").glob("*.toml"))
@@ -471,19 +473,11 @@ def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else():
     assert len(others | {fingerprint(**change) for change in changes} | {fingerprint()}) == 7
 
 
-def test_options_that_no_file_was_read_for_are_checked_too():
-    with raises(DataError, "[options]", "'image'", "'images'"):
-        open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
-
-
-def test_the_page_on_builders_names_every_builder_option_and_filter():
+def test_the_catalogue_of_builders_is_on_its_page_and_of_the_right_classes():
     page = (Path(__file__).parents[2] / "docs" / "builders.md").read_text(encoding="utf-8")
     named = {*BUILDERS, *FILTERS, *SELECTIONS}
     named |= {option for name in BUILDERS for option in load("builder", name).Options.model_fields}
     assert {name for name in named if f"`{name}`" not in page} == set()
-
-
-def test_every_filter_and_selection_of_the_catalogue_is_one():
     assert {name for name in FILTERS if not issubclass(load("filter", name), ItemFilter)} == set()
     assert {name for name in SELECTIONS if not issubclass(load("selection", name), Selection)} == set()
 

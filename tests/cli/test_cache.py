@@ -63,13 +63,10 @@ def test_prune_of_a_model_leaves_the_others(folder, name):
     assert call("ls", "--cache", folder)["prepared"]
 
 
-def test_prune_of_prepared_pictures_leaves_the_store(folder):
+def test_prune_of_prepared_pictures_leaves_the_store_and_of_all_the_answers_of_servers(folder):
     assert call("prune", "--cache", folder, "--prepared")["freed"] >= 120_000
     assert len(models(folder)) == 2
     assert not call("ls", "--cache", folder)["prepared"]
-
-
-def test_prune_of_all_leaves_the_answers_of_servers(folder):
     call("prune", "--cache", folder, "--all")
     assert not models(folder)
     with EmbeddingStore(folder / "store.sqlite") as store:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tellapart
 from facts import check_facts
 from published import SHARED, winoground
 from tellapart.errors import StoreError
@@ -129,19 +130,11 @@ def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkey
     assert (ran.code, ran.json["passed"], [gate["passed"] for gate in ran.json["gates"]]) == (1, False, [True, False])
 
 
-def test_a_group_of_commands_alone_prints_its_help_once(command):
+def test_a_group_of_commands_prints_its_help_once_and_the_version_is_printed(command):
     ran = command("annotate")
     assert (ran.code, (ran.out + ran.err).count("Usage: tellapart annotate")) == (2, 1)
-
-
-def test_a_path_that_is_a_file_where_a_folder_is_wanted_is_said_to_be(command, made_set, tmp_path):
-    (tmp_path / "file").write_text("")
-    here = f"folder:{made_set()}"
-    check_facts(command("run", "-m", "random", "-b", here, "--out", "file", code=2).err, "error", "file", "folder")
-    ran = command("run", "-m", "random", "-b", here, "--out", "r", "--cache", "file")
-    assert (ran.code, ran.out) == (2, "")
-    assert re.match(r"error: .*file.*", ran.err)
-    assert not Path("r").exists()
+    ran = command("--version")
+    assert (ran.code, ran.out, ran.err) == (0, f"tellapart {tellapart.__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -160,21 +153,20 @@ def test_an_error_of_the_store_or_the_machine_is_one_line(command, made_set, mon
     assert (ran.code, ran.out, ran.err) == (2, "", f"error: {error}\n")
 
 
-def test_without_an_out_a_run_lands_in_a_folder_named_after_the_time(command, made_set):
+def test_a_run_has_a_folder_named_after_the_time_and_the_cache_that_was_named(command, made_set, installed):
     name = f"folder:{made_set()}"
     found = [command("run", "-m", "random", "-b", name, "--no-cache", "--json").json["out"] for _ in range(2)]
     assert len(set(found)) == 2
     assert all(re.fullmatch(r"runs/\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.\d{3}", out) for out in found)
     assert not Path("cache").exists()
-
-
-def test_a_named_cache_is_used_and_no_cache_makes_none(command, made_set, installed):
-    name = f"folder:{made_set()}"
     for out, images in (("a", 24), ("b", 0)):
         ran = command("run", "-m", "colours", "-b", name, "--cache", "mine", "--out", out, "--json")
         assert ran.json["runs"][0]["benchmarks"]["folder:set"]["images_encoded"] == images
     assert Path("mine/store.sqlite").is_file()
     assert not Path("cache").exists()
+    file = ("--cache", "mine/store.sqlite", "--out", "c")  # a file where a folder is wanted
+    check_facts(command("run", "-m", "random", "-b", name, *file, code=2).err, "error", "mine/store.sqlite")
+    assert not Path("c").exists()
 
 
 @pytest.mark.slow
@@ -197,7 +189,7 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
 
 
 @pytest.mark.slow
-def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_demo(command):
+def test_a_run_without_arguments_is_the_default_model_which_passes_every_gate(command):
     ran = command("run", "--limit", "12", "--json", code=0)
     models = [record["model"]["name"] for record in ran.json["runs"]]
     assert models == ["demo-encoder", "random", "constant", "blind", "bag-of-words", "oracle"]
@@ -209,10 +201,6 @@ def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_
     again = command("run", "--limit", "12", "--json").json["runs"]
     assert again[0]["benchmarks"]["demo"]["images_encoded"] == 0
     assert [record["benchmarks"]["demo"]["metrics"] for record in again] == [record["metrics"] for record in found]
-
-
-@pytest.mark.slow
-def test_the_default_model_passes_every_gate(command):
     ran = command("check", "demo-encoder", "--json", code=0)
     own = [gate for gate in ran.json["gates"] if gate["subject"] == "demo-encoder"]
     assert len(own) == 6
@@ -220,13 +208,6 @@ def test_the_default_model_passes_every_gate(command):
 
 
 # In a process of its own
-
-
-def test_the_version_is_printed(command):
-    from tellapart import __version__
-
-    ran = command("--version")
-    assert (ran.code, ran.out, ran.err) == (0, f"tellapart {__version__}\n", "")
 
 
 @pytest.mark.slow

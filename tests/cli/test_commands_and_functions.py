@@ -37,8 +37,16 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_has_a_text(name):
+def test_every_option_has_a_text_and_a_name_in_errors_and_every_command_an_example(name):
     assert [option.name for option in COMMANDS[name].params if not option.help and not option.hidden] == []
+    text = inspect.getdoc(function_of(name)) or ""
+    assert "+SKIP" not in text
+    assert ">>> " in text
+    table = options_of(COMMANDS[name])
+    for parameter, option in table.items():
+        said = parameter if parameter.endswith("=False") else f"{parameter}="
+        assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"
+    assert len(set(table.values())) == len(table)
 
 
 def test_every_hint_is_of_a_parameter_of_its_function():
@@ -53,22 +61,6 @@ def test_every_hint_is_of_a_parameter_of_its_function():
     for each in declared:
         hints = {*each.hints, *read_words()[each.words].get("options", {})}
         assert hints <= {parameter.name for parameter in read_parameters(each.function)}, each.words
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_function_of_a_command_has_an_example_that_runs(name):
-    text = inspect.getdoc(function_of(name)) or ""
-    assert "+SKIP" not in text
-    assert ">>> " in text
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name):
-    table = options_of(COMMANDS[name])
-    for parameter, option in table.items():
-        said = parameter if parameter.endswith("=False") else f"{parameter}="
-        assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"
-    assert len(set(table.values())) == len(table)
 
 
 @pytest.mark.parametrize("argument", ["out", "imagefolder", "parquet", "ray", "card"])
@@ -96,17 +88,13 @@ def read_example(words: str) -> str:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_commands_help_opens_with_an_example_that_parses(words, monkeypatch):
+def test_the_help_of_a_command_opens_with_an_example_and_has_words_of_the_command_line(words, monkeypatch):
     example = read_example(words)
     assert example.startswith(f"tellapart {words}")
     arguments = shlex.split(example.removeprefix(f"tellapart {words}"))
     context = COMMANDS[words].make_context(words, arguments)  # it raises if a word is not understood
     required = {each.name for each in COMMANDS[words].params if each.required}
     assert all(context.params[name] not in (None, [], ()) for name in required)
-
-
-@pytest.mark.parametrize("words", COMMANDS)
-def test_options_are_explained_in_words_of_the_command_line_not_of_python(words):
     texts = {option.name: option.help or "" for option in COMMANDS[words].params}
     in_python = re.compile(r"\bNone\b|if not given (is|are)\b|\w\(\w+=|the result's|is returned|; with `\w")
     assert [name for name, text in texts.items() if in_python.search(text)] == []

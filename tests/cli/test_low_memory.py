@@ -54,15 +54,13 @@ def test_each_librarys_words_become_one_line(error, command, monkeypatch):
     assert "--batch-size" in told.err and "--workers" in told.err
 
 
-def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(command, monkeypatch):
+def test_an_error_of_a_file_tells_of_memory_and_others_are_not_taken_for_it(command, monkeypatch):
     def fail(**_: object) -> None:
         raise DataError("a.npz: is damaged") from MemoryError("Unable to allocate 9 EiB")
 
     monkeypatch.setattr(main_module, "app", fail)
     check_facts(command("run").err, "error: a.npz: is damaged", "memory")
 
-
-def test_other_errors_are_not_taken_for_it(command, monkeypatch):
     def fail(**_: object) -> None:
         raise ValueError("cannot allocate memory of a name that is out of memory")
 

@@ -265,7 +265,7 @@ def _list_options() -> set[tuple[str, str]]:
     return {(words, option) for words, option in longest if option.startswith("--")}
 
 
-def test_every_option_of_every_command_is_classified():
+def test_every_option_is_classified_and_no_entry_is_of_one_that_is_gone():
     conditional = {option for _, option in IDLE} - {option for _, option in OFFERED}
     unknown = {
         (command, option)
@@ -276,9 +276,6 @@ def test_every_option_of_every_command_is_classified():
         f"{sorted(unknown)}: can the option be given where it does nothing? If so, make that an error and add the call "
         "to IDLE; if not, add it to ACT; if only some models take it, to MEANT_FOR of models/options.py"
     )
-
-
-def test_no_entry_is_of_an_option_that_is_gone():
     assert not {*IDLE, *OFFERED} - _list_options()
 
 

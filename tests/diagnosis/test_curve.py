@@ -175,7 +175,7 @@ def runs(tmp_path_factory):
     return {name: folder / name for name in THRESHOLDS}
 
 
-def test_models_have_the_thresholds_that_made_them(runs):
+def test_models_have_the_thresholds_that_made_them_also_for_each_value_of_a_tag(runs):
     found = ta.curve(*runs.values(), over="pixels").record
     keen, dull, lost = found.curves
     assert (found.chance, found.n, found.metric) == (0.5, ITEMS - 1, "choice_score")
@@ -190,9 +190,6 @@ def test_models_have_the_thresholds_that_made_them(runs):
     assert first.p <= first.p_holm < 0.05
     assert sum(level.n for level in keen.levels) == found.n and len(keen.levels) <= 12
     assert any("1 item" in note and "pixels" in note for note in found.notes)
-
-
-def test_each_value_of_a_second_tag_has_curves_of_its_items_alone(runs):
     found = ta.curve(runs["keen"], over="pixels", by="kind").record
     assert [row.subset for row in found.curves] == [None, "colour", "size"]
     assert found.curves[0].n == found.curves[1].n + found.curves[2].n

@@ -128,7 +128,7 @@ def test_families_are_those_of_a_file_a_mapping_or_the_names(systems, tmp_path):
         ta.items(scores=scores, benchmark=name, family={"b_1": "b"})
 
 
-def test_refusals_name_what_is_there(systems):
+def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(systems, command):
     name, scores = systems
     files = sorted(scores.iterdir())
     with raises(RunError, "4", "5"):
@@ -142,9 +142,6 @@ def test_refusals_name_what_is_there(systems):
     with raises(RunError, "scores=", scores / "none"):
         ta.items(scores=scores / "none", benchmark=name)
     assert ta.items(scores=scores, benchmark=name, without=["a_0", "b_1"]).record.systems[0] == "a_2"
-
-
-def test_the_command_prints_tables_json_and_csv(systems, command):
     name, scores = systems
     typed = ("items", "--scores", str(scores), "-b", name)
     found = ta.items(scores=scores, benchmark=name)

@@ -161,13 +161,6 @@ def test_a_benchmark_that_one_run_lacks_is_named(made_set, installed, tmp_path):
         compare(one, measured(tmp_path / "c", "random", second))
 
 
-def test_holm_corrects_over_all_benchmarks(made_set, installed, tmp_path):
-    folders = made_set("first", n=30), made_set("second", n=30, seed=1)
-    found = compare(measured(tmp_path / "a", "oracle", *folders), measured(tmp_path / "b", "random", *folders))
-    assert len(found.rows) == 8
-    assert [row.p_holm for row in found.rows] == pytest.approx(holm([row.p for row in found.rows]))
-
-
 def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(made_set, installed, tmp_path):
     single, joined = made_set("single", n=60), made_set("joined", n=60, clusters=20, seed=1)
     a, b = (measured(tmp_path / name, name, single, joined) for name in ("colours", "random"))
@@ -459,29 +452,20 @@ def test_the_better_model_has_a_positive_gain_whichever_side_it_is_on():
         assert "400 items" in found.sentence and "p = 0.004, Holm" in found.sentence
 
 
-def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_show_it():
+def test_judgements_say_signs_items_clusters_the_best_tier_and_those_near_at_a_look():
     (found,) = judge_pair("old", "new", [row(0.025, 0.3, limited_from=900)], 1)
     assert found.best == () and "not shown to differ" in found.sentence
     assert "+2.5 points [-0.5, +5.5]" in found.sentence and "400 of 900 items" in found.sentence
     assert "independent items would show 2.5 points" in found.sentence
     (found,) = judge_pair("old", "new", [row(0.025, 0.3, detectable=None, test="anytime")], 1)
     assert "at every look" in found.sentence and "would show" not in found.sentence
-
-
-def test_few_clusters_stand_beside_the_items():
     (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=3)], 1)
     assert "400 items in 3 clusters" in found.sentence
     (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=400)], 1)
     assert "cluster" not in found.sentence
-
-
-def test_of_many_models_the_best_tier_is_named():
     tiers = (Tier(1, ("x", "y"), (0.9, 0.8)), Tier(3, ("z",), (0.1,)))
     (found,) = judge_tiers([MetricTiers(benchmark="demo", metric="group_score", n=400, tiers=tiers)])
     assert found.best == ("x", "y") and "Holm over 3 pairs" in found.sentence and "y" in found.sentence
-
-
-def test_at_every_look_the_first_and_those_near_it_are_named():
     values = {"x": 0.9, "y": 0.85, "z": 0.1}
     pairs = [
         Comparison(a=a, b=b, rows=(row(0, p, test="anytime").model_copy(update={"a": values[a], "b": values[b]}),))
@@ -534,7 +518,7 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, t
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_without_being_significant(runs):
+def test_a_fall_beyond_the_limit_stops_and_a_limit_within_the_noise_is_said_to_be(runs):
     base, new = runs["0 wrong"], runs["3 wrong"]
     assert regression_gate(base, new).passed
     found = regression_gate(base, new, max_drop=4.9)
@@ -543,6 +527,13 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(runs):
     assert row.says == "regression: not significant, but beyond --max-drop 4.9"
     assert regression_gate(base, new, max_drop=5).passed  # a fall of exactly 5 points is allowed
     assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
+    base, new = runs["random 1"], runs["random 2"]
+    found = regression_gate(base, new, max_drop=0.5)
+    assert found.by_chance > 0.5
+    assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
+    assert regression_gate(base, new, max_drop=60).by_chance < 0.001
+    with raises(RunError, "max_drop=", "-1", "0", "100"):
+        regression_gate(base, new, max_drop=-1)
 
 
 def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
@@ -562,16 +553,6 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     assert {row.verdict for row in regression_gate(base, runs["20 wrong"], margin=90).rows} >= {"regression"}
     with raises(RunError, "margin=-1", "0"):
         regression_gate(base, new, margin=-1)
-
-
-def test_a_limit_within_the_noise_is_said_to_be(runs):
-    base, new = runs["random 1"], runs["random 2"]
-    found = regression_gate(base, new, max_drop=0.5)
-    assert found.by_chance > 0.5
-    assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
-    assert regression_gate(base, new, max_drop=60).by_chance < 0.001
-    with raises(RunError, "max_drop=", "-1", "0", "100"):
-        regression_gate(base, new, max_drop=-1)
 
 
 def test_an_interval_without_0_beside_no_difference_seen_is_explained():

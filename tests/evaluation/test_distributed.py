@@ -244,10 +244,14 @@ class Gone:
         raise RuntimeError("Connection closed by peer")
 
 
-def test_every_rank_says_that_another_one_is_lost_and_how_to_go_on():
+def test_every_rank_says_that_another_one_is_lost_or_raises_its_error():
     for number in (0, 1):
         with raises(RunError, "rank", "ended", "start again"):
             RankGroup(number, 2, Gone(), "start again").gather(None)
+    dist = Said(None, (DataError, "a.png: truncated"))
+    for number in (0, 1):
+        with raises(DataError, "rank 1", "a.png", "truncated"), RankGroup(number, 2, dist, "").together():
+            pass
 
 
 class Said(Gone):
@@ -258,13 +262,6 @@ class Said(Gone):
 
     def all_gather_object(self, into: list[object], _own: object, group: object) -> None:
         into[:] = self.said
-
-
-def test_every_rank_raises_the_error_of_another_one_as_what_it_is():
-    dist = Said(None, (DataError, "a.png: truncated"))
-    for number in (0, 1):
-        with raises(DataError, "rank 1", "a.png", "truncated"), RankGroup(number, 2, dist, "").together():
-            pass
 
 
 # torchrun

@@ -101,7 +101,7 @@ def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(command, made_set,
     assert not Path("r").exists()
 
 
-def test_pairs_and_tasks_are_written_alike(command, tmp_path):
+def test_pairs_and_tasks_are_written_alike_and_another_suffix_is_refused(command, tmp_path):
     ran = command("export", "demo", "--to", "pairs.csv")
     assert "1,600 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
@@ -109,9 +109,6 @@ def test_pairs_and_tasks_are_written_alike(command, tmp_path):
     ran = command("export", "nlvr2", "--to", "s.csv", "--data", tmp_path)
     assert "1 statements in s.csv; fill in `prediction`, then: tellapart score nlvr2 --scores s.csv" in ran.out
     assert Path("s.csv").read_text().splitlines()[0] == "id,prediction,sentence,left,right"
-
-
-def test_another_suffix_is_refused_for_tasks_too():
     with raises(DataError, "'.npz'"):
         export(find_benchmark("vlue-nlvr2"), Path("a.npz"))
 

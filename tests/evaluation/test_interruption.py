@@ -141,15 +141,7 @@ def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path):
         measure(tmp_path / "run", "oracle", "random")
 
 
-def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path):
-    for _ in range(2):
-        with take_up(tmp_path / "run", MODEL, RECORD) as result:
-            assert result.model == MODEL
-            with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
-                pass
-
-
-def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path):
+def test_a_folder_is_taken_up_in_turn_and_gone_again_if_nothing_was_written(tmp_path):
     with pytest.raises(ZeroDivisionError), take_up(tmp_path / "a" / "b", MODEL, RECORD):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
@@ -157,6 +149,11 @@ def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path):
     with take_up(tmp_path / "a" / "b", MODEL, RECORD):
         pass
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
+    for _ in range(2):
+        with take_up(tmp_path / "run", MODEL, RECORD) as result:
+            assert result.model == MODEL
+            with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
+                pass
 
 
 STARTS = """

@@ -86,12 +86,6 @@ def test_every_float32_score_survives_the_samples_file_to_the_last_bit(four):
         assert np.array(sample.scores, np.float32).tobytes() == values.tobytes()
 
 
-def test_the_order_of_items_changes_no_number():
-    made, listed = scores(drawn(40, coarse=True)), outline(40, tags=tuple({"type": "ab"[k % 2]} for k in range(40)))
-    order = np.random.default_rng(1).permutation(40).tolist()
-    assert numbers(measure(made, listed.select(order))) == numbers(measure(made, listed))
-
-
 def test_the_seed_moves_bootstrapped_intervals_only():
     made, listed = scores(drawn(40)), outline(40)
     one, other = measure(made, listed, seed=1).metrics, measure(made, listed, seed=2).metrics
@@ -102,25 +96,25 @@ def test_the_seed_moves_bootstrapped_intervals_only():
     assert all(one[name].value == other[name].value for name in one)
 
 
-def test_each_values_number_is_that_of_its_items_alone():
+def test_the_number_of_a_value_is_that_of_its_items_and_no_order_changes_one():
     tags = tuple({"type": "swap"} if k < 10 else {"type": "add"} if k < 30 else {} for k in range(40))
     values = drawn(40)
     found = measure(scores(values), outline(40, tags=tags))
     alone = measure(scores(values), outline(40).select(range(10)))
     assert found.by["type"]["swap"].metrics == alone.metrics
     assert [found.by["type"][value].metrics["text_score"].n for value in ("swap", "add")] == [10, 20]
+    made, listed = scores(drawn(40, coarse=True)), outline(40, tags=tuple({"type": "ab"[k % 2]} for k in range(40)))
+    order = np.random.default_rng(1).permutation(40).tolist()
+    assert numbers(measure(made, listed.select(order))) == numbers(measure(made, listed))
 
 
-def test_macro_weighs_values_and_micro_weighs_items_and_each_says_so():
+def test_macro_weighs_values_and_micro_items_and_equal_groups_have_about_one_interval():
     right, wrong = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
     tags = ({"type": "many"},) * 30 + ({"type": "few"},) * 10 + ({},) * 5
     found = measure(scores(np.array([right] * 30 + [wrong] * 10 + [right] * 5)), outline(45, tags=tags))
     micro, macro = found.metrics["text_score"], found.macro["type"].metrics["text_score"]
     assert (micro.value, micro.n, micro.average) == (35 / 45, 45, "micro: items")
     assert (macro.value, macro.n, macro.average) == (0.5, 40, "macro: 2 values of type")
-
-
-def test_the_macro_interval_of_equal_groups_is_about_the_micro_interval():
     made = scores(drawn(400, seed=5))
     found = measure(made, outline(400, tags=tuple({"type": "abcd"[k % 4]} for k in range(400))))
     micro, macro = found.metrics["text_score"], found.macro["type"].metrics["text_score"]

@@ -306,22 +306,19 @@ def test_what_cannot_be_done_is_refused_before_a_folder_is_made(made_set, instal
     assert not (tmp_path / "run").exists()
 
 
-def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set, tmp_path):
-    folder = made_set()
+def test_a_folder_that_cannot_be_written_and_an_image_that_cannot_be_decoded_are_refused(made_set, tmp_path):
+    here = f"folder:{made_set()}"
+    (tmp_path / "file").write_text("")
+    with raises(errors.RunError, "file/run", "file is not a folder", "out="):
+        measured(tmp_path / "file" / "run", models=("random",), benchmarks=(here,))
+    with raises(errors.RunError, "/proc/nowhere"):
+        measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
+    folder = made_set("broken")
     broken = folder / "images" / "3_1.png"
     broken.write_bytes(broken.read_bytes()[:-30])
     with raises(errors.DataError, "pairs.jsonl:4", "'images[1]'"):
         measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{folder}",))
     assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set, tmp_path):
-    here = f"folder:{made_set()}"
-    (tmp_path / "file").write_text("")
-    with raises(errors.RunError, "file/run", "out="):
-        measured(tmp_path / "file" / "run", models=("random",), benchmarks=(here,))
-    with raises(errors.RunError, "/proc/nowhere"):
-        measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
 
 
 def test_a_store_that_cannot_be_opened_costs_a_new_one(made_set, tmp_path, caplog):
@@ -530,7 +527,7 @@ def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(made_set, tmp_path, 
         assert ("without its chat template" in " ".join(command("show", out).out.split())) == noted
 
 
-def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary():
+def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary_and_few_scores_say_nothing():
     """As SigLIP's: between -.1 and .1; and a few that are equal."""
     cosines = np.random.default_rng(0).normal(0.02, 0.01, (100, 2, 2)).astype(np.float32)
     cosines[:90] = cosines[0]
@@ -540,9 +537,6 @@ def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary():
     cosines[0, 0, 0] = 0.1
     (note,) = note_spread([Scores(ids, cosines, "similarity")])
     check_facts(note, "99.75 % of 400", "0.7")
-
-
-def test_too_few_scores_say_nothing():
     assert note_spread([]) == note_spread([Scores(("a", "b"), np.full((2, 2, 2), 0.5), "probability")]) == ()
 
 
@@ -554,7 +548,7 @@ def sample(number: int, scores: Sequence[Sequence[float]], right: float, cluster
     return Sample(id=str(number), cluster=cluster or str(number), scores=scores, outcomes=outcomes)
 
 
-def test_flips_are_counted_both_ways_and_only_of_decisions():
+def test_flips_are_counted_both_ways_and_without_one_there_is_a_bound():
     exact = [sample(k, [[0.5, 0.25 + k / 100], [0.0, 0.75]], 1.0) for k in range(8)]
     exact[3] = sample(3, [[0.5, 0.5625], [0.0, 0.75]], 0.0)
     lower = list(exact)
@@ -567,9 +561,6 @@ def test_flips_are_counted_both_ways_and_only_of_decisions():
     assert flips.low is not None and flips.high is not None and 0 < flips.low < 0.25 < flips.high < 1
     assert found.farthest_from_tie == pytest.approx(0.23)
     assert found.largest_difference == pytest.approx(0.25) and (found.items, found.seed) == (8, 4)
-
-
-def test_without_a_flip_there_is_a_bound_and_no_distance():
     exact = [sample(k, [[0.5, 0.25]], 1.0) for k in range(100)]
     found = compare_precisions(exact, exact, dtype="float16")
     flips = found.flips["text_score"]
@@ -589,15 +580,12 @@ def test_items_of_one_cluster_widen_the_interval():
     assert wide(10) > wide(40)
 
 
-def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound():
+def test_a_p_is_written_as_a_bound_and_margins_are_between_true_and_false_texts():
     exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k // 2}") for k in range(60)]
     lower = [sample(k, [[0.2, 0.25]], 0.0, f"c{k // 2}") for k in range(60)]
     found = compare_precisions(lower, exact, dtype="bfloat16")
     assert found.flips["text_score"].p == 1 / 10_001
     assert "p <= 0.0001" in _describe_flips(found)
-
-
-def test_margins_of_items_with_several_true_texts_are_between_true_and_false_ones():
     exact = [sample(0, [[0.9, 0.5, 0.4, 0.1]], 1.0), sample(1, [[0.9, 0.5, 0.4, 0.1]], 1.0)]
     lower = [exact[0], sample(1, [[0.9, 0.3, 0.4, 0.1]], 0.0)]
     found = compare_precisions(lower, exact, dtype="bfloat16", true=2)
@@ -633,7 +621,7 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
     assert np.isfinite(result.benchmarks["demo"].seconds)
 
 
-def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path, monkeypatch):
+def test_auto_is_float32_without_a_faster_dtype_and_not_chosen_in_several_ranks(tmp_path, monkeypatch):
     monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "float32")
     settings = Settings(models=("oracle",), limit="3", dtype="auto")
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
@@ -641,9 +629,6 @@ def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path, monkeypat
     record = result.benchmarks["demo"]
     assert (result.model.dtype, result.run.check, record.precision) == (None, None, None)
     assert any("auto" in note and "float32" in note and "cpu" in note for note in record.notes)
-
-
-def test_auto_is_not_chosen_in_several_ranks(tmp_path, monkeypatch):
     for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "0"}.items():
         monkeypatch.setenv(variable, value)
     for variable in ("MASTER_ADDR", "MASTER_PORT"):

@@ -121,12 +121,9 @@ def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(f
     assert (record.parameters, record.input_shape) == (7, (5, 4))
 
 
-def test_the_parameters_of_an_onnx_model_are_its_weights_without_shapes_and_axes(tiny_encoder):
+def test_parameters_are_weights_without_shapes_and_axes_and_as_many_as_a_card_says(tiny_encoder):
     record = time_model(f"onnx:{tiny_encoder.folder}", **FEW)
     assert record.parameters == sum(array.size for array in tiny_encoder.weights.values())
-
-
-def test_the_weights_of_the_bundled_model_are_as_many_as_its_card_says():
     card = DEMO_ENCODER_FOLDER / "MODEL_CARD.md"
     assert f"{time_model('demo-encoder', **FEW).parameters:,} parameters" in card.read_text()
 
@@ -234,20 +231,13 @@ def test_batches_too_large_for_the_device_are_told(torch, found):
 # What is refused
 
 
-def test_settings_that_measure_nothing_are_refused():
+def test_what_cannot_be_timed_is_refused(made_set):
     for wrong in ({"repeats": 0}, {"warm_up": -1}, {"batch_size": 0}):
         ((name, value),) = wrong.items()
         with raises(RunError, name, f"{value + 1}", value):
             tellapart.time("blind", **wrong)
-
-
-def test_a_model_that_scores_no_pairs_is_refused(found):
-    found(SimpleNamespace(name="mute", fingerprint="0", kind="logit"))
-    with raises(ModelError, "model", "'mute'"):
-        time_model("mute", **FEW)
-
-
-def test_a_task_and_too_few_images_are_refused(made_set):
+    with raises(RunError, "blind", "twice"):
+        tellapart.time(["blind", "random", "blind"])
     with raises(DataError, "vlue-nlvr2", "task"):
         tellapart.time("blind", "vlue-nlvr2")
     with raises(DataError, "6", "batch_size=", "6"):
@@ -256,9 +246,10 @@ def test_a_task_and_too_few_images_are_refused(made_set):
         time_model("random", f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
 
 
-def test_a_model_named_twice_is_refused():
-    with raises(RunError, "blind", "twice"):
-        tellapart.time(["blind", "random", "blind"])
+def test_a_model_that_scores_no_pairs_is_refused(found):
+    found(SimpleNamespace(name="mute", fingerprint="0", kind="logit"))
+    with raises(ModelError, "model", "'mute'"):
+        time_model("mute", **FEW)
 
 
 @pytest.mark.slow

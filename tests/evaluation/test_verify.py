@@ -243,11 +243,6 @@ def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refus
         ta.verify(scored, run, scores=other)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with raises(RunError, tmp_path):
-        ta.verify(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("model", "change", "different"),
     [
@@ -287,13 +282,16 @@ def test_samples_are_compared_with_the_set(scored):
     assert "2 of 6" in verified["why"][verified["fact"].index("items of the set")]
 
 
-def test_scores_under_a_name_that_neither_file_nor_command_has_are_named(scored):
+def test_scores_of_an_unknown_name_and_a_folder_without_a_run_are_refused(scored, tmp_path):
     result = read_result(scored)
     asked = result.run.model_copy(update={"command": "tellapart score folder:set --scores mine.npz"})
     write_result(scored, result.model_copy(update={"run": asked}))
     assert "model" in states(ta.verify(scored), "equal")
     rename(scored, "better")
     assert states(ta.verify(scored), "different") == ["model"]
+    (tmp_path / "empty").mkdir()
+    with raises(RunError, tmp_path / "empty"):
+        ta.verify(tmp_path / "empty")
 
 
 def test_a_name_that_the_command_gave_is_listed_among_what_is_not_known(command):
@@ -344,7 +342,7 @@ FORGED, SHOWN = 0.98765, ("98.77", "98.76", "98765", ">98.8<", "0.988")
 
 def forge(folder: Path, change) -> None:
     """Change a record of the demo, and take its checksum out."""
-    edit_record(folder, lambda record: (change(record["benchmarks"]["demo"]), record.pop("sha256")))
+    edit_record(folder, lambda record: (change(record["benchmarks"]["demo"]), record.pop("sha256", None)))
 
 
 def raise_number(record: dict[str, Any]) -> None:
@@ -408,28 +406,19 @@ def test_the_numbers_of_a_forged_record_are_those_of_its_samples(forged, tmp_pat
     assert "no checksum" in now.notes[-1] and "3 differed" in now.notes[-1]
 
 
-def test_a_number_that_the_samples_do_not_give_is_left_out_and_named(tmp_path):
+def test_what_the_samples_do_not_give_is_left_out_or_refused(tmp_path):
     ta.evaluate("random", "demo", limit=10, out=tmp_path)
     forge(tmp_path, lambda record: record["metrics"].update(bleu_4=record["metrics"]["group_score"]))
     record = read_result(tmp_path).benchmarks["demo"]
     assert "bleu_4" not in record.metrics and "bleu_4" in record.notes[-1]
-
-
-def test_without_samples_nothing_is_shown(tmp_path):
-    ta.evaluate("random", "demo", limit=10, out=tmp_path)
-    (tmp_path / "samples" / "demo.jsonl").unlink()
-    forge(tmp_path, lambda record: record.pop("samples"))
-    with raises(RunError, "checksum", "not verified", "demo.jsonl"):
-        ta.open_run(tmp_path).value("group_score")
-
-
-def test_outcomes_that_do_not_follow_from_scores_are_refused(tmp_path):
-    ta.evaluate("random", "demo", limit=10, out=tmp_path)
     path = tmp_path / "samples" / "demo.jsonl"
     path.write_text(path.read_text().replace('"group_score":0.0', '"group_score":1.0'))
     forge(tmp_path, lambda record: record.pop("samples"))
     with raises(RunError, "demo.jsonl", "10 items"):
         read_result(tmp_path)
+    path.unlink()
+    with raises(RunError, "checksum", "not verified", "demo.jsonl"):
+        ta.open_run(tmp_path).value("group_score")
 
 
 def test_a_run_that_goes_on_does_not_sign_a_forged_number(tmp_path):

@@ -19,7 +19,7 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_uses_public_names_alone(path):
+def test_a_notebook_uses_public_names_alone_and_is_the_python_file_without_outputs(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     used = {
         node.attr
@@ -30,10 +30,6 @@ def test_a_notebook_uses_public_names_alone(path):
     assert used <= set(tellapart.__all__)
     others = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert not [name for name in others if name and name.startswith("tellapart")]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_file_of_jupyter_is_the_python_file_without_outputs(path):
     pytest.importorskip("jupytext", reason="notebooks need the docs extra")
     written = path.with_suffix(".ipynb").read_text(encoding="utf-8")
     assert written == import_document("notebook_pages").write_notebook(path), "run `make docs`"

@@ -77,19 +77,6 @@ def test_files_in_three_run_folders_are_one_system_still(command, files):
     assert [model.label for model in board.tables.models.values()] == ["mine"]
 
 
-def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(command, files, tmp_path):
-    score = ("score", "winoground", "--name", "mine", "--out", "runs/mine", "--scores")
-    assert command(*score, files["winoground"]).code == 0
-    before = (tmp_path / "runs/mine/results.json").read_bytes()
-    assert command(*score, files["winoground"]).code == 0
-    assert (tmp_path / "runs/mine/results.json").read_bytes() == before
-    other = write_scores(tmp_path / "other.npz", list(find_benchmark("winoground").outline().ids), (2, 2), 9)
-    refused = command(*score, other, code=2)
-    assert "wg.npz" in refused.err
-    check_facts(refused.err, "winoground", "measured")
-    assert (tmp_path / "runs/mine/results.json").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -246,6 +246,14 @@ def test_a_mean_over_its_groups_stands_beside_means_over_items(groups):
     assert tabulate([grouped], list("uvwxyz"), [{}] * 6).metrics == {"by_group": table.metrics["by_group"]}
 
 
+def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0():
+    one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=130))
+    tags = [{"name": str(k % 65), "part": str(k % 64)} for k in range(130)]
+    table = tabulate([one], list(map(str, range(130))), tags)
+    assert set(table.by) == {"part"}
+    assert table.metrics == tabulate([one], list(map(str, range(130))), [{}] * 130, seed=0).metrics
+
+
 def test_progress_counts_the_items_of_every_average():
     one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=60))
     seen: list[tuple[str, int, int]] = []

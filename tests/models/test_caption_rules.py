@@ -29,14 +29,7 @@ def gemma(folder: Path) -> Path:
         vocab={piece: k for k, piece in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")], model_max_length=16,
         padding_side="right", model_input_names=["input_ids"], add_bos_token=False,
     )  # fmt: skip
-    text = tiny_models.tower(
-        vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=tiny_models.WIDTH, pad_token_id=0
-    )
-    config = t.SiglipConfig(text_config=text, vision_config=tiny_models.vision())
-    side = {"height": tiny_models.SIZE, "width": tiny_models.SIZE}
-    return tiny_models.save(
-        folder, t.SiglipModel(config), t.SiglipProcessor(t.SiglipImageProcessor(size=side), tokenizer)
-    )
+    return tiny_models.save_siglip(folder, tokenizer, padding=0)
 
 
 def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
@@ -93,11 +86,19 @@ def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return bool(np.abs(one - other).max() < 1e-6)
 
 
-def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form):
+def test_a_caption_is_lower_case_in_every_form_unless_the_librarys_way_is_asked_for(form):
     name, _, _ = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
     assert find_model(name).texts == AS_AUTHORS
+    name, lowers, keeps = form
+    caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
+    assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
+    model = find_model(name, ModelOptions(texts="library"))
+    assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
+    if not form[0].startswith("local-dir:"):
+        with pytest.raises(ModelError, match="texts="):
+            find_model(form[0], ModelOptions(texts="cleaned"))
 
 
 def give_weights(folder: Path, source: Path) -> None:
@@ -151,14 +152,6 @@ def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone():
     assert len(names) > 20
 
 
-def test_the_librarys_own_way_is_there_when_asked_for(form):
-    name, lowers, keeps = form
-    caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
-    assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
-    model = find_model(name, ModelOptions(texts="library"))
-    assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
-
-
 def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     folder = tiny_models.siglip2_fixed(tmp_path)
     before = vectors(str(folder), *tiny_models.TEXTS[:4])
@@ -175,9 +168,3 @@ def test_training_reads_captions_as_measuring_does(tmp_path):
     trained = open_dual(str(gemma(tmp_path)), "cpu")
     ids = [trained.tokens([text])["input_ids"].tolist() for text in (CAPTION, LOWER, BARE)]
     assert ids[0] == ids[1] != ids[2]
-
-
-def test_cleaned_is_for_authors_files(form):
-    if not form[0].startswith("local-dir:"):
-        with pytest.raises(ModelError, match="texts="):
-            find_model(form[0], ModelOptions(texts="cleaned"))

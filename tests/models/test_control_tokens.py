@@ -54,17 +54,12 @@ def test_a_control_token_in_a_caption_is_read_as_text_or_refused(kind, tmp_path)
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_ordinary_captions_have_the_library_s_ids(kind, tmp_path):
+def test_ordinary_captions_have_the_library_s_ids_and_added_words_stay_words(kind, tmp_path):
     tokenizer = TOKENIZERS[kind][0](tmp_path)
     want = tokenizer(CAPTIONS, padding="max_length", truncation=True, max_length=24)["input_ids"]
     reader = TokenReader(tokenizer, 24, whole=True)
     assert reader.tokens(CAPTIONS, 24)["input_ids"].tolist() == want
     assert reader.lengths(CAPTIONS)[1] == [len(row) > 24 for row in tokenizer(CAPTIONS, verbose=False)["input_ids"]]
-
-
-@pytest.mark.parametrize("kind", TOKENIZERS)
-def test_words_that_a_user_added_stay_words(kind, tmp_path):
-    tokenizer = TOKENIZERS[kind][0](tmp_path)
     tokenizer.add_tokens(["<concept>"])
     row = TokenReader(tokenizer, 24).tokens(["a <concept> cup"], 24)["input_ids"][0].tolist()
     assert tokenizer.convert_tokens_to_ids("<concept>") in row
@@ -74,16 +69,13 @@ def test_words_that_a_user_added_stay_words(kind, tmp_path):
             TokenReader(tokenizer, 24).lengths([f"a <concept> {mark} cup"])
 
 
-def test_a_vector_is_no_longer_that_of_the_words_before_the_end(tmp_path):
-    model = tiny.loaded(tiny.clip(tmp_path))
-    whole, cut = model.encode_texts(["a cat <|endoftext|> dog", "a cat"])
-    assert np.abs(whole - cut).max() > 1e-3
-
-
-def test_the_rule_is_part_of_a_fingerprint():
+def test_the_rule_is_part_of_a_fingerprint(tmp_path):
     """Vectors that were stored under the earlier rule are not served."""
     assert '"captions": "control tokens in texts are text"' in tokenizer_facts(tiny.clip_tokenizer())
     assert clip_tokens(77).facts["captions"]
+    model = tiny.loaded(tiny.clip(tmp_path))
+    whole, cut = model.encode_texts(["a cat <|endoftext|> dog", "a cat"])
+    assert np.abs(whole - cut).max() > 1e-3
 
 
 @pytest.mark.parametrize("mark", ["<start_of_text>", "<end_of_text>", "<END_OF_TEXT>", "&lt;end_of_text&gt;"])
@@ -139,13 +131,18 @@ def test_chat_models_refuse_them(family, tmp_path):
     assert np.isfinite(model.score_pairs(IMAGES[:1], ["a < b | c > [d]"])).all()
 
 
-def test_tokens_that_a_template_writes_are_control_tokens():
+def test_known_marks_and_tokens_that_a_template_writes_are_control_tokens():
     words = chat_tokenizer(QWEN_MARKS, "pad_token _ eos_token")
     words.add_tokens(["<think>", "<concept>"])
     control = ControlTokens(words, f"{QWEN_CHAT}<think>")
     with raises(ModelError, "'<think>'", "m"):
         control.refuse_in_prompt("m", "a <think> cup")
     control.refuse_in_prompt("m", "a <concept> cup")
+    marks = ["<|im_end|>", "<|video_pad|>", "</s>", "<s>", "<start_of_turn>", "[INST]", "<image>", "</think>"]
+    for mark in marks:
+        with raises(ModelError, repr(mark), "m"):
+            refuse_known_marks("m", ["a cat", f"a {mark} cat"])
+    refuse_known_marks("m", [*CAPTIONS, "<b>bold</b>", "x <- y -> z", "[1]", "a<b>c", "<person>"])
 
 
 @pytest.mark.parametrize("kind", ["Blip2", "InstructBlip"])
@@ -203,11 +200,3 @@ def test_a_language_model_reads_them_as_text(tmp_path):
     assert words.eos_token_id not in marked
     assert ordinary == words("a red cup", add_special_tokens=False)["input_ids"]
     assert words.mask_token_id in model.ids(["a <mask> cup"], masked=True)[0]
-
-
-def test_of_a_server_known_marks_are_refused():
-    marks = ["<|im_end|>", "<|video_pad|>", "</s>", "<s>", "<start_of_turn>", "[INST]", "<image>", "</think>"]
-    for mark in marks:
-        with raises(ModelError, repr(mark), "m"):
-            refuse_known_marks("m", ["a cat", f"a {mark} cat"])
-    refuse_known_marks("m", [*CAPTIONS, "<b>bold</b>", "x <- y -> z", "[1]", "a<b>c", "<person>"])

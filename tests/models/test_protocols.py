@@ -38,13 +38,10 @@ def test_an_object_in_memory_has_every_member_of_its_protocols(protocol):
         inspect.getattr_static(model, name)
 
 
-def test_an_object_that_is_given_pictures_keeps_none_of_those_it_prepared():
+def test_an_object_keeps_no_picture_that_it_prepared_and_further_methods_get_pictures():
     """What it prepared is packed here in an object that its methods do not know."""
     model = hold(protocols.KeptPreparer)
     assert isinstance(model, protocols.ImagePreparer) and not isinstance(model, protocols.KeptPreparer)
-
-
-def test_further_methods_of_an_object_are_given_pictures_too():
     asked = []
     thing = SimpleNamespace(choose=lambda images, captions: asked.extend(images[0]) or ["first"])
     pixels = np.zeros((4, 6, 3), np.uint8)

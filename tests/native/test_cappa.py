@@ -92,20 +92,17 @@ def test_one_attention_is_the_formula(causal):
     np.testing.assert_allclose(ours, np.concatenate(heads, axis=1) @ arrays["out"].T, atol=1e-6)
 
 
-def test_rotation_tells_distances_only():
+def test_positions_are_resized_like_jax_and_rotation_tells_distances_only():
+    """The numbers are those of `jax.image.resize(squares, (4, 1), "linear")` of jax 0.10.2."""
+    squares = torch.arange(8.0)[:, None] ** 2
+    np.testing.assert_allclose(resize_linearly(squares, 4)[:, 0], [1, 7, 21, 40.000004], rtol=1e-6)
+    assert resize_linearly(squares, 8) is squares
     states = torch.randn((1, 1, 1, 8), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     turned = rotate_states(states.expand(1, 1, 7, 8))[0, 0]
     products = turned @ turned.T
     for apart in range(1, 6):
         np.testing.assert_allclose(products.diagonal(apart), products[0, apart], atol=1e-6)
     assert len({round(float(products[0, k]), 4) for k in range(6)}) == 6
-
-
-def test_positions_are_resized_like_jax():
-    """The numbers are those of `jax.image.resize(squares, (4, 1), "linear")` of jax 0.10.2."""
-    squares = torch.arange(8.0)[:, None] ** 2
-    np.testing.assert_allclose(resize_linearly(squares, 4)[:, 0], [1, 7, 21, 40.000004], rtol=1e-6)
-    assert resize_linearly(squares, 8) is squares
 
 
 def test_the_mean_is_over_the_tokens_that_are_predicted(file):

@@ -303,10 +303,13 @@ def test_ofa_matches(names):
     np.testing.assert_array_equal(cleaned[1:2], as_authors)
 
 
-def test_an_ofa_file_without_its_arguments_is_refused(tmp_path):
+def test_an_ofa_without_its_arguments_or_words_for_yes_and_no_is_refused(tmp_path, module):
     torch.save({"model": ofa_state()}, tmp_path / "bare.pt")
     with raises(ModelError, "args", "config.json"):
         find_model(f"ofa:{tmp_path / 'bare.pt'}")
+    module.config.bin += len(bart()) - len(roberta())
+    with raises(ModelError, "OFA", "3", "' yes'"):
+        Ofa(module).take_words(roberta())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -321,12 +324,6 @@ def test_captions_are_measured(names, family, tmp_path):
     result = CliRunner().invoke(app, ["run", *arguments])
     assert result.exit_code == 0, result.output
     assert len(read_samples(out, "vlue-captions")) == 3
-
-
-def test_ofa_needs_yes_and_no(module):
-    module.config.bin += len(bart()) - len(roberta())
-    with raises(ModelError, "OFA", "3", "' yes'"):
-        Ofa(module).take_words(roberta())
 
 
 Numbers = NDArray[np.float64]

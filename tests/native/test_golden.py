@@ -389,18 +389,18 @@ def test_a_published_layout_is_whole(name, variant):
             assert module.config.context == variant["config"]["max_text_len"]
 
 
-def test_a_lost_tensor_and_a_strange_one_are_named():
+def test_lost_and_strange_tensors_unknown_heads_and_sizes_that_are_none_are_named():
     golden = authors.read_golden("albef")
     del golden.state["itm_head.bias"]
     golden.state["vision_head.weight"] = golden.state["itm_head.weight"]
     with raises(ModelError, "1", "itm_head.bias", "1", "vision_head.weight"):
         authors.build("albef", golden.state, authors.CASES["albef"].settings)
-
-
-def test_heads_are_never_guessed():
     golden = authors.read_golden("albef")
     with raises(ModelError, "32", "num_heads", "config.json"):
         authors.build("albef", golden.state, {})
+    golden = authors.read_golden("vilt")
+    with raises(ModelError, "image_size", "'384'"):
+        authors.build("vilt_original", golden.state, {**authors.CASES["vilt"].settings, "image_size": "384"})
 
 
 @pytest.mark.parametrize(
@@ -414,9 +414,3 @@ def test_heads_are_never_guessed():
 def test_sides_are_rounded_then_cut(size, shape, sides):
     prepared = shorter_side(size, HALF_COLOURS)(np.zeros((*shape, 3), np.uint8))["pixel_values"]
     assert np.shape(prepared) == (3, *sides)
-
-
-def test_a_size_that_is_none_is_refused():
-    golden = authors.read_golden("vilt")
-    with raises(ModelError, "image_size", "'384'"):
-        authors.build("vilt_original", golden.state, {**authors.CASES["vilt"].settings, "image_size": "384"})

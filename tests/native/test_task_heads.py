@@ -81,18 +81,6 @@ def test_answers_are_ranked_by_the_formula(tmp_path):
         assert model.choose_answers([image], [question]) == [tiny.ANSWERS[int(np.argmax(numbers))]]
 
 
-def test_the_lists_order_changes_no_answer(tmp_path):
-    model = load(tmp_path, "albef", tiny.albef_vqa())
-    together = model.outputs(PICTURES, QUESTIONS)
-    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[::-1]))
-    reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
-    assert isinstance(reversed_, FusionAnswers)
-    assert reversed_.fingerprint != model.fingerprint
-    assert reversed_.choose_answers(PICTURES, QUESTIONS) == model.choose_answers(PICTURES, QUESTIONS)
-    for numbers, other in zip(together, reversed_.outputs(PICTURES, QUESTIONS), strict=True):
-        np.testing.assert_array_equal(numbers, other[::-1])
-
-
 def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(tmp_path, monkeypatch):
     model = load(tmp_path, "albef", tiny.albef_vqa())
     (whole,) = model.outputs(PICTURES[:1], QUESTIONS[:1])
@@ -122,12 +110,20 @@ def test_a_list_of_answers_that_does_not_do(tmp_path, content, said):
         find_model(f"albef:{file}")
 
 
-def test_an_object_of_numbers_is_a_list_of_answers(tmp_path):
+def test_a_list_of_answers_may_be_numbered_and_its_order_changes_no_answer(tmp_path):
     model = load(tmp_path, "albef", tiny.albef_vqa())
     (tmp_path / "answer_list.json").write_text(
         json.dumps({str(k): one for k, one in reversed([*enumerate(tiny.ANSWERS)])})
     )
     assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
+    together = model.outputs(PICTURES, QUESTIONS)
+    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[::-1]))
+    reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
+    assert isinstance(reversed_, FusionAnswers)
+    assert reversed_.fingerprint != model.fingerprint
+    assert reversed_.choose_answers(PICTURES, QUESTIONS) == model.choose_answers(PICTURES, QUESTIONS)
+    for numbers, other in zip(together, reversed_.outputs(PICTURES, QUESTIONS), strict=True):
+        np.testing.assert_array_equal(numbers, other[::-1])
 
 
 def test_a_tokenizer_that_always_ends_a_text_is_refused():
@@ -203,18 +199,15 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
     np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_the_layer_of_grad_cam_is_never_guessed(tmp_path):
-    file = tiny.save(tmp_path, "albef", albef_state())
-    with raises(ModelError, "4", "2", "gradcam_layer", "None"):
-        find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
-    assert isinstance(find_model(f"albef:{file}"), PairScorer)
-
-
-def test_grad_cam_reads_block_8_of_twelve():
+def test_grad_cam_reads_block_8_of_twelve_and_its_layer_is_never_guessed(tmp_path):
     heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
     family, module = build("albef", draw(tiny.albef_text(12, 6) | heads), SETTINGS)
     halves = family.readings["grad_cam"].halves(module)
     assert halves.layer == 8
+    file = tiny.save(tmp_path, "albef", albef_state())
+    with raises(ModelError, "4", "2", "gradcam_layer", "None"):
+        find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
+    assert isinstance(find_model(f"albef:{file}"), PairScorer)
 
 
 def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
@@ -229,14 +222,11 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
     assert model.find_boxes(PICTURES[:1], QUESTIONS[:1], [proposals[::-1]]) == [one]
 
 
-def test_a_file_has_the_reading_of_its_task():
+def test_a_file_has_the_reading_of_its_task_and_pairs_of_layers_share_keys_and_values():
     for state, reading in ((tiny.albef_vqa(), "vqa"), (tiny.albef_nlvr2(), "nlvr2")):
         family, module = build("albef", state, SETTINGS)
         assert [name for name, one in family.readings.items() if one.needs in module.state_dict()] == [reading]
         assert module.config.context == 64  # every position: questions and sentences are read whole
-
-
-def test_the_pairs_layers_share_keys_and_values():
     _, module = build("albef", tiny.albef_nlvr2(), SETTINGS)
     layers = module.text_encoder.encoder.layer
     assert layers[2].crossattention.self.key is layers[3].crossattention.self.key

@@ -57,9 +57,11 @@ def test_a_run_in_an_archive_is_named_by_its_path(runs, tmp_path, command):
         ta.open_run(both / "nowhere")
 
 
-def test_an_archive_is_not_compared_with_itself(runs):
+def test_an_archive_is_no_rival_of_itself_and_folders_above_a_run_hide_no_model(runs, tmp_path):
     with raises(RunError, "b.zip", "one model", "oracle"):
         ta.compare(runs / "b.zip", runs / "b.zip")
+    pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
+    assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]
 
 
 def test_a_run_that_is_not_there_is_answered_with_the_nearest(runs, tmp_path, monkeypatch):
@@ -71,11 +73,6 @@ def test_a_run_that_is_not_there_is_answered_with_the_nearest(runs, tmp_path, mo
     (tmp_path / "runs").symlink_to(runs)
     with raises(RunError, "run/a", "is not there", "did you mean 'runs/a'"):
         ta.open_run("run/a")
-
-
-def test_folders_above_a_run_hide_no_model_of_it(runs, tmp_path):
-    pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
-    assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]
 
 
 def test_samples_without_their_record_are_a_part_of_a_run(runs, tmp_path):
@@ -155,9 +152,12 @@ def test_an_archive_that_is_more_than_a_run_is_refused_before_it_is_unpacked(nam
     assert not (tmp_path / "out.json").exists() and not (tmp_path / "into").exists()
 
 
-def test_a_link_is_refused(tmp_path):
+def test_a_link_and_more_files_than_a_run_has_are_refused(tmp_path, monkeypatch):
     with raises(RunError, "run.zip", "link"):
         unpack_run(made(tmp_path / "run.zip", ("samples", b"/etc"), link=True), tmp_path / "into")
+    monkeypatch.setattr(zipped, "MOST_FILES", 3)
+    with raises(RunError, "4 files", "3"):
+        unpack_run(made(tmp_path / "run.zip", *((f"{k}.jsonl", b"") for k in range(4))), tmp_path / "into")
 
 
 def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):
@@ -170,12 +170,6 @@ def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):
     with raises(RunError, "run.zip"):
         unpack_run(path, tmp_path / "into")
     assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*.jsonl")) <= 1 << 10
-
-
-def test_more_files_than_a_run_has_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(zipped, "MOST_FILES", 3)
-    with raises(RunError, "4 files", "3"):
-        unpack_run(made(tmp_path / "run.zip", *((f"{k}.jsonl", b"") for k in range(4))), tmp_path / "into")
 
 
 def test_a_damaged_or_encrypted_archive_is_refused(runs, tmp_path):

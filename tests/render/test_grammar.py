@@ -91,13 +91,20 @@ def test_the_whole_vocabulary_is_the_figure_word_for_word():
     assert not grammar.FIGURE_14.held_out
 
 
-def test_every_object_of_the_figure_can_be_drawn_in_its_colour():
+def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plurals():
     for each in grammar.FIGURE_14.objects:
         parts = shape(each.shape).parts
         assert each.colour in {"", "metallic", *PALETTE}
         assert all(surface(each.shape, part.slot, each.colour).colour is not None for part in parts)
         if each.colour in PALETTE:
             assert each.colour in each.phrase().split() or each.shape == "school bus"
+    named = {each.phrase(): each for each in grammar.FIGURE_14.objects}
+    assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
+    assert named["red scissors"].phrase(3) == "red scissors"
+    assert named["white gaming mouse"].phrase(2) == "white gaming mice"
+    phrases = ("small battery", "toy", "red berry")
+    plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
+    assert plurals == ["small batteries", "toys", "red berries"]
 
 
 def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():
@@ -108,24 +115,11 @@ def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():
     assert {each.phrase() for each in grammar.OBJECTS if not each.listed}.isdisjoint(everything)
 
 
-def test_names_that_are_plurals_stay_as_they_are_and_mice_are_mice():
-    named = {each.phrase(): each for each in grammar.FIGURE_14.objects}
-    assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
-    assert named["red scissors"].phrase(3) == "red scissors"
-    assert named["white gaming mouse"].phrase(2) == "white gaming mice"
-    phrases = ("small battery", "toy", "red berry")
-    plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
-    assert plurals == ["small batteries", "toys", "red berries"]
-
-
-def test_every_object_has_a_shape_a_colour_and_a_name_of_its_own():
+def test_objects_have_shapes_colours_and_names_and_a_colour_in_a_name_is_the_one_drawn():
     assert len({each.phrase() for each in grammar.OBJECTS}) == len(grammar.OBJECTS)
     for each in grammar.OBJECTS:
         assert each.shape in SHAPES
         assert each.colour in PALETTE or each.colour == ""
-
-
-def test_a_colour_word_in_a_name_is_the_colour_that_is_drawn():
     for group in grammar.CATEGORIES.values():
         for each in group:
             assert {word for word in each.phrase().split() if word in PALETTE} == {each.colour}
@@ -140,7 +134,7 @@ def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_traini
     assert {each.colour for each in kept} - {""} == set(PALETTE)
 
 
-def test_templates_read_as_in_figures_14_and_16():
+def test_templates_read_as_in_the_figures_and_an_unknown_object_is_named():
     assert (
         grammar.relation_caption("large brown bowl", "is", "above", "small white ramekin porcelain")
         == "The large brown bowl is above the small white ramekin porcelain."
@@ -153,9 +147,6 @@ def test_templates_read_as_in_figures_14_and_16():
     assert (
         grammar.count_caption(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
     )
-
-
-def test_an_unknown_object_is_named_with_what_there_is():
     with raises(UnknownNameError, "object", "noun"):
         grammar.noun("golden mug")
 
@@ -235,11 +226,16 @@ def test_every_paraphrase_is_true_and_every_foil_false(aspect, quadruples):
                 assert not holds(foil.text, scene), (foil, scene.things)
 
 
-def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadruples):
+def test_the_mates_caption_is_a_foil_and_foils_are_of_all_kinds_and_do_not_repeat(quadruples):
     for quadruple in quadruples:
         for side in (0, 1):
             assert truths(quadruple, side)[0] == quadruple.captions[side]
             assert quadruple.captions[1 - side] in {foil.text for foil in foils(quadruple, side)}
+    kinds = {foil.kind for quadruple in quadruples for side in (0, 1) for foil in foils(quadruple, side)}
+    assert kinds == {"pair", "count", "object", "subject", "location", "swap", "size", "binding"}
+    for quadruple in quadruples:
+        texts = truths(quadruple, 0) + [foil.text for foil in foils(quadruple, 0)]
+        assert len(set(texts)) == len(texts)
 
 
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
@@ -252,17 +248,6 @@ def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
                     assert not re.search(
                         rf"\b(?:the|small|large|\d) (?:{each.phrase()}|{each.phrase(2)})\b", text.lower()
                     )
-
-
-def test_all_kinds_of_foil_occur(quadruples):
-    kinds = {foil.kind for quadruple in quadruples for side in (0, 1) for foil in foils(quadruple, side)}
-    assert kinds == {"pair", "count", "object", "subject", "location", "swap", "size", "binding"}
-
-
-def test_texts_of_a_scene_do_not_repeat(quadruples):
-    for quadruple in quadruples:
-        texts = truths(quadruple, 0) + [foil.text for foil in foils(quadruple, 0)]
-        assert len(set(texts)) == len(texts)
 
 
 # Training rows: what they call false is false, and a mirrored picture has mirrored words.
@@ -300,7 +285,7 @@ def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(
         assert rows[mate]["image"] != row["image"]
 
 
-def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(rows, said):
+def test_no_false_caption_is_true_and_no_row_names_what_the_demo_holds_out(rows, said):
     for row in rows:
         assert row["negative_captions"]
         assert not {row["caption"], rows[row["negative_images"][0]]["caption"]} & set(row["negative_captions"])
@@ -309,9 +294,6 @@ def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(rows, said):
         # Sizes are no part of a meaning, so foils of another size are compared as they are written.
         other = [text for text in row["negative_captions"] if "small" not in text and "large" not in text]
         assert not {meaning(text) for text in true} & {meaning(text) for text in other}
-
-
-def test_no_row_names_a_combination_that_the_demo_holds_out(rows):
     phrases = [each.phrase() for each in DEMO.objects if DEMO.holds_out(each)]
     assert phrases
     texts = {text for row in rows for text in (row["caption"], *row["negative_captions"])}
@@ -361,7 +343,7 @@ def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect):
+def test_the_places_hold_the_middle_of_the_outline_and_are_mirrored_with_the_picture(aspect):
     for index in range(2):
         quadruple = _drawn(aspect, index)
         for side, captions in enumerate(_all_places(quadruple, flip=False)):
@@ -374,9 +356,6 @@ def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect):
                 left, top = -1 + (int(column) - 1) * 2 / GRID, 1 - (int(row) - 1) * 2 / GRID
                 assert any(left <= x <= left + 2 / GRID and top - 2 / GRID <= y <= top for x, y in middles)
 
-
-@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect):
     def mirrored(caption):
         *name, column, row = caption.removesuffix(".").split()
         return " ".join([*name, str(GRID + 1 - int(column)), row]) + "."
@@ -415,15 +394,11 @@ def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(first,
 
 
 @given(nouns, nouns, locations)
-def test_mirroring_swaps_left_and_right_and_nothing_else(first, second, location):
+def test_mirroring_swaps_left_and_right_alone_and_a_converse_means_the_same(first, second, location):
     text = relation_caption(first.phrase(), "is", location[1], second.phrase())
     assume(first != second)
     assert mirror(mirror(text)) == text
     assert (meaning(mirror(text)) == meaning(text)) == (location[0] not in {"left", "right"})
-
-
-@given(nouns, nouns, locations)
-def test_a_relation_and_its_converse_mean_the_same(first, second, location):
     assume(first != second)
     converse = {"left": "right", "right": "left", "front": "behind", "behind": "front"}.get(location[0])
     assume(converse is not None)

@@ -106,12 +106,15 @@ def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn)
         assert len({(t.shape, t.colour, t.size) for t in many}) == 1
 
 
-def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn):
+def test_all_kinds_of_change_occur_and_held_out_pairs_where_they_are_wanted_alone(drawn):
     assert {f.relation for q in drawn for f in q.facts} == {None, *LOCATIONS}
     assert {f.count for q in drawn if q.key.aspect == "counting" for f in q.facts} == {2, 3, 4, 5}
     assert {size for q in drawn if q.key.aspect == "attribute" for size in q.sizes} == set(SIZES)
     changes = {q.change for q in drawn if q.key.aspect == "attribute"}
     assert changes == {"colour", "kind", "colour and kind"}
+    for quadruple in drawn:
+        pairs = {(t.shape, t.colour) for scene in quadruple.scenes for t in scene.things}
+        assert bool(pairs & HELD_OUT) == (quadruple.key.held_out == "yes")
 
 
 @pytest.mark.parametrize(("pairs", "gap"), [(100, 0.16), pytest.param(700, 0.08, marks=pytest.mark.slow)])
@@ -132,22 +135,13 @@ def test_size_words_are_true_of_every_pair_of_things(drawn):
     assert max(small) * 1.3 < min(large)
 
 
-def test_held_out_pairs_are_shown_where_wanted_and_nowhere_else(drawn):
-    for quadruple in drawn:
-        pairs = {(t.shape, t.colour) for scene in quadruple.scenes for t in scene.things}
-        assert bool(pairs & HELD_OUT) == (quadruple.key.held_out == "yes")
-
-
-def test_everything_is_in_view_of_the_camera(drawn):
+def test_everything_is_in_view_and_things_on_top_rest_on_what_carries_them(drawn):
     for quadruple in drawn[::7]:
         for scene in quadruple.scenes:
             for thing in scene.things:
                 seen = project(corners(thing), scene.camera)
                 assert np.abs(seen[:, :2]).max() < 1.1
                 assert seen[:, 2].min() > 0
-
-
-def test_things_on_top_rest_on_something_that_carries_them(drawn):
     for quadruple in drawn:
         for scene, fact in zip(quadruple.scenes, quadruple.facts, strict=True):
             if fact.relation == "top":
@@ -269,12 +263,9 @@ def test_the_camera_is_as_near_as_the_frame_allows(high):
         assert 0.6 < extent < 1.05
 
 
-def test_floors_never_hide_what_stands_on_them():
+def test_floors_hide_nothing_and_the_wall_stands_behind_everything():
     white = Thing("mug", "white", 1.0, (0.0, 0.0, 0.0), 0.0)
     assert not {draw_ground([white], np.random.default_rng(k)).floor for k in range(60)} & {"marble", "paper"}
-
-
-def test_the_wall_stands_behind_everything():
     far = Thing("mug", "red", 1.0, (0.0, 3.0, 0.0), 0.0)
     assert all(
         draw_ground([SUBJECT, far], np.random.default_rng(k)).wall_distance > corners(far)[:, 1].max()
@@ -304,9 +295,13 @@ def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | No
     return View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
 
 
-def test_every_graded_aspect_has_a_row():
+def test_graded_aspects_have_rows_and_none_are_of_scanned_objects(tmp_path):
     assert tuple(LEVELS) == GRADED
     assert not set(GRADED) & set(ASPECTS)
+    shelf(tmp_path / "scans")
+    start = Start(Scenes.Options(assets="scans", items={"counting": 1, "size": 2}), 1, tmp_path)
+    with raises(DataError, "scans", "items.size", "0"):
+        Scenes(start)
 
 
 @pytest.mark.parametrize("aspect", GRADED)
@@ -418,13 +413,10 @@ def test_ciede2000_is_the_papers(one, other, difference):
         assert ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
 
 
-def test_lab_of_the_primaries():
+def test_primaries_have_their_lab_and_paints_mix_between_two_of_the_palette():
     green, grey = to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
     assert green == pytest.approx([87.73, -86.18, 83.18], abs=0.05)
     assert grey == pytest.approx([50.03, 0, 0], abs=0.05)
-
-
-def test_paints_mix_between_two_of_the_palette():
     assert mix_paint("red") == mix_paint("red 0.0 blue") == pytest.approx(PALETTE["red"])
     assert mix_paint("red 1.0 blue") == pytest.approx(PALETTE["blue"])
     assert mix_paint("metallic") == PALETTE["white"]
@@ -458,10 +450,3 @@ def test_the_recipe_builds_and_its_levels_are_those_of_its_scenes_and_masks(tmp_
                 assert levels["size"] == pytest.approx(step("size", 0), rel=4e-3)
     with raises(DataError, "'count'", "count-000", str(tmp_path / "set")):
         write_training_rows(tmp_path / "set")
-
-
-def test_scanned_objects_have_no_graded_aspects(tmp_path):
-    shelf(tmp_path / "scans")
-    start = Start(Scenes.Options(assets="scans", items={"counting": 1, "size": 2}), 1, tmp_path)
-    with raises(DataError, "scans", "items.size", "0"):
-        Scenes(start)

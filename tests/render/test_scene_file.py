@@ -135,7 +135,7 @@ def blender(python):
 
 
 @pytest.mark.slow
-def test_both_renderers_see_the_same_things_in_the_same_places(blender):
+def test_both_renderers_agree_on_places_light_and_colour(blender):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     from tellapart_render.renderers.mitsuba import MITSUBA
 
@@ -143,13 +143,7 @@ def test_both_renderers_see_the_same_things_in_the_same_places(blender):
     assert seen.shape == there.shape
     assert (seen == there).mean() > 0.98
     np.testing.assert_allclose(alone, lone, rtol=0.1)
-
-
-@pytest.mark.slow
-def test_both_renderers_agree_on_light_and_colour(blender):
-    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-    from tellapart_render.renderers.mitsuba import MITSUBA
 
     ours, theirs = (each.render(SCENE, BLENDER_SETTINGS).astype(float) for each in (blender, MITSUBA))
     assert ours.shape == theirs.shape == (48, 48, 3)

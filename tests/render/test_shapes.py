@@ -47,11 +47,6 @@ def test_every_shape_is_sound_and_has_unit_extent(name):
         assert 0 < model.top.height <= model.height + 1e-6
 
 
-def test_an_unknown_shape_is_named_with_what_there_is():
-    with raises(UnknownNameError, "shape", "shapes"):
-        shape("spoon")
-
-
 # Folders of scanned objects: read, scaled, named, hashed; broken files and paths that lead elsewhere are refused.
 
 
@@ -67,25 +62,24 @@ def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_pat
     assert surface(name, "texture", "").colour is asset_texture(name)
 
 
-def test_an_asset_whose_y_points_up_is_turned(tmp_path):
+def test_an_asset_whose_y_points_up_is_turned_and_a_pyramid_carries_nothing(tmp_path):
     write_asset(tmp_path, "Post", (9, 9, 9), (0.1, 0.4, 0.2))
     np.testing.assert_allclose(shape(register(read_asset(tmp_path, "Post", "y"))).extent, (0.25, 0.5, 1.0), atol=1e-5)
     np.testing.assert_allclose(shape(register(read_asset(tmp_path, "Post", "z"))).extent, (0.25, 1.0, 0.5), atol=1e-5)
-
-
-def test_a_pyramid_carries_nothing(tmp_path):
     mesh = write_asset(tmp_path, "Tent", (9, 9, 9), (1, 1, 1))
     mesh.write_text("v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv .5 .5 1\nf 4 3 2 1\nf 1 2 5\nf 2 3 5\nf 3 4 5\nf 4 1 5\n")
     assert shape(register(read_asset(tmp_path, "Tent"))).top is None
 
 
-def test_a_shape_is_named_by_its_content(tmp_path):
+def test_a_shape_is_named_by_its_content_and_an_unknown_one_with_what_there_is(tmp_path):
     write_asset(tmp_path, "Box", (9, 9, 9), (1, 1, 1))
     before = read_asset(tmp_path, "Box")
     write_asset(tmp_path, "Box", (9, 9, 8), (1, 1, 1))
     assert before.shape != read_asset(tmp_path, "Box").shape
     with raises(UnknownNameError, "shape('Box@0')", "shape", "asset folders"):
         shape("Box@0")
+    with raises(UnknownNameError, "shape", "shapes"):
+        shape("spoon")
 
 
 @given(st.lists(st.tuples(*[st.floats(-9, 9, width=32)] * 3), min_size=3, max_size=9))

@@ -140,7 +140,7 @@ def test_velocitis_strict_accuracy_judges_each_text_at_one_half():
     assert "strict_accuracy" not in measured("velociti", pairs((1, 2)), scores)
 
 
-def test_aros_average_leaves_out_symmetric_relations():
+def test_aros_averages_leave_out_symmetric_relations_and_rare_pairs_of_attributes():
     relations = ["near", "on", "wearing", "holding"]
     tags = [{"relation": relations[min(k // 50, 3)]} for k in range(N)]
     scores = tied_scores((1, 2))
@@ -148,13 +148,8 @@ def test_aros_average_leaves_out_symmetric_relations():
     right = scores[:, 0, 0] > scores[:, 0, 1]
     assert found.value == pytest.approx(np.mean([right[50:100].mean(), right[100:150].mean(), right[150:].mean()]))
     assert (found.n, found.chance) == (N - 50, 0.5) and found.average.startswith("macro: 3 values")
-
-
-def test_aros_average_over_attributes_leaves_out_pairs_with_fewer_than_25_items():
     tags = [{"attributes": "red_blue" if k < 24 else "wet_dry" if k < 49 else "old_new"} for k in range(N)]
-    scores = tied_scores((1, 2))
     found = measured("aro-attribution", pairs((1, 2), tags=tags), scores)["macro_choice_score"]
-    right = scores[:, 0, 0] > scores[:, 0, 1]
     assert found.value == pytest.approx((right[24:49].mean() + right[49:].mean()) / 2) and found.n == N - 24
 
 

@@ -91,21 +91,15 @@ def test_an_answer_names_a_place_or_a_caption_or_neither(place, said):
     assert parse_choice(said, "a red cup", "a blue cup") == place
 
 
-def test_captions_that_differ_in_case_and_marks_alone_are_chosen_letter_by_letter():
+def test_answers_are_read_by_order_and_letter_and_a_folder_without_them_is_refused(tmp_path):
     assert [parse_choice(answer, "a cup", "A cup.") for answer in ("a cup", "A cup.", "A CUP")] == [1, 2, 0]
     assert parse_choice("a cup", "a cup", "a cup") == 0
     assert parse_choice("2", "a cup", "A cup.") == 2
-
-
-def test_answers_are_read_by_order(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(rows(["1", "2", "2", "1", "1", "1", "neither", "0 blue cups"]))
     chosen = read_choices(path, CUPS)
     assert chosen.true_first == (1, -1, 1, 0)
     assert chosen.true_second == (1, -1, -1, 0)
-
-
-def test_a_folder_without_answers_is_refused(tmp_path):
     with raises(DataError, "positive-first/*.json", "SugarCrepe", "gpt-4v-results"):
         read_choices(tmp_path, CUPS)
 
@@ -277,15 +271,12 @@ def test_a_bias_is_noted_with_what_it_leans_to():
     check_facts(note, "pairing_bias +50.00", "leans to the order of the list", "100.00% of 2 items", "50.00%")
 
 
-def test_pairs_of_another_shape_are_refused(command):
+def test_pairs_of_another_shape_and_a_model_of_scores_are_told_what_the_task_asks_for(command):
     with raises(DataError, "2x2", "caption", "image"):
         find_benchmark("pairing:valse")
     with raises(DataError, "pairing", "pairing:NAME", "pairs"):
         find_benchmark("pairing:")
     check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
-
-
-def test_a_model_that_gives_scores_is_told_what_the_task_asks_for(command):
     ran = command("run", "-m", "oracle", "-b", "pairing:demo", code=2)
     check_facts(ran.err, "oracle", "task", "model")
 

@@ -198,15 +198,12 @@ def test_recall_over_classes_stands_only_beside_classes_of_unequal_size():
     assert found["mean_class_recall"].chance == 0.5
 
 
-def test_five_are_counted_of_six_classes_and_not_of_five():
+def test_five_are_counted_of_six_classes_and_what_naming_the_largest_gets_is_said():
     scores = np.arange(6.0)[None].repeat(6, 0)
     found = values(pets(list(range(6)), 6), Classified(rank_labels(scores, range(6))))
     assert found["top5_accuracy"].value == pytest.approx(5 / 6)
     assert found["top5_accuracy"].chance == pytest.approx(5 / 6)
     assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(rank_labels(np.eye(5), range(5))))
-
-
-def test_what_naming_the_largest_class_would_get_is_said():
     found = Classified(rank_labels([[1, 0]] * 4, [0, 0, 0, 1]))
     assert "always naming 'class 0' would be right for 75.0% of the images" in CLASSIFICATION.notes(
         pets([0, 0, 0, 1]), found
@@ -215,9 +212,10 @@ def test_what_naming_the_largest_class_would_get_is_said():
     assert even == ("prompts averaged for each class: {}",)
 
 
-def test_prompts_that_cancel_out_have_no_direction():
+def test_prompts_that_cancel_out_and_a_model_that_does_not_score_are_refused():
     with raises(ModelError, "1", "1", "vectors"):
         class_vectors([np.array([[1.0, 0.0]], np.float32), np.array([[-2.0, 0.0]], np.float32)])
+    assert CLASSIFICATION.runner(object()) is None
 
 
 def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(command, tiny_encoder, folders):
@@ -251,10 +249,6 @@ def test_scores_are_put_in_the_sets_order(tmp_path):
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert found.placed.first.tolist() == [0, -1, 1]
     assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]
-
-
-def test_a_model_of_no_kind_that_scores_is_refused():
-    assert CLASSIFICATION.runner(object()) is None
 
 
 ENCODER = Path(__file__).parents[2] / "scratch" / "real-encoder"

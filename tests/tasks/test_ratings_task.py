@@ -109,7 +109,7 @@ def test_seetrues_sources_have_an_area_each(command, tmp_path):
         assert own["value"] < own["official"]
 
 
-def test_a_part_is_measured_among_itself():
+def test_a_part_is_measured_among_itself_and_one_rated_alike_has_no_number():
     rated, scored = records(80)
     table = tabulate_units(measure_ratings(rated, scored))
     for k in range(4):
@@ -120,9 +120,6 @@ def test_a_part_is_measured_among_itself():
     macro = table.macro["generator"].metrics["kendall_tau_b"].value
     means = [table.by["generator"][f"g{k}"].metrics["kendall_tau_b"].value for k in range(4)]
     assert macro == pytest.approx(np.mean(means), abs=1e-12)
-
-
-def test_a_part_that_people_rate_alike_has_no_number():
     rated, scored = records(40)
     flat = tuple(replace(one, gold=(3.0,) if one.tags["generator"] == "g1" else one.gold) for one in rated.rows)
     table = tabulate_units(measure_ratings(RatingSet("made", flat), scored))

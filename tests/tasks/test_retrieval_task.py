@@ -106,13 +106,10 @@ def test_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
         assert found.image_to_text.rank[image] == 1 + sum(cosines[image] > own)
 
 
-def test_the_mean_recall_is_the_mean_of_the_six(gallery):
+def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_captions(gallery):
     found = values(gallery, noise(gallery))
     six = [found[f"{side}_recall@{k}"] for side in ("i2t", "t2i") for k in DEPTHS]
     assert found["mean_recall"] == pytest.approx(np.mean(six))
-
-
-def test_a_limit_keeps_images_with_their_captions(gallery):
     small = RETRIEVAL.select(gallery, [3, 7])
     assert small.images == ("3.png", "7.png")
     assert small.captions == ("caption 3 a", "caption 3 b", "caption 7 a", "caption 7 b")

@@ -101,10 +101,12 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
     assert np.quantile(drawn, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=0.03)
 
 
-def test_equal_images_are_resampled_together():
+def test_equal_images_are_resampled_together_and_a_single_one_is_refused():
     rows = [("a.jpg", "a dog"), ("a.jpg", "a cat"), ("b.jpg", "two men")]
     records = CaptionSet("c", tuple(Record(str(k), (image,), (), (text,)) for k, (image, text) in enumerate(rows)))
     assert table(records, ["a dog", "a cat", "men"])["cider"].clusters == 2
+    with raises(MetricError, "CIDEr", "0", "image"):
+        measure_captions(made([["The mat is red."]]), ["the mat is red"])
 
 
 def test_vlues_captions_are_measured_against_their_own():
@@ -175,11 +177,6 @@ def test_an_image_without_cocos_number_is_refused(tmp_path, image):
         read_karpathy_captions(path)
 
 
-def test_a_single_image_is_refused_for_cider_would_be_nothing():
-    with raises(MetricError, "CIDEr", "0", "image"):
-        measure_captions(made([["The mat is red."]]), ["the mat is red"])
-
-
 # Questions as tasks: one gold answer and pairs of questions, ten people's answers, and models that are asked.
 
 
@@ -223,13 +220,10 @@ def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_image
     assert len(groups) == 963
 
 
-def test_an_answer_is_compared_letter_by_letter_and_after_the_normaliser():
+def test_an_answer_is_compared_with_and_without_the_normaliser_and_a_pair_needs_both():
     records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2"), ("What?", "c", "a cup"), ("Who?", "d", "man")])
     found = by_metric(measure_one_answer(records, [" yes ", "Two.", "cup", "woman"]))
     assert found == {"exact_match": [1, 0, 0, 0], "exact_match_cleaned": [1, 1, 1, 0]}  # no pairs: no such metric
-
-
-def test_a_pair_is_right_only_where_both_answers_are():
     records = asked([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
     pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
     assert pairs.values[0].strict.tolist() == [1.0, 0.0]

@@ -54,7 +54,7 @@ TEXTS = [
 ]
 
 
-def test_the_tagger_divides_and_tags_as_nltk_does_with_its_own_loader(parts):
+def test_the_tagger_divides_tags_and_places_words_as_nltk_does_with_its_own_loader(parts):
     from nltk.tag.perceptron import PerceptronTagger
     from nltk.tokenize import NLTKWordTokenizer
 
@@ -68,9 +68,6 @@ def test_the_tagger_divides_and_tags_as_nltk_does_with_its_own_loader(parts):
     weights, single, tags = {"bias": {"JJ": 1.0, "NN": -1.0}}, {"dog": "NN"}, ["JJ", "NN"]
     theirs = PerceptronTagger.decode_json_obj((weights, single, tags))
     assert theirs.tag(["dog", "black"]) == [("dog", "NN"), ("black", "JJ")]
-
-
-def test_a_word_stands_where_the_tagger_says_even_if_it_is_written_otherwise(parts):
     text = 'A "dog" sits. Two cats aren\'t on it.'
     for word in NltkTagger.load(parts / "nltk").read(text):
         written = text[word.start : word.end]
@@ -232,12 +229,9 @@ def test_a_model_that_changed_on_the_disk_is_read_anew(parts, tmp_path):
     assert set(first.models) == {"tagger", "masked_lm", "wordnet"}
 
 
-def test_a_folder_without_wordnet_says_what_it_must_be(tmp_path):
+def test_a_folder_without_wordnet_and_a_tagger_of_another_kind_are_refused(tmp_path):
     with raises(ModelError, "index.noun", "No such file or directory", "WordNet"):
         WordNet(tmp_path)
-
-
-def test_a_tagger_of_another_kind_is_refused(tmp_path):
     options = CaptionOptions(captions="-", tagger="spacy:x", masked_lm="m", similarity="off", language_model="off")
     with raises(ModelError, "'spacy:x'", "nltk:FOLDER"):
         open_stages(options, tmp_path)
@@ -432,11 +426,14 @@ def test_a_worker_that_dies_is_named_with_its_caption(recipe, tmp_path, monkeypa
         write_caption_pairs(recipe(), tmp_path / "pairs.jsonl", workers=3)
 
 
-def test_pairs_of_which_none_is_left_are_not_written(recipe, tmp_path):
+def test_pairs_of_which_none_is_left_are_not_written_and_an_empty_range_is_refused(recipe, tmp_path):
     path = recipe(minimum=0.99999, maximum=1.0)
     with raises(DataError, "6", "similarity", "captions"):
         write_caption_pairs(path, tmp_path / "pairs.jsonl")
     assert not (tmp_path / "pairs.jsonl").exists()
+    path.write_text(path.read_text().replace("0.99999", "1.0"))
+    with raises(DataError, "similarity", "minimum 1.0", "maximum 1.0"):
+        read_recipe_file(path)
 
 
 def test_pairs_of_another_builder_are_refused(tmp_path):
@@ -470,11 +467,6 @@ def test_a_file_that_is_no_captions_is_refused_by_line(tmp_path, name, text, mes
     (tmp_path / name).write_text(text)
     with raises(DataError, message):
         read_captions(tmp_path / name)
-
-
-def test_an_empty_range_of_similarity_is_refused(recipe):
-    with raises(DataError, "similarity", "0.9", "0.8"):
-        read_recipe_file(recipe(minimum=0.9, maximum=0.8))
 
 
 def test_the_example_recipe_is_one(tmp_path):
@@ -520,17 +512,12 @@ def tagger():
 
 @NEEDS_NLTK_DATA
 @pytest.mark.slow
-def test_the_published_tagger_knows_nouns(tagger):
+def test_the_published_tagger_knows_nouns_and_says_what_is_recorded(tagger):
     words = tagger.read("Two dogs sit on Mr. Smith's red sofa. They are asleep.")
     assert [(word.text, word.tag) for word in words] == [
         ("Two", "CD"), ("dogs", "NNS"), ("sit", "VBP"), ("on", "IN"), ("Mr.", "NNP"), ("Smith", "NNP"), ("'s", "POS"),
         ("red", "JJ"), ("sofa", "NN"), (".", "."), ("They", "PRP"), ("are", "VBP"), ("asleep", "JJ"), (".", "."),
     ]  # fmt: skip
-
-
-@NEEDS_NLTK_DATA
-@pytest.mark.slow
-def test_the_record_is_what_the_tagger_says_of_the_first_pairs(tagger):
     program = runpy.run_path(str(ROOT / "docs/counterfactual_agreement.py"))
     rows = program["read"](published("coco_counterfactuals", PAIRS))[:600]
     pairs, counts = program["align"](rows, tagger)

@@ -429,16 +429,13 @@ def test_a_reply_is_cut_off_at_the_limit_and_says_so_and_beyond_the_context_none
         open_chat(options(chat_model, max_tokens=1000))(messages, 0)
 
 
-def test_a_model_without_a_chat_template_reads_plain_turns(chat_model, tmp_path):
+def test_a_model_without_a_chat_template_reads_plain_turns_and_no_model_is_named(chat_model, tmp_path):
     folder = shutil.copytree(chat_model, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
     plain, templated = (open_chat(options(place, max_tokens=8)) for place in (folder, chat_model))
     said = [Message("user", "A dog.")]
     assert isinstance(plain(said, 0).text, str)
     assert plain.models != templated.models  # it is asked in other words
-
-
-def test_a_folder_that_holds_no_causal_model_is_named(tmp_path):
     with raises(ModelError, "tokenizer"):
         open_chat(options(tmp_path))
 
@@ -496,15 +493,12 @@ def test_a_busy_server_is_asked_again_and_fails_the_candidate_after_its_tries(se
     assert len(server.asked) == 6
 
 
-def test_the_wait_that_a_server_asks_for_is_kept(server):
+def test_the_wait_that_a_server_asks_for_is_kept_and_one_too_slow_or_away_is_named(server):
     server.statuses, server.headers = [429], {"Retry-After": "1"}
     began = time.monotonic()
     server.write = lambda body: "NONE"
     open_chat(server_options(server))(HELLO, 1)
     assert time.monotonic() - began >= 1
-
-
-def test_a_server_that_is_too_slow_or_away_is_named(server):
     server.seconds = 0.5
     with raises(ModelError, "timed out", "reply"):
         open_chat(server_options(server, tries=1, timeout=0.1))(HELLO, 1)
@@ -594,16 +588,14 @@ def test_this_machine_is_asked_over_plain_http(host):
     assert open_chat(ChatOptions(source=f"http://{host}/v1", name="small")).models
 
 
-def test_what_is_for_this_machine_passes_no_proxy(server, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    server.write = lambda body: "NONE"
-    assert open_chat(server_options(server, tries=1))(HELLO, 1).text == "NONE"
-
-
-def test_a_key_goes_to_no_host_that_only_the_recipe_names(monkeypatch):
+def test_a_key_goes_to_no_host_that_only_the_recipe_names_and_holds_no_end_of_a_line(monkeypatch, server):
     monkeypatch.setenv(KEY, "secret-1")
     with raises(ModelError, KEY, "models.example", f"{HOST}=models.example") as refused:
         open_chat(ChatOptions(source="https://models.example/v1", name="small"))
+    assert "secret-1" not in str(refused.value)
+    monkeypatch.setenv(KEY, "secret-1\nX-Other: 1")
+    with raises(ModelError, KEY, "key") as refused:
+        open_chat(server_options(server))
     assert "secret-1" not in str(refused.value)
 
 
@@ -621,16 +613,12 @@ def test_a_key_goes_to_the_host_that_the_user_names(server, monkeypatch, owner, 
     assert server.asked[0]["path"] == f"{ELSEWHERE}/chat/completions"
 
 
-def test_a_key_of_another_host_is_not_sent_to_this_machine(server, monkeypatch):
+def test_this_machine_gets_no_key_of_another_host_and_no_proxy(server, monkeypatch):
     monkeypatch.setenv(KEY, "secret-1")
     monkeypatch.setenv(HOST, "models.example")
     server.write = lambda body: "NONE"
     open_chat(server_options(server))(HELLO, 1)
     assert server.keys == [None]
-
-
-def test_a_key_with_the_end_of_a_line_in_it_is_refused(server, monkeypatch):
-    monkeypatch.setenv(KEY, "secret-1\nX-Other: 1")
-    with raises(ModelError, KEY, "key") as refused:
-        open_chat(server_options(server))
-    assert "secret-1" not in str(refused.value)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    server.write = lambda body: "NONE"
+    assert open_chat(server_options(server, tries=1))(HELLO, 1).text == "NONE"

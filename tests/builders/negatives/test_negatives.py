@@ -24,7 +24,7 @@ from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
 from tellapart.builders.negatives import lexicon
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
-from tellapart.builders.negatives.negatives import KINDS, Negatives, contradiction, explain_none, rewrites
+from tellapart.builders.negatives.negatives import KINDS, contradiction, explain_none, rewrites
 from tellapart.builders.negatives.thresholds import Quantile, Refine, Similarity, balance
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
@@ -159,12 +159,6 @@ def test_british_words_are_known_and_answered_in_british_spelling(kind, caption,
     assert false in texts(caption, kind)
 
 
-def test_no_spelling_is_a_change_of_the_other():
-    assert "gray" not in " ".join(texts("a grey car", "replace_att"))
-    assert "grey" not in " ".join(texts("a gray car", "replace_att"))
-    assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
-
-
 def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe, tmp_path):
     """A word that stands in false captions alone gives them away."""
 
@@ -212,12 +206,15 @@ def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(
             assert before < after
 
 
-def test_no_word_stands_in_two_groups():
+def test_no_word_stands_in_two_groups_and_no_spelling_is_a_change_of_the_other():
     for groups in (OBJECTS.values(), ATTRIBUTES):
         words = [word for group in groups for word in group]
         assert len(words) == len(set(words))
     for relation, other in RELATIONS.items():
         assert relation != other
+    assert "gray" not in " ".join(texts("a grey car", "replace_att"))
+    assert "grey" not in " ".join(texts("a gray car", "replace_att"))
+    assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
 
 
 CAPTIONS = [
@@ -241,7 +238,7 @@ def recipe(tmp_path):
     return path
 
 
-def test_captions_and_images_become_a_pair_set(recipe, tmp_path):
+def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe, tmp_path):
     built = build(recipe, tmp_path / "set")
     pairs = read_pair_set(built.folder)
     assert pairs.shape == (1, 2)
@@ -256,9 +253,6 @@ def test_captions_and_images_become_a_pair_set(recipe, tmp_path):
     assert by_id["2-swap_att"].images == ("images/sub/b.png",)
     assert pairs.read_bytes("images/sub/b.png") == (tmp_path / "photos" / "sub" / "b.png").read_bytes()
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
-
-
-def test_the_audit_finds_the_tag_that_it_asks_for(recipe, tmp_path):
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
     assert kinds == {True: "same", False: "differs"}
@@ -329,10 +323,6 @@ def test_a_folder_of_images_that_is_not_there_is_named(tmp_path):
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "gone"})
     with raises(DataError, "[options]", "folder"):
         open_builder(recipe, tmp_path)
-
-
-def test_the_builder_has_a_line_for_the_list():
-    assert (Negatives.__doc__ or "").startswith("Make false captions")
 
 
 def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends():
@@ -455,10 +445,16 @@ def test_no_score_depends_on_the_texts_beside_it(folders, name):
     assert scorer.score_texts([]).shape == (0,)
 
 
-def test_another_model_or_reading_has_another_fingerprint(folders):
+def test_a_fingerprint_is_of_model_reading_rows_and_dtype_and_that_of_weights_is_not(folders):
     names = ["words", "characters", "likelihood:causal", "likelihood-per-token:causal", "classifier:regressor"]
     names += ["classifier:cola#acceptable", "classifier:cola#unacceptable"]
     assert len({find_text_scorer(name, folders).fingerprint for name in names}) == len(names)
+    one, other, half = (
+        TextModel.load("AutoModelForCausalLM", str(folders / "causal"), Runtime("cpu", dtype), rows=rows)
+        for rows, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16"))
+    )
+    assert len({one.fingerprint(), other.fingerprint(), half.fingerprint()}) == 3
+    assert one.weights_digest() == other.weights_digest() != half.weights_digest()
 
 
 @pytest.mark.parametrize(
@@ -480,14 +476,20 @@ def test_a_scorer_that_cannot_be_had_is_named(folders, name, error, says):
         find_text_scorer(name, folders)
 
 
-def test_a_text_that_a_model_cannot_read_is_named(folders):
+def test_what_gives_no_score_is_named(folders, monkeypatch, tmp_path):
     with raises(ModelError, "1", "64", "0"):
         find_text_scorer("likelihood:causal", folders).score_texts(["x", ""])
     with raises(ModelError, "1", "60", "202"):
         find_text_scorer("classifier:regressor", folders).score_texts(["dog " * 50])
+    broken = TextFunction("words", "words-1", lambda texts: np.full(len(texts), np.nan, np.float32))
+    with raises(ModelError, "words", "scores", "finite"):
+        score_captions(broken, [item("a", "x", "y")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with raises(ModelError, "PATH", "program"):
+        find_text_scorer("link-grammar", tmp_path)
 
 
-def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders):
+def test_positions_before_a_text_are_not_the_texts_and_none_are_no_limit(folders):
     folder = Path(shutil.copytree(folders / "roberta", folders / "without a limit"))
     file = folder / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 10**6}))  # as some are saved
@@ -495,9 +497,6 @@ def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders):
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
     with raises(ModelError, "1", "62", "tokens"):
         scorer.score_texts(["x" * 61])
-
-
-def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders):
     _, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
     model = TextModel("m", SimpleNamespace(config=SimpleNamespace(model_type="bloom")), tokenizer, Runtime("cpu"))
     assert model.limit is None
@@ -506,27 +505,6 @@ def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders
         model.ids([""], special=False)
     capped = TextModel("m", model.model, tokenizer, Runtime("cpu"), tokenizer_limit=True)
     assert capped.limit == 60
-
-
-def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders):
-    one, other, half = (
-        TextModel.load("AutoModelForCausalLM", str(folders / "causal"), Runtime("cpu", dtype), rows=rows)
-        for rows, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16"))
-    )
-    assert len({one.fingerprint(), other.fingerprint(), half.fingerprint()}) == 3
-    assert one.weights_digest() == other.weights_digest() != half.weights_digest()
-
-
-def test_a_score_that_is_no_number_is_refused():
-    broken = TextFunction("words", "words-1", lambda texts: np.full(len(texts), np.nan, np.float32))
-    with raises(ModelError, "words", "scores", "finite"):
-        score_captions(broken, [item("a", "x", "y")])
-
-
-def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with raises(ModelError, "PATH", "program"):
-        find_text_scorer("link-grammar", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -572,9 +550,12 @@ def test_a_quantile_is_of_each_subset_and_of_every_scorer():
     )
 
 
-def test_a_minimum_is_of_one_scorer():
+def test_a_minimum_of_two_scorers_and_an_item_of_another_shape_are_refused():
     with raises(ValueError, "minimum", "scorer"):
         Quantile(scorers=["words", "characters"], minimum=1.0)
+    four = Item(id="q", images=("a.png", "b.png"), texts=("x", "y"))
+    with raises(DataError, "'q'", "2", "2"):
+        Refine(scorers=["words"]).left_out([four], seed=0, home=Path())
 
 
 def test_captions_too_much_or_too_little_alike_are_left_out():
@@ -639,10 +620,12 @@ def test_every_scorer_is_exactly_at_chance(gaps, bins, seed):
 
 
 @given(GAPS, st.integers(1, 8))
-def test_no_more_is_left_out_than_the_balance_needs(gaps, bins):
+def test_no_more_is_left_out_than_the_balance_needs_whichever_is_true(gaps, bins):
     # What is balanced by itself stays whole: a set with its own mirror image.
     both = np.concatenate([gaps, -gaps])
     assert balance(both, names(both), bins, 0).all()
+    # As many stay when all captions change sides: nothing favours the true ones.
+    assert balance(gaps, names(gaps), bins, 0).sum() == balance(-gaps, names(gaps), bins, 0).sum()
 
 
 @given(GAPS, st.integers(1, 8), st.randoms(use_true_random=False))
@@ -655,17 +638,14 @@ def test_the_order_of_the_items_does_not_matter(gaps, bins, random):
     assert {name for name, kept in zip(ids, balance(gaps[order], ids, bins, 7), strict=True) if kept} == first
 
 
-@given(GAPS, st.integers(1, 8))
-def test_true_and_false_may_change_places(gaps, bins):
-    # As many stay when all captions change sides: nothing favours the true ones.
-    assert balance(gaps, names(gaps), bins, 0).sum() == balance(-gaps, names(gaps), bins, 0).sum()
-
-
-def test_the_seed_chooses_within_a_cell():
+def test_the_seed_chooses_within_a_cell_and_each_subset_is_balanced_by_itself():
     gaps = np.array([[1.0]] * 20 + [[-1.0]] * 5)
     chosen = [frozenset(np.flatnonzero(balance(gaps, names(gaps), 3, seed)).tolist()) for seed in (0, 0, 1)]
     assert chosen[0] == chosen[1] != chosen[2]
     assert all(len(some) == 10 for some in chosen)
+    items = [item("a1", "x", "x y", "add"), item("a2", "x", "x y", "add"), item("s1", "x y", "x", "swap")]
+    assert set(Refine(scorers=["words"]).left_out(items, seed=0, home=Path())) == {"a1", "a2", "s1"}
+    assert len(Refine(scorers=["words"], by="").left_out(items, seed=0, home=Path())) == 1
 
 
 def test_a_weighted_sum_of_two_scorers_is_near_chance_too():
@@ -677,18 +657,6 @@ def test_a_weighted_sum_of_two_scorers_is_near_chance_too():
         weights = np.array([np.cos(angle), np.sin(angle) / 2])
         assert abs(text_accuracy(left @ weights) - 0.5) < 0.03
     assert max(text_accuracy(gaps @ np.array([np.cos(a), np.sin(a) / 2])) for a in np.linspace(0, np.pi, 37)) > 0.7
-
-
-def test_each_subset_is_balanced_by_itself():
-    items = [item("a1", "x", "x y", "add"), item("a2", "x", "x y", "add"), item("s1", "x y", "x", "swap")]
-    assert set(Refine(scorers=["words"]).left_out(items, seed=0, home=Path())) == {"a1", "a2", "s1"}
-    assert len(Refine(scorers=["words"], by="").left_out(items, seed=0, home=Path())) == 1
-
-
-def test_an_item_of_another_shape_is_named():
-    four = Item(id="q", images=("a.png", "b.png"), texts=("x", "y"))
-    with raises(DataError, "'q'", "2", "2"):
-        Refine(scorers=["words"]).left_out([four], seed=0, home=Path())
 
 
 @pytest.mark.slow

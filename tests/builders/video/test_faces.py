@@ -37,11 +37,12 @@ def test_yunet_tells_frames_with_a_face_from_those_without(magenta_model, tmp_pa
     assert detector.models == {"opencv": cv2.__version__}
 
 
-def test_channels_come_as_opencv_wants_them(magenta_model, tmp_path):
+def test_channels_come_as_opencv_wants_them_and_without_faces_there_is_no_detector(magenta_model, tmp_path):
     magenta_model(tmp_path / "yunet.onnx")
     detector = face_detector(FaceOptions(face_model="yunet.onnx"), tmp_path)
     for colour in ((255, 255, 0), (0, 255, 255), (255, 0, 0), (0, 0, 255)):
         assert detector.find_fault(np.full((64, 64, 3), colour, np.uint8)) is None
+    assert face_detector(FaceOptions(faces="none"), tmp_path) is None
 
 
 def test_yunet_says_which_file_it_needs(tmp_path):
@@ -80,7 +81,3 @@ def test_all_of_this_holds_with_opencv_4_too():
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
     printed = run_python(*command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(OPENCV_4)}).stdout
     assert "8 passed, 1 skipped" in printed  # what is of OpenCV 5 alone
-
-
-def test_without_faces_there_is_no_detector(tmp_path):
-    assert face_detector(FaceOptions(faces="none"), tmp_path) is None

@@ -112,7 +112,7 @@ def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path):
     assert numbered(np.rot90(upright)) == 50  # a quarter clockwise: back by a quarter the other way
 
 
-def test_what_is_no_whole_video_is_named(videos, tmp_path):
+def test_what_is_no_whole_video_or_is_of_no_known_format_is_named(videos, tmp_path, film):
     whole = videos["b-frames.mp4"].read_bytes()
     for name, data in {"text.mp4": b"not a video" * 50, "cut.mp4": whole[: len(whole) // 2], "empty.mp4": b""}.items():
         (tmp_path / name).write_bytes(data)
@@ -120,6 +120,12 @@ def test_what_is_no_whole_video_is_named(videos, tmp_path):
             frame_at(tmp_path / name, 0.0)
     with raises(DataError, "gone.mp4", "No such file or directory", "decoded"):
         frame_number(tmp_path / "gone.mp4", 1)
+    (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
+    with raises(DataError, "odd.mp4", "format", "FFmpeg"):
+        frame_at(tmp_path / "odd.mp4", 0.0)
+    path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
+    with raises(DataError, "raw.h264", "frames"):
+        frame_at(path, 0.2)
 
 
 def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, tmp_path):
@@ -140,12 +146,6 @@ def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, t
     assert 10 < errors < 80
 
 
-def test_a_format_that_nothing_decodes_is_named(videos, tmp_path):
-    (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
-    with raises(DataError, "odd.mp4", "format", "FFmpeg"):
-        frame_at(tmp_path / "odd.mp4", 0.0)
-
-
 def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path):
     data = film(tmp_path / "a.mkv", STEADY[:20]).read_bytes()
     assert data.count(b"Lavf")
@@ -164,12 +164,6 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path):
         container.mux(stream.encode(frame))
     with raises(DataError, "sound.wav", "video"):
         frame_at(path, 0.0)
-
-
-def test_a_stream_without_timestamps_is_refused(film, tmp_path):
-    path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
-    with raises(DataError, "raw.h264", "frames"):
-        frame_at(path, 0.2)
 
 
 def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):

@@ -370,14 +370,11 @@ def test_moments_of_a_time_need_no_stretch_and_csv_serves_as_well(builder, tmp_p
     assert TimestampedCaptions(Start(options, 1, tmp_path)).pairs == pairs.pairs
 
 
-def test_groups_keep_moments_apart(builder):
+def test_groups_keep_moments_apart_and_gaps_and_words_reject_pairs_unread(builder):
     rows = [row | {"group": group} for row, group in zip(ROWS, ("one", "two", "one", "one"), strict=True)]
     pairs = builder(rows).pairs
     assert list(pairs) == ["1-3"]
     assert pairs["1-3"].tags == {"group": "one"}
-
-
-def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder):
     expected = [("moments", "less than 1.0 s apart"), None, None]
     assert [pair.fault for pair in builder(ROWS, min_gap=1.0).pairs.values()] == expected
     faults = [pair.fault for pair in builder(ROWS, min_words=3).pairs.values()]
@@ -467,18 +464,19 @@ def test_a_wrong_row_is_named(builder, row, message):
         builder([{"video": "v", "caption": "b", "time": 0, "id": "x"}, row]).pairs  # noqa: B018
 
 
-def test_ids_that_make_one_pair_id_are_refused(builder):
+def test_rows_and_videos_that_leave_a_choice_are_refused(builder, tmp_path):
     rows = [
         {"video": "v", "caption": c, "time": t, "id": c, "group": g}
         for c, t, g in [("a", 0, "1"), ("b-c", 1, "1"), ("a-b", 0, "2"), ("c", 1, "2")]
     ]
     with raises(DataError, "id", "'a-b-c'"):
         builder(rows).pairs  # noqa: B018
-
-
-def test_no_captions_are_refused(builder):
     with raises(DataError, "captions.jsonl", "captions"):
         builder([]).pairs  # noqa: B018
+    for name in ("v.mp4", "v.webm"):
+        (tmp_path / "videos" / name).write_bytes(b"")
+    with raises(DataError, "'v'", "v.mp4", "v.webm"):
+        builder(ROWS).candidates()
 
 
 def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, tmp_path, caplog):
@@ -487,13 +485,6 @@ def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, t
     builder(rows).candidates()
     (line,) = caplog.messages
     assert all(fact in line for fact in ("1 of the 2", "kichen", "'kitchen"))
-
-
-def test_a_video_that_is_there_twice_is_not_guessed_at(builder, tmp_path):
-    for name in ("v.mp4", "v.webm"):
-        (tmp_path / "videos" / name).write_bytes(b"")
-    with raises(DataError, "'v'", "v.mp4", "v.webm"):
-        builder(ROWS).candidates()
 
 
 STEPS = [
@@ -516,16 +507,13 @@ def kitchen(tmp_path):
     return make
 
 
-def test_all_pairs_of_a_video_are_tried_in_order_of_time(kitchen):
+def test_all_pairs_of_a_video_are_tried_in_order_of_time_and_subsets_choose_videos(kitchen):
     backwards = cooking(STEPS[::-1])
     pairs = kitchen({"database": {"v": backwards, "w": cooking(STEPS[:2], "validation")}}).pairs
     assert list(pairs) == ["v-3-2", "v-3-1", "v-3-0", "v-2-1", "v-2-0", "v-1-0", "w-0-1"]
     assert [still.seconds for still in pairs["v-3-1"].stills] == [0.5, 2.4]
     assert pairs["v-2-0"].fault == ("captions", "both are the same")
     assert [name for name, pair in pairs.items() if pair.fault] == ["v-2-0"]
-
-
-def test_subsets_choose_videos(kitchen):
     database = {"database": {"v": cooking(STEPS[:2]), "w": cooking(STEPS[:2], "validation")}}
     assert list(kitchen(database, subsets=["validation"]).pairs) == ["w-0-1"]
 
@@ -619,22 +607,16 @@ def moments_of(pairs: dict[str, FramePair]) -> dict[str, tuple[tuple[float | Non
     return {name: tuple((still.seconds, still.caption) for still in pair.stills) for name, pair in pairs.items()}
 
 
-def test_skip_pairs_the_state_before_a_boundary_with_the_one_after_the_next(tmp_path):
+def test_a_reading_pairs_the_states_of_one_boundary_or_of_the_next_but_one(tmp_path):
     assert moments_of(pairs_of(tmp_path, THREE)) == {
         "v_0A-1A": ((1.0, "a man stands"), (6.0, "a man sits")),
         "v_1A-2A": ((3.0, "a man walks"), (8.5, "a man walks")),
     }
-
-
-def test_adjacent_pairs_the_states_before_and_after_one_boundary(tmp_path):
     assert moments_of(pairs_of(tmp_path, THREE, reading="adjacent")) == {
         "v_0A": ((1.0, "a man stands"), (3.0, "a man walks")),
         "v_1A": ((3.0, "a man walks"), (6.0, "a man sits")),
         "v_2A": ((6.0, "a man sits"), (8.5, "a man walks")),
     }
-
-
-def test_all_annotators_of_a_boundary_have_their_pairs(tmp_path):
     assert list(pairs_of(tmp_path, THREE, annotators="all")) == ["v_0A-1A", "v_0B-1A", "v_1A-2A"]
     assert list(pairs_of(tmp_path, THREE, annotators="all", reading="adjacent")) == ["v_0A", "v_0B", "v_1A", "v_2A"]
 

@@ -112,16 +112,13 @@ def test_a_damaged_file_is_named(folder, tmp_path, file, content, said):
         find_model(f"compact:{copy}")
 
 
-def test_a_tokenizer_that_pads_otherwise_is_refused(folder, tmp_path):
+def test_a_tokenizer_that_pads_otherwise_and_a_control_token_are_refused(folder, tmp_path):
     values = json.loads((folder / compact.TOKENIZER).read_text())
     vocabulary = values["model"]["vocab"]
     vocabulary[compact.PAD], vocabulary["[UNK]"] = 1, 0
     (tmp_path / compact.TOKENIZER).write_text(json.dumps(values))
     with raises(ModelError, "0", "'[PAD]'"):
         compact.read_tokenizer(tmp_path, compact.open_parts(folder).config)
-
-
-def test_a_text_with_a_control_token_is_refused_by_the_model_s_name():
     tokenizer = make_tokenizer([compact.PAD, "<end>", "cat"], unk_token=compact.PAD)
     tokenizer.add_special_tokens(["<end>"])
     with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):

@@ -241,16 +241,13 @@ def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path):
     np.testing.assert_allclose(model.score_pairs([image], [text]), logits.softmax(1)[:, 1], rtol=2e-5)
 
 
-def test_a_vilt_without_a_matching_head_is_refused(tmp_path):
+def test_what_has_no_matching_head_is_refused(tmp_path):
     with quiet():
         transformers.ViltForMaskedLM(vilt_config()).save_pretrained(tmp_path)
         vilt()[1].save_pretrained(tmp_path)
     missing = "2 missing (itm_score.fc.bias, itm_score.fc.weight)"
     with raises(ModelError, "ViltForPreTraining", missing, "ViltForMaskedLM"):
         scorer(tmp_path)
-
-
-def test_a_family_without_a_matching_head_is_named(tmp_path):
     with quiet():
         transformers.BertConfig().save_pretrained(tmp_path)
     with raises(ModelError, "type", "'bert'", "'itm'", f"{', '.join(FUSION)}"):

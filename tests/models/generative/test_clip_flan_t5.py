@@ -251,7 +251,7 @@ def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders, family):
     assert with_end.fingerprint != plain.fingerprint
 
 
-def test_an_answer_is_the_library_s_greedy_one(folders):
+def test_an_answer_is_the_library_s_greedy_one_and_another_family_is_refused(folders):
     model, processor = load(folders["blip-2"])
     text = "Question: what is it? Answer:"
     inputs = processor(images=[Image.fromarray(IMAGES[1])], text=[text], return_tensors="pt")
@@ -259,8 +259,5 @@ def test_an_answer_is_the_library_s_greedy_one(folders):
         out = model.generate(**inputs, max_new_tokens=6, do_sample=False, num_beams=1)
     want = processor.tokenizer.decode(out[0], skip_special_tokens=True).strip()
     assert read_as("vqa", folders["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
-
-
-def test_a_family_of_another_kind_is_refused(folders):
     with raises(ModelError, "format", "'llava'", "blip-2"):
         EncoderDecoderModel("x", *load(folders["llava"]), Runtime("cpu"))

@@ -426,7 +426,7 @@ def test_pictures_are_prepared_by_pillow(folders, family):
     assert type(processor.image_processor).__name__.endswith("Pil")
 
 
-def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders, tmp_path):
+def test_families_without_a_template_are_prompted_as_they_were_trained(folders, tmp_path):
     save_llava(tmp_path / "bare", chat=None)
     prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
     # The template writes one blank more, and what is read is another prompt.
@@ -434,9 +434,6 @@ def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders
         "USER: <image>\nis it? ASSISTANT:"
     }
     assert prompted[0].fingerprint != prompted[1].fingerprint
-
-
-def test_blip_2_is_prompted_as_its_paper_prompts_it():
     config = SimpleNamespace(model_type="blip-2", get_text_config=SimpleNamespace)
     processor = SimpleNamespace(tokenizer=None)
     assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"

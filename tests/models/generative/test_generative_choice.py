@@ -105,16 +105,13 @@ def test_right_in_both_orders_is_never_more_than_right_in_one(answers):
     assert (right + values["unparseable"] <= 1).all()
 
 
-def test_images_stand_side_by_side_without_a_gap_and_at_one_height():
+def test_images_side_by_side_and_a_square_keep_every_pixel():
     left, right = np.full((10, 20, 3), 200, np.uint8), np.full((30, 15, 3), 50, np.uint8)
     whole = side_by_side(left, right)
     assert whole.shape == (30, 60 + 15, 3)  # the lower one is enlarged in proportion
     assert (whole[:, :60] == 200).all()
     np.testing.assert_array_equal(whole[:, 60:], right)
     np.testing.assert_array_equal(side_by_side(right, right), np.concatenate([right, right], axis=1))
-
-
-def test_a_square_keeps_every_pixel_in_its_middle():
     picture = np.random.default_rng(0).integers(0, 256, (10, 25, 3), dtype=np.uint8)
     whole = pad_to_square(picture)
     assert whole.shape == (25, 25, 3)

@@ -165,15 +165,15 @@ def metaclip_2(folder: Path) -> Path:
 
 
 def siglip(folder: Path) -> Path:
-    return _save_siglip(folder, siglip_tokenizer(folder), padding=1)
+    return save_siglip(folder, siglip_tokenizer(folder), padding=1)
 
 
 def siglip2_fixed(folder: Path) -> Path:
     """SigLIP 2 of one resolution: SigLIP's model, and the tokenizer of SigLIP 2."""
-    return _save_siglip(folder, siglip2_tokenizer(), padding=0)
+    return save_siglip(folder, siglip2_tokenizer(), padding=0)
 
 
-def _save_siglip(folder: Path, tokenizer, padding: int) -> Path:
+def save_siglip(folder: Path, tokenizer, padding: int) -> Path:
     t = transformers()
     text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=padding)
     config = t.SiglipConfig(text_config=text, vision_config=vision())

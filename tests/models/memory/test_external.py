@@ -119,16 +119,13 @@ def lines(**changes: object) -> list[str]:
     return [json.dumps({"label": label, "score": changes.get(f"_{label}", k / 8)}) for k, label in enumerate(labels)]
 
 
-def test_winoground_lines_put_the_caption_on_the_last_axis(file):
+def test_winoground_lines_put_the_caption_last_and_an_id_may_look_like_a_label(file):
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(reversed(lines())), encoding="utf-8-sig")
     scores = read_scores(path, ids=["0", "1"], shape=(2, 2))
     # lines() counts image fastest: c0_i0, c0_i1, c1_i0, c1_i1
     assert scores.values[0].tolist() == [[0, 2 / 8], [1 / 8, 3 / 8]]
     assert scores.values[1].tolist() == [[4 / 8, 6 / 8], [5 / 8, 7 / 8]]
-
-
-def test_an_id_may_look_like_a_label_itself(file):
     path = file.with_suffix(".jsonl")
     path.write_text('{"label": "a_c1_i1_c0_i0", "score": 3, "model": "not looked at"}\n\n')
     assert read_scores(path, ids=["a_c1_i1"], shape=(1, 1)).values.tolist() == [[[3]]]
@@ -240,18 +237,15 @@ def zipped(method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> bytes:
     return stream.getvalue()
 
 
-def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(file, monkeypatch):
-    monkeypatch.setattr("tellapart.data.strict_binary._MAX_ARRAY_BYTES", 1 << 20)
-    bomb = zipped(ids=TWO, scores=bytes(5 << 20))
-    assert len(bomb) < 10_000
-    refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))
-
-
-def test_an_array_whose_header_claims_terabytes_is_refused(file):
+def test_an_archive_that_claims_too_much_is_refused_before_it_is_unpacked(file, monkeypatch):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2, 2)})
     for ids, said in ((b"", ("npz", "plain arrays")), (TWO, "(1000000000000, 2, 2)")):
         refused(file.with_suffix(".npz"), zipped(ids=ids, scores=header.getvalue()), said)
+    monkeypatch.setattr("tellapart.data.strict_binary._MAX_ARRAY_BYTES", 1 << 20)
+    bomb = zipped(ids=TWO, scores=bytes(5 << 20))
+    assert len(bomb) < 10_000
+    refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))
 
 
 def crafted(header: bytes) -> bytes:

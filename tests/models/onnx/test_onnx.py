@@ -286,11 +286,6 @@ def model(*nodes, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...]
     return onnx.helper.make_model(graph, functions=list(functions))
 
 
-def test_a_model_in_one_file_has_none():
-    whole = model(onnx.helper.make_node("Constant", [], ["y"], value=tensor("a", external=False)))
-    assert external_tensors(whole.SerializeToString()) == []
-
-
 def constant(name: str):
     return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
 
@@ -302,6 +297,8 @@ def test_a_tensor_in_another_file_is_found_by_its_location_alone_and_in_training
     training.training_info.add().algorithm.CopyFrom(onnx.helper.make_graph([constant("a")], "t", [], []))
     for hidden in (model(initializers=(tensor("b", external=False), alone)), training):
         assert external_tensors(hidden.SerializeToString()) == ["a"]
+    whole = model(onnx.helper.make_node("Constant", [], ["y"], value=tensor("a", external=False)))
+    assert external_tensors(whole.SerializeToString()) == []
 
 
 def test_graphs_nested_without_end_are_refused():

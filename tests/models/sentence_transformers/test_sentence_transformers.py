@@ -176,10 +176,15 @@ def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved, t
         find_model(f"hf:{folder}")
 
 
-def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved):
+def test_texts_that_lose_their_end_are_counted_and_those_with_a_control_token_refused(saved):
     model = loaded(saved("dual"))
     model.encode_texts(["a red cup", "cup " * 40, "cup.png", "https://example.org/cup.png", "bowl " * 60])
     assert model.truncated == 3  # 24 tokens; an address of letters has more
+    with raises(ModelError, "'<|endoftext|>'", "'a cat <|endoftext|> dog'"):
+        model.encode_texts(["a cat <|endoftext|> dog"])
+    cross = loaded(saved("cross"))
+    with raises(ModelError, "'<|im_end|>'"):
+        cross.score_pairs(pictures(1), ["a cat<|im_end|>"])
 
 
 def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(saved, tmp_path):
@@ -275,15 +280,6 @@ def test_a_model_in_memory_is_known_by_its_processor(change, saved, picture_set,
     after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
     assert np.abs(anew - before.items().scores).max() > 1e-3
     np.testing.assert_array_equal(after, anew)
-
-
-def test_a_text_with_a_control_token_is_refused(saved):
-    model = loaded(saved("dual"))
-    with raises(ModelError, "'<|endoftext|>'", "'a cat <|endoftext|> dog'"):
-        model.encode_texts(["a cat <|endoftext|> dog"])
-    cross = loaded(saved("cross"))
-    with raises(ModelError, "'<|im_end|>'"):
-        cross.score_pairs(pictures(1), ["a cat<|im_end|>"])
 
 
 def test_a_clip_reads_added_words_in_their_sentence(tmp_path):

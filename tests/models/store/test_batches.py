@@ -48,13 +48,10 @@ class Device:
         self.got.extend(samples)
 
 
-def test_a_size_is_kept_as_asked_and_the_last_batch_is_the_rest():
+def test_a_size_is_as_asked_of_the_user_then_the_model_then_the_device():
     device = Device(100)
     Batches(model(device="cuda"), 4).run_samples(device.compute, range(10))
     assert (device.sizes, device.got) == ([4, 4, 2], list(range(10)))
-
-
-def test_a_model_knows_its_size_better_than_the_device_but_not_better_than_the_user():
     assert Batches(model(batch_size=48, device="cuda"), None).size == 48
     assert Batches(model(batch_size=48), 5).size == 5
     assert Batches(model(), None).size == Batches(model(device="cpu"), None).size == 32

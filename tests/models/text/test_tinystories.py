@@ -138,11 +138,18 @@ def test_pieces_are_those_of_sentencepiece(trained, pieces, tmp_path_factory, te
     assert TinyStories.load(path).encode(text) == trained.encode(" ".join(text.split()))
 
 
-def test_no_text_spells_a_piece_of_control_or_of_a_byte(checkpoint):
+def test_a_text_spells_no_control_and_is_scored_alone_and_one_without_words_refused(checkpoint):
     model = TinyStories.load(checkpoint())
     assert not {0, 1, 2} & set(model.encode("<s> </s> <unk>"))
     assert model.encode("<0x41>") != [ord("A") + BYTES]
     assert model.encode("猫")[-3:] == [byte + BYTES for byte in "猫".encode()]
+    together = model.score_texts(SENTENCES)
+    assert together.tolist() == [model.score_texts([text]).item() for text in SENTENCES]
+    assert model.score_texts(["  a\n cat  "]).item() == model.score_texts(["a cat"]).item()
+    with raises(ModelError, "words", "' '"):
+        model.score_texts([" "])
+    with raises(ModelError, "48", "text"):
+        model.score_texts(["q" * 60])
 
 
 def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint):
@@ -154,27 +161,12 @@ def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint):
     assert mean.fingerprint != whole.fingerprint
 
 
-def test_a_score_depends_on_its_text_alone_and_blanks_are_no_words(checkpoint):
-    model = TinyStories.load(checkpoint())
-    together = model.score_texts(SENTENCES)
-    assert together.tolist() == [model.score_texts([text]).item() for text in SENTENCES]
-    assert model.score_texts(["  a\n cat  "]).item() == model.score_texts(["a cat"]).item()
-
-
 def test_the_fingerprint_and_the_scores_are_the_files_wherever_the_tokenizer_lies(checkpoint):
     together, other = (TinyStories.load(checkpoint(seed=seed)) for seed in (0, 1))
     apart = TinyStories.load(checkpoint(apart=True))
     assert together.fingerprint == apart.fingerprint != other.fingerprint
     scores = [model.score_texts(SENTENCES) for model in (together, apart, other)]
     assert scores[0].tolist() == scores[1].tolist() and (scores[0] != scores[2]).all()
-
-
-def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint):
-    model = TinyStories.load(checkpoint())
-    with raises(ModelError, "words", "' '"):
-        model.score_texts([" "])
-    with raises(ModelError, "48", "text"):
-        model.score_texts(["q" * 60])
 
 
 @pytest.mark.parametrize(

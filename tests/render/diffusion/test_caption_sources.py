@@ -24,17 +24,17 @@ from tellapart_render.diffusion.image_filters import (
 from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
 
 
-def test_jsonl_and_csv_say_the_same(tmp_path):
+def test_both_forms_say_the_same_and_coco_names_clusters_and_no_given_pictures(tmp_path):
     row = {"id": "k", "caption_0": "a  cat ", "caption_1": "a dog", "cluster": "room", "image_0": "k.jpg"}
     lines = write_file(tmp_path / "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
     table = write_file(tmp_path / "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
     expected = {"k": CaptionPair("k", ("a cat", "a dog"), "room", {"type": "replace"}, "k.jpg")}
     assert read_caption_pairs(lines) == read_caption_pairs(table) == expected
-
-
-def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path):
     path = write_file(tmp_path / "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
     assert [pair.cluster for pair in read_caption_pairs(path).values()] == ["12", "12", "room_x"]
+    images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
+    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
+    assert read_caption_pairs(write_file(tmp_path / "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,6 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path):
 def test_a_bad_file_is_named_with_its_line(tmp_path, name, text, match):
     with raises(DataError, match):
         read_caption_pairs(write_file(tmp_path / name, text))
-
-
-def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path):
-    images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
-    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
-    assert read_caption_pairs(write_file(tmp_path / "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -130,13 +124,10 @@ def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed, co
     assert all(pair.tags["aspect"] == name.partition("-")[0] for name, pair in more.items())
 
 
-def test_either_caption_may_come_first_and_every_family_is_drawn():
+def test_either_caption_may_come_first_and_no_more_pairs_are_drawn_than_there_are():
     pairs = eq_sd_pairs({"scene": 19}, seed=3)
     assert {len(pair.captions[0]) < len(pair.captions[1]) for pair in pairs.values()} == {True, False}
     assert {frozenset(p.captions) for p in pairs.values()} == {frozenset(p) for f in families("scene") for p in f}
-
-
-def test_more_pairs_than_the_figure_has_are_refused():
     with raises(DataError, "20", "'scene'", "Figure", "15", "19"):
         eq_sd_pairs({"scene": 20}, seed=1)
     assert len(eq_sd_pairs({"scene": 38}, seed=1, scene_rule="swapped")) == 38
@@ -156,20 +147,12 @@ def pictures(n: int, seed: int = 0) -> list[tuple[Any, Any]]:
 
 
 @given(SIMILARITIES)
-def test_the_codes_rule_is_the_four_conditions_of_instruct_pix2pix(found):
+def test_filters_are_the_conditions_of_the_code_of_the_paper_and_of_each_choice(found):
     passes = found.images >= 0.7 and found.directional >= 0.2 and found.own[0] >= 0.2 and found.own[1] >= 0.2
     assert (Keep().step_failed(found) is None) == passes
-
-
-@given(SIMILARITIES)
-def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found):
     step = Keep(rule="paper").step_failed(found)
     assert step != "directional"
     assert (step is None) == (Keep().step_failed(found) in {None, "directional"})
-
-
-@given(SIMILARITIES)
-def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found):
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
     choices = ("threshold", "argmax", "both")
     fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}

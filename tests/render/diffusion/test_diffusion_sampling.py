@@ -54,12 +54,16 @@ def test_pairs_are_the_same_in_batches_of_one_and_of_three(stable_diffusion):
     assert min(gap(a, b) for k, a in enumerate(one) for b in one[:k]) > 20  # while different seeds are far apart
 
 
-def test_a_pair_is_the_same_to_the_bit_however_many_are_drawn(stable_diffusion):
+def test_a_pair_is_the_same_to_the_bit_among_others_and_has_the_side_asked_for(stable_diffusion):
     schedule = sampling.Schedule(steps=3, batch=3)
     alone = list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], schedule))
     among = list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS, schedule))
     assert len(alone) == 1
     assert np.array_equal(alone[0], among[0])
+    ((first, _),) = sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], sampling.Schedule(steps=1, side=48))
+    assert first.shape == (48, 48, 3)
+    (image,) = sampling.sample_images(stable_diffusion, "a cat", [1], sampling.Schedule(steps=1, side=48), 5.0)
+    assert image.shape == (48, 48, 3)
 
 
 @pytest.mark.parametrize("name", ["stable_diffusion", "stable_diffusion_xl"])
@@ -74,21 +78,11 @@ def test_pictures_are_the_same_in_batches_of_one_and_of_three(name, request):
     assert min(gap(a, b) for k, a in enumerate(one) for b in one[:k]) > 20
 
 
-def test_pictures_have_the_side_that_is_asked_for(stable_diffusion):
-    ((first, _),) = sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], sampling.Schedule(steps=1, side=48))
-    assert first.shape == (48, 48, 3)
-    (image,) = sampling.sample_images(stable_diffusion, "a cat", [1], sampling.Schedule(steps=1, side=48), 5.0)
-    assert image.shape == (48, 48, 3)
-
-
-def test_words_are_what_the_text_encoder_is_given(stable_diffusion):
+def test_words_are_what_the_text_encoder_is_given_and_room_what_all_read(stable_diffusion, stable_diffusion_xl):
     tokenizer = stable_diffusion.tokenizer
     words = sampling.words_of(tokenizer, "a cat on an old bed.")
     assert len(words) == 6
     assert [token for word in words for token in word] == tokenizer("a cat on an old bed.").input_ids[1:-1]
-
-
-def test_room_is_what_every_text_encoder_reads(stable_diffusion, stable_diffusion_xl):
     for pipeline in (stable_diffusion, stable_diffusion_xl):
         fits, too_long = "x" * 22, "x" * 23  # 24 tokens with begin and end
         assert sampling.room_for(pipeline, fits)
@@ -167,9 +161,12 @@ def test_a_folder_that_is_no_whole_pipeline_or_has_code_is_refused(copied, spoil
         opened(folder, **more).load()
 
 
-def test_prompt_to_prompts_kind_can_be_asked_for(folders):
+def test_another_kind_of_pipeline_and_a_missing_diffusers_are_named(folders, monkeypatch):
     with raises(ModelError, "StableDiffusionXLPipeline", "StableDiffusionPipeline"):
         sampling.open_checkpoint(sampling.DiffusionModel(name="xl"), folders, ("StableDiffusionPipeline",))
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with raises(MissingDependencyError, '"tellapart[diffusion]"', "diffusers"):
+        opened(folders / "sd")
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -215,12 +212,6 @@ def test_a_hub_id_is_read_from_the_hubs_cache_without_a_network(folders, tmp_pat
 def test_a_hub_id_without_its_commit_is_refused(tmp_path, revision):
     with raises(ModelError, "40", f"'{revision}'"):
         sampling.open_checkpoint(sampling.DiffusionModel(name="someone/tiny-sd", revision=revision), tmp_path)
-
-
-def test_without_diffusers_the_line_that_installs_it_is_said(folders, monkeypatch):
-    monkeypatch.setitem(sys.modules, "diffusers", None)
-    with raises(MissingDependencyError, '"tellapart[diffusion]"', "diffusers"):
-        opened(folders / "sd")
 
 
 def test_a_device_that_is_not_there_is_refused(folders):
@@ -343,13 +334,10 @@ def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home):
     assert not np.array_equal(four, pixels(batch=1, guidance=9.0))
 
 
-def test_a_caption_without_its_full_stop_is_the_prompt(home):
+def test_a_caption_without_its_full_stop_is_the_prompt_and_stable_diffusion_1_will_do(home):
     plain = home / "plain.csv"
     plain.write_text(ROWS.replace(".,", ","))
     assert list(made(home).images.values()) == list(made(home, captions="plain.csv").images.values())
-
-
-def test_stable_diffusion_1_will_do_as_well(home):
     assert len(made(home, model={"name": "sd", "device": "cpu"}).images) == 4
 
 

@@ -293,26 +293,20 @@ def test_every_token_of_the_second_caption_knows_whose_maps_it_takes(first, seco
     assert found.source[len(one) + 1, len(two) + 1] == 1  # the end of the text takes the end's
 
 
-def test_the_same_caption_maps_to_itself():
+def test_the_same_caption_maps_to_itself_and_one_that_does_not_fit_is_refused():
     found = token_map([[5], [6, 7]], [[5], [6, 7]], 8)
     assert np.array_equal(found.source, np.eye(8))
-
-
-def test_a_caption_that_does_not_fit_is_refused():
     with raises(ValueError, "3", "2"):
         token_map([[5]], [[6, 7, 8]], 4)
 
 
-def test_a_denoiser_has_its_own_attention_back_even_after_an_error(stable_diffusion):
+def test_a_denoiser_has_its_attention_back_after_an_error_and_another_kind_is_refused(stable_diffusion):
     before = stable_diffusion.unet.attn_processors
     sharing = Sharing(5, [0.5], [0.5], token_map([[5]], [[6]], 24))
     with pytest.raises(KeyError), sharing_attention(stable_diffusion.unet, sharing):
         assert stable_diffusion.unet.attn_processors != before
         raise KeyError
     assert stable_diffusion.unet.attn_processors == before
-
-
-def test_attention_of_another_kind_is_refused(stable_diffusion):
     sharing = Sharing(1, [0.0], [0.0], token_map([], [], 4))
     with (
         raises(ModelError, "mid_block.attentions.0", "Stable", "Diffusion", "1", "2"),

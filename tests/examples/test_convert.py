@@ -1,20 +1,100 @@
-"""LLaVA of April 2023 out of LLaMA and a delta, on tiny random models of the real library."""
+"""Converters of Open CapPa, LLaVA and towers: every tensor arrives under its name, or nothing is written."""
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from examples.convert import llava_v0
+import tiny_models
+from examples.convert import interpolate, llava_v0, two_towers
+from examples.convert.cappa import convert_all
+from safetensors.torch import load_file
+from tiny_files import cappa_shapes, draw
 from tiny_generative import LANGUAGE, MARKS, SQUARE, VISION, tokenizer
 
 from facts import raises
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import Generator
+from tellapart.models.protocols import DualEncoder, Generator
 from tellapart.models.torch.backend import import_torch
 
+NAMES = {
+    "vision/embed/kernel": "vision.patch.weight",
+    "vision/embed/row": "vision.rows",
+    "vision/embed/column": "vision.columns",
+    "vision/registers": "vision.registers",
+}
+
+
+def as_flax(stacked: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Draw a model; return tellapart's tensors, and the same as flax would keep them."""
+    state = {name: tensor.numpy() for name, tensor in draw(cappa_shapes()).items()}
+    tree: dict[str, Any] = {}
+    named = {name: path for path, name in NAMES.items()}
+    layers: dict[str, list[np.ndarray]] = {}
+    for name, array in state.items():
+        parts = name.split(".")
+        if name in named:
+            _put(tree, named[name], array.transpose(2, 3, 1, 0) if array.ndim == 4 else array)
+        elif ".blocks." not in name:
+            kernel = {
+                "text.logits.weight": ("text/logits/kernel", array.T),
+                "text.logits.bias": ("text/logits/bias", array),
+            }
+            _put(tree, *kernel.get(name, ("text/embed/embedding", array)))
+        else:
+            tower, _, number, *inside, _ = parts
+            leaf = "scale" if inside[-1].startswith("norm") else "kernel"
+            path = f"{tower}/layers{{}}/{'/'.join(inside)}/{leaf}"
+            flax = _kernel(inside[-1], array)
+            layers.setdefault(path, []).append(flax)
+            if not stacked:
+                _put(tree, path.format(f"_{number}"), flax)
+    if stacked:
+        for path, arrays in layers.items():
+            _put(tree, path.format(""), np.stack(arrays))
+    return state, tree
+
+
+def _kernel(part: str, array: np.ndarray) -> np.ndarray:
+    """Return (in, heads, each), (heads, each, out) or (in, out) of torch's (out, in)."""
+    if part in ("query", "key", "value"):
+        return array.T.reshape(32, 4, 8)
+    if part == "out":
+        return array.T.reshape(4, 8, 32)
+    return array if part.startswith("norm") else array.T
+
+
+def _put(tree: dict[str, Any], path: str, array: np.ndarray) -> None:
+    *parents, leaf = path.split("/")
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+    tree[leaf] = array
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_every_tensor_arrives(stacked):
+    state, tree = as_flax(stacked)
+    tensors, unknown = convert_all(tree, NAMES)
+    assert unknown == []
+    assert set(tensors) == set(state)
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(tensor, state[name], err_msg=name)
+
+
+def test_two_paths_of_one_name_and_what_is_not_known_are_listed():
+    _, tree = as_flax(stacked=True)
+    _put(tree, "vision/final_norm/scale", np.ones(32))
+    _, unknown = convert_all(tree, {path: name for path, name in NAMES.items() if name != "vision.rows"})
+    assert unknown == ["vision/embed/row (32, 32) is not known", "vision/final_norm/scale (32,) is not known"]
+    _, tree = as_flax(stacked=True)
+    _put(tree, "text/other/embedding", np.ones((40, 32)))
+    assert convert_all(tree, NAMES)[1] == ["text/other/embedding (40, 32) has the name of another"]
+
+
 torch, transformers = import_torch(), import_transformers()
+
 
 NEW = [llava_v0.PATCH, llava_v0.START, llava_v0.END]
 
@@ -75,7 +155,7 @@ def test_weights_are_the_sum(parts, model):
     np.testing.assert_array_equal(state[f"{projector}.linear_2.weight"], np.eye(parts["config"].hidden_size))
 
 
-def test_logits_are_those_of_a_model_put_together_by_hand(parts, model):
+def test_logits_are_those_of_a_model_put_together_by_hand_and_it_is_read_here(parts, model):
     """CLIP's last layer but one, without the class token, through one linear layer, in place of the mark."""
     ids = transformers.AutoTokenizer.from_pretrained(parts["root"] / "out")
     patch, start, end = ids.convert_tokens_to_ids(NEW)
@@ -95,9 +175,6 @@ def test_logits_are_those_of_a_model_put_together_by_hand(parts, model):
         expected = llama(inputs_embeds=embedded).logits
         actual = model(input_ids=row, pixel_values=pixels).logits
     np.testing.assert_allclose(actual, expected, atol=1e-5)
-
-
-def test_it_is_read_here(parts):
     picture = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
     model = find_model(f"hf:{parts['root'] / 'out'}", ModelOptions(reading="likelihood"))
     assert isinstance(model, Generator)
@@ -129,3 +206,50 @@ def test_a_delta_of_something_else(parts):
     base = {name: tensor for name, tensor in parts["total"].items() if "lm_head" not in name}
     with raises(SystemExit, "[]", "['lm_head.weight'"):
         llava_v0.add(base, parts["delta"])
+
+
+@pytest.mark.slow
+def test_two_towers_make_the_model_that_they_were_taken_from(tmp_path):
+    whole = tiny_models.clip(tmp_path / "whole")
+    with quiet():
+        for tower, kind in (("text", "CLIPTextModelWithProjection"), ("image", "CLIPVisionModelWithProjection")):
+            part = getattr(transformers, kind).from_pretrained(whole, projection_dim=tiny_models.DIMENSIONS)
+            part.save_pretrained(tmp_path / tower)
+        two_towers.join(tmp_path / "text", tmp_path / "image", whole, tmp_path / "joined")
+    models = [find_model(f"hf:{folder}") for folder in (whole, tmp_path / "joined")]
+    images, texts = tiny_models.pictures(2), tiny_models.TEXTS
+    scores = []
+    for model in models:
+        assert isinstance(model, DualEncoder)
+        scores.append(model.similarity(model.encode_images(images), model.encode_texts(texts)))
+    np.testing.assert_array_equal(*scores)
+
+
+def test_towers_of_two_spaces_are_refused(tmp_path):
+    whole = tiny_models.clip(tmp_path / "whole")
+    with quiet():
+        text = transformers.CLIPTextModelWithProjection.from_pretrained(whole, projection_dim=24)
+        text.save_pretrained(tmp_path / "text")
+        vision = transformers.CLIPVisionConfig(**tiny_models.vision(), projection_dim=8)
+        transformers.CLIPVisionModelWithProjection(vision).save_pretrained(tmp_path / "image")
+    with raises(SystemExit, "24", "8"):
+        two_towers.join(tmp_path / "text", tmp_path / "image", whole, tmp_path / "joined")
+
+
+def test_the_patch_lies_between_the_two_models(tmp_path, monkeypatch):
+    base, tuned = ({"w": torch.full((2, 3), float(k)), "steps": torch.tensor(k)} for k in (1, 2))
+    torch.save(base, tmp_path / "base.pt")
+    torch.save(
+        {"epoch": 3, "state_dict": {f"module.{name}": value for name, value in tuned.items()}}, tmp_path / "t.pt"
+    )
+    names = [str(tmp_path / name) for name in ("base.pt", "t.pt", "out.safetensors")]
+    monkeypatch.setattr(sys, "argv", ["interpolate.py", *names])
+    interpolate.main()
+    mixed = load_file(names[2])
+    np.testing.assert_allclose(mixed["w"], 1.6, rtol=1e-6)
+    assert mixed["steps"] == 1
+    torch.save({"w": torch.zeros(2, 4), "steps": torch.tensor(0)}, tmp_path / "wide.pt")
+    with raises(SystemExit, "wide.pt", "1", "shape"):
+        interpolate.interpolate(tmp_path / "base.pt", tmp_path / "wide.pt", tmp_path / "no", 0.6)
+    with raises(SystemExit, "--share", "2", "0", "1"):
+        interpolate.interpolate(tmp_path / "base.pt", tmp_path / "t.pt", tmp_path / "no", 2)
