@@ -408,7 +408,7 @@ class FusionStep(TrainingStep):
             fourth = None
             if self._counterparts:
                 fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
-            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close))
+            heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close=close))
         return heads
 
 
