@@ -1,5 +1,6 @@
 """A model in memory: the bytes of the file's scores, left as it was, and known by its parameters."""
 
+import os
 import random
 import time
 import warnings
@@ -16,6 +17,7 @@ from plain_towers import PREPARED, Towers, preprocess, tokenizer
 
 import tellapart as ta
 from facts import raises
+from scripts import run_python
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, TellapartError, TellapartWarning
 from tellapart.models.find import find_model
@@ -511,3 +513,22 @@ def test_half_precision_on_a_cpu_is_measured_with_a_warning(towers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellapartWarning)
         assert measure(held).record("text_score").n == 2
+
+
+SEES_COLOURS = """
+import torch
+from tellapart.models.memory.identity import of_modules
+COLOURS = {"red", "green", "blue", "black", "white"}
+class Towers(torch.nn.Module):
+    def encode_texts(self, texts):
+        return [text in COLOURS for text in texts]
+model = Towers()
+print(of_modules(model, [model], "").fingerprint)
+"""
+
+
+def test_a_set_that_code_reads_has_one_fingerprint_in_all_processes(tmp_path):
+    (tmp_path / "towers.py").write_text(SEES_COLOURS)
+    variables = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")  # it changes the order of a set of texts
+    first, second = (run_python(tmp_path / "towers.py", env=env).stdout for env in variables)
+    assert first == second

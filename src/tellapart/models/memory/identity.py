@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from types import CellType, CodeType, ModuleType
+from types import CellType, CodeType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -154,7 +154,7 @@ class Description:
     def add_value(self, value: Any, key: str, owner: str) -> None:
         """Describe what an object holds, or what a function reads, under a name."""
         if _is_plain(value):
-            self.facts.append(f"{key}={value!r}")
+            self.facts.append(f"{key}={_write_plain(value)}")
         elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
             self.facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
         elif import_torch().is_tensor(value):
@@ -214,7 +214,7 @@ class Description:
         elif not (inspect.isclass(value) or inspect.isfunction(value)):
             installed = (_library_of(type(value)) in sys.stdlib_module_names) and not _ADDRESS.search(repr(value))
             if installed and not _is_plain(value):
-                self.facts.append(f"{name}={value!r}")
+                self.facts.append(f"{name}={_write_plain(value)}")
             else:
                 self.add_value(value, name, owner)
         elif _is_installed(value):
@@ -309,9 +309,23 @@ def refuse_meta(tensor: Any, subject: str) -> None:
 def _is_plain(value: object) -> bool:
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, int | float | str)
+
+
+def _write_plain(value: object) -> str:
+    """Write a value as Python does, but sets in a fixed order: theirs differs between two processes."""
+    if isinstance(value, dict | MappingProxyType):
+        entries = (f"{_write_plain(key)}: {_write_plain(entry)}" for key, entry in value.items())
+        return f"{{{', '.join(entries)}}}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_write_plain, value)))}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_write_plain, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(_write_plain, value))}{',' * (len(value) == 1)})"
+    return repr(value)
 
 
 def _library_of(kind: object) -> str:
