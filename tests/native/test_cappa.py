@@ -105,14 +105,11 @@ def test_positions_are_resized_like_jax_and_rotation_tells_distances_only():
     assert len({round(float(products[0, k]), 4) for k in range(6)}) == 6
 
 
-def test_the_mean_is_over_the_tokens_that_are_predicted(file):
+def test_the_mean_is_over_the_predicted_tokens_and_it_is_measured_by_the_command_line(file, tmp_path):
     one, mean = (find_model(f"cappa:{file}", ModelOptions(reading=name)) for name in ("likelihood", "mean_likelihood"))
     # [CLS] is given, [SEP] is predicted; the second has one word with an ending.
     means = mean.log_likelihoods(PICTURES, TEXTS)
     np.testing.assert_allclose(means * [7, 4, 15], one.log_likelihoods(PICTURES, TEXTS), rtol=1e-5)
-
-
-def test_it_is_measured_by_the_command_line(file, tmp_path):
     out = tmp_path / "run"
     arguments = ["run", "-m", f"cappa:{file}", "-b", "demo", "--limit", "4", "--no-cache", "--out", str(out), "--json"]
     result = CliRunner().invoke(app, arguments)

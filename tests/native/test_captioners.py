@@ -182,15 +182,12 @@ def exhaustive(table, longest: int) -> list[int]:
     return found
 
 
-def test_beams_enough_find_the_best_of_all():
+def test_a_search_keeps_its_rules_and_beams_enough_find_the_best_of_all():
     for seed in range(20):
         logits = torch.randn((4, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         table = logits.log_softmax(-1)
         search = Search(beams=300, longest=4)
         assert search_beams(lambda ids, _, t=table: t[ids[:, -1]].float(), [1], 0, search) == exhaustive(table, 4)
-
-
-def test_a_search_keeps_its_rules():
     table = torch.tensor([[0.0, 0, 0, 0], [9, 1, 5, 2], [9, 8, 1, 7], [9, 1, 8, 1]]).log_softmax(-1)
 
     def write(**rules):

@@ -105,14 +105,11 @@ def test_their_authors_clean_no_captions(family, make, tmp_path):
         find_model(name, ModelOptions(texts="cleaned"))
 
 
-def test_a_length_that_is_none(tmp_path):
+def test_a_length_that_is_none_is_refused_and_a_files_setting_counts_before_published_ones(tmp_path):
     name = save_lightning(tmp_path / "x", "meter", meter_state())
     (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": "meter", **LIGHTNING, "max_text_len": 600}))
     with raises(ModelError, "max_text_len", "600", "3", "62"):
         find_model(name)
-
-
-def test_the_files_own_setting_counts_before_the_published_size():
     keys = {f"encoder.layers.{k}.self_attn_layer_norm.weight": (768,) for k in range(3)}
     Layout("x", keys, {"encoder_layers": 3}).expect_published("ofa")
     for settings in ({}, {"encoder_layers": 4}):
@@ -150,7 +147,7 @@ def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_o
     assert {PACKAGE / "albef.py", PACKAGE / "layers" / "bert.py", tmp_path / "tokenizer.json"} <= set(files)
 
 
-def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(tmp_path, monkeypatch):
+def test_prefixes_of_strangers_open_their_folders_and_broken_ones_hide_no_other(tmp_path, monkeypatch):
     """What the families here rely on serves any plugin."""
     loaded = []
 
@@ -164,9 +161,6 @@ def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(tmp_path, 
     find_model(f"hf:{tmp_path}")
     assert loaded == [f"mine:{tmp_path}"] * 2
     assert prefix_of_type("") is None and prefix_of_type("no such type") is None
-
-
-def test_a_prefix_that_cannot_be_loaded_hides_no_other(monkeypatch):
     monkeypatch.setitem(catalog._ADDED["prefix"], "broken:", "no declaration")
     found = prefix_of_type("blip_original")
     assert found[0] == "blip:"

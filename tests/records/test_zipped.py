@@ -172,7 +172,7 @@ def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):
     assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*.jsonl")) <= 1 << 10
 
 
-def test_a_damaged_or_encrypted_archive_is_refused(runs, tmp_path):
+def test_a_damaged_archive_and_one_without_a_run_are_refused(runs, tmp_path):
     data = (runs / "b.zip").read_bytes()
     cut, flipped, locked = (tmp_path / f"{name}.zip" for name in ("cut", "flipped", "locked"))
     cut.write_bytes(data[: len(data) // 2])
@@ -184,9 +184,6 @@ def test_a_damaged_or_encrypted_archive_is_refused(runs, tmp_path):
     for path in (cut, flipped, locked):
         with raises(RunError, path.name):
             unpack_run(path, tmp_path / f"into-{path.stem}")
-
-
-def test_an_archive_without_a_run_is_refused(tmp_path):
     with raises(RunError, "empty.zip"):
         ta.open_run(made(tmp_path / "empty.zip", ("readme.txt", b"nothing")))
     stream = io.BytesIO()

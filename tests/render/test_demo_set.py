@@ -44,14 +44,11 @@ def decoded(data: bytes) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def test_it_holds_a_hundred_items_of_two_by_two_for_each_aspect(rows):
+def test_it_holds_a_hundred_items_for_each_aspect_whose_pictures_are_distinct_and_small(rows):
     assert {item.shape for item in read_pair_set(DEMO_FOLDER).items} == {(2, 2)}
     assert Counter(row["tags"]["aspect"] for row in rows) == dict.fromkeys(ASPECTS, 100)
     assert Counter(row["tags"]["held_out"] for row in rows) == {"yes": 200, "no": 200}
     assert len({row["id"] for row in rows}) == len({row["cluster"] for row in rows}) == 400
-
-
-def test_pictures_are_distinct_160_pixels_square_and_all_within_four_megabytes(rows):
     files = [DEMO_FOLDER / name for row in rows for name in row["images"]]
     assert len(set(files)) == len({file.read_bytes() for file in files}) == 800
     for file in files:
@@ -72,15 +69,12 @@ def test_every_item_is_what_the_recipe_draws(rows, keys):
             assert Scene.from_record(provenance | {"things": things}) == scene
 
 
-def test_captions_of_an_order_item_have_the_same_words(rows):
+def test_captions_of_an_order_item_have_the_same_words_and_the_card_says_what_is_there(rows):
     of_order = [row for row in rows if row["tags"]["aspect"] == "order"]
     for row in of_order:
         first, second = (Counter(text.removesuffix(".").lower().split()) for text in row["texts"])
         assert first == second and row["texts"][0] != row["texts"][1]
     assert Counter(row["tags"]["change"] for row in of_order) == {"colours": 34, "places": 33, "numbers": 33}
-
-
-def test_the_card_says_what_is_there(rows):
     card = json.loads((DEMO_FOLDER / "card.json").read_text())
     assert {card["recipe_fingerprint"]} == {row["provenance"]["recipe"] for row in rows}
     assert card["counts"]["aspect"] == dict.fromkeys(ASPECTS, 100)

@@ -68,7 +68,7 @@ FIGURE = {
 }
 
 
-def test_verbs_locations_sizes_and_counts_are_those_of_figure_14():
+def test_the_vocabulary_is_that_of_figure_14_word_for_word():
     assert grammar.VERBS == ("is", "is located", "is placed")
     assert {words for group in grammar.LOCATIONS.values() for words in group} == {
         "in front of", "behind", "on the left of", "on the left side of", "on the left hand of", "on the right of",
@@ -77,9 +77,6 @@ def test_verbs_locations_sizes_and_counts_are_those_of_figure_14():
     assert grammar.SIZES == ("small", "large")
     assert grammar.COUNTS == (1, 2, 3, 4, 5)
     assert grammar.PLACES == ("in the scene", "on the platform")
-
-
-def test_the_whole_vocabulary_is_the_figure_word_for_word():
     assert sorted(each.phrase() for each in grammar.FIGURE_14.located) == sorted(LOCATED)
     assert len(LOCATED) == 34
     assert list(grammar.FIGURE_14.categories) == list(FIGURE)

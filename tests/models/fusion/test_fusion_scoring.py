@@ -76,11 +76,22 @@ def test_every_half_is_computed_once_for_n_images_by_m_texts():
     assert model.bytes_held == 12 * SIZE
 
 
-def test_equal_pixels_are_one_image_whatever_object_holds_them_and_other_shapes_are_another():
+def test_images_are_told_apart_by_pixels_or_by_name_type_shape_and_bytes():
     encoder = Counting()
     zeros = [np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8), np.zeros((3, 2, 3), np.uint8)]
     FusionScorer(encoder).score_pairs(zeros, ["a", "b", "a"])
     assert encoder.images == [0.0, 0.0]
+    different = [
+        {"a": np.zeros(4, np.float32)},
+        {"b": np.zeros(4, np.float32)},
+        {"a": np.zeros(4, np.int32)},
+        {"a": np.zeros((2, 2), np.float32)},
+        {"a": np.ones(4, np.float32)},
+        {"a": np.zeros(4, np.float32), "b": np.zeros(0)},
+    ]
+    assert len({image_key(image) for image in different}) == len(different)
+    both = {"a": np.zeros(1), "b": np.ones(1)}
+    assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
 @given(
@@ -110,20 +121,6 @@ def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once():
     for text in ("a long text", "another long text", "a long text", "ok"):
         model.score_pairs([picture(1)], [text])
     assert (model.truncated, model.texts_encoded) == (2, 4)
-
-
-def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes():
-    different = [
-        {"a": np.zeros(4, np.float32)},
-        {"b": np.zeros(4, np.float32)},
-        {"a": np.zeros(4, np.int32)},
-        {"a": np.zeros((2, 2), np.float32)},
-        {"a": np.ones(4, np.float32)},
-        {"a": np.zeros(4, np.float32), "b": np.zeros(0)},
-    ]
-    assert len({image_key(image) for image in different}) == len(different)
-    both = {"a": np.zeros(1), "b": np.ones(1)}
-    assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
 def test_what_does_not_match_is_refused():

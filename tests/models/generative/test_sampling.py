@@ -26,7 +26,7 @@ def drawn(folder: Path, number: int, temperature: float = 1.5):
     return find_model(f"sampled:{number}@{temperature}:hf:{folder}", ModelOptions())
 
 
-def test_a_draw_is_the_librarys_by_the_same_seed(folders):
+def test_a_draw_is_the_librarys_by_the_same_seed_and_depends_on_no_neighbour(folders):
     from PIL import Image
 
     folder, prompt = folders["qwen2_vl"], "what is this?"
@@ -38,9 +38,6 @@ def test_a_draw_is_the_librarys_by_the_same_seed(folders):
     out = model.generate(**inputs, max_new_tokens=8, do_sample=True, temperature=1.5, top_k=0, top_p=1.0)
     expected = processor.tokenizer.decode(out[0][inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
     assert answers == [expected]
-
-
-def test_no_draw_depends_on_its_neighbours_and_draws_differ(folders):
     model = drawn(folders["qwen2_vl"], 1)
     images, prompts = [[image] for image in IMAGES], list(TEXTS)
     together = model.answer(images, prompts, max_new_tokens=6)

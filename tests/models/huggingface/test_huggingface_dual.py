@@ -276,7 +276,7 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
     assert model.config.text_config.eos_token_id == 2
 
 
-def test_a_tower_without_a_rule_to_set_is_refused(tmp_path):
+def test_a_tower_without_a_rule_to_set_is_refused_and_two_is_no_rule_of_others(tmp_path):
     t, tokenizer = transformers(), clip_tokenizer()
     text = tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
     config = t.OwlViTConfig(text_config=text, vision_config=vision(), projection_dim=24)
@@ -286,11 +286,8 @@ def test_a_tower_without_a_rule_to_set_is_refused(tmp_path):
     t.OwlViTProcessor(images, tokenizer).save_pretrained(tmp_path)
     with raises(ModelError, str(tokenizer.eos_token_id), str(len(tokenizer) - 1)):
         loaded(tmp_path)
-
-
-def test_two_is_no_rule_of_other_families(tmp_path):
-    """MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one."""
-    folder = metaclip_2(tmp_path)
+    # MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one.
+    folder = metaclip_2(tmp_path / "other")
     assert len(loaded(folder).encode_images(pictures(2))) == 2
     tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
     tokenizer.eos_token = tokenizer.mask_token

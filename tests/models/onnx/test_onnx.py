@@ -28,7 +28,7 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return vector / np.linalg.norm(vector)
 
 
-def test_image_vectors_are_what_numpy_computes(tiny_encoder):
+def test_vectors_are_what_numpy_computes_and_scores_are_their_cosines(tiny_encoder):
     model = OnnxDualEncoder.load(tiny_encoder.folder)
     filters, project = (tiny_encoder.weights[k].astype(np.float64) for k in ("filters", "project"))
     expected = []
@@ -40,20 +40,12 @@ def test_image_vectors_are_what_numpy_computes(tiny_encoder):
     output = model.encode_images(pictures())
     assert output.dtype == np.float32
     np.testing.assert_allclose(output, expected, atol=1e-6)
-
-
-def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder):
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
     table = tiny_encoder.weights["table"].astype(np.float64)
     texts = ["red cup", "Two blue bowl", "a cup"]
     ids = [[4 - 2, 6], [5, 3, 7], [1, 6]]
     assert ids[0] == [tiny_encoder.vocabulary[word] for word in ("red", "cup")]
     expected = [unit(table[row].mean(axis=0)) for row in ids]
     np.testing.assert_allclose(model.encode_texts(texts), expected, atol=1e-6)
-
-
-def test_it_is_a_dual_encoder_and_its_scores_are_cosines(tiny_encoder):
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
     assert isinstance(model, DualEncoder)
     assert (model.name, model.kind) == ("tiny", "similarity")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(["red", "blue", "cup"])

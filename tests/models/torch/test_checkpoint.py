@@ -80,7 +80,7 @@ def test_tensors_are_those_that_were_saved(tmp_path, legacy, nesting, prefix):
 
 
 @BOTH
-def test_a_planted_pickle_runs_nothing(tmp_path, legacy):
+def test_a_planted_pickle_runs_nothing_alone_or_among_tensors(tmp_path, legacy):
     trace = tmp_path / "ran"
     content = {
         "state_dict": {"a": torch.ones(2)},
@@ -93,10 +93,6 @@ def test_a_planted_pickle_runs_nothing(tmp_path, legacy):
     assert torch.equal(read.tensors["a"], torch.ones(2))
     assert read.beside["hyper_parameters"] == {"config": {"image_size": 288}}
     assert isinstance(read.beside["planted"][0], InertObject)
-
-
-@BOTH
-def test_planted_among_the_tensors_it_is_refused(tmp_path, legacy):
     trace = tmp_path / "ran"
     path = save({"a": torch.ones(2), "b": Planted(trace)}, tmp_path / "x.pth", legacy)
     with raises(ModelError, "x.pth", "dict", "1", "2", "'b'"):

@@ -192,12 +192,10 @@ def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same():
     assert forward.directional == pytest.approx(backward.directional)
 
 
-def test_a_scorer_of_pairs_is_refused():
+def test_scorers_of_pairs_and_vectors_of_two_spaces_are_refused():
     with raises(ModelError, "'blind'", "scorer"):
         open_scorer("blind", "cpu")
 
-
-def test_vectors_of_two_spaces_are_refused():
     class TwoSpaces:
         name, fingerprint, kind = "two-spaces", "1", "similarity"
 

@@ -289,7 +289,7 @@ def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
     assert len(set(pairs.items[0].provenance["noise_seeds"])) == 4
 
 
-def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home):
+def test_a_given_picture_is_the_first_of_its_pair_and_both_can_be_drawn(home):
     path = write_file(home / "recipe.toml", RECIPE.format(more='layout = "pairs"\ncount = 1'))
     built = build(path, home / "set")
     pairs = read_pair_set(built.folder)
@@ -298,9 +298,6 @@ def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home):
     assert (built.folder / "images" / "7_0_0.png").read_bytes() == (home / "natural" / "cat.png").read_bytes()
     assert pairs.items[0].provenance["image"] == "cat.png"
     assert audit(pairs).items == 2
-
-
-def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(home):
     pair = made(home, layout="pairs", positive="drawn", count=2)
     alone = [made(home, place, positive="drawn", count=2) for place in (0, 1)]
     assert [outcome.item.id for outcome in alone] == ["7_0-0", "7_0-1"]

@@ -247,7 +247,7 @@ def test_self_attention_is_shared_at_the_steps_of_instruct_pix2pix(p, steps):
         assert sharing.of_self.tolist() == [p > step / (sigmas - 2)]
 
 
-def test_sharing_queries_and_keys_is_copying_the_maps():
+def test_sharing_copies_self_attention_and_mixes_cross_attention_as_hertz_writes():
     generator = torch.Generator().manual_seed(0)
     queries, keys, values = (torch.randn(8, 2, 9, 4, generator=generator) for _ in range(3))
     sharing = Sharing(5, [0.9, 0.0], [0.0, 0.0], token_map([[5]], [[6]], 4))
@@ -258,9 +258,6 @@ def test_sharing_queries_and_keys_is_copying_the_maps():
     for first, second in ((0, 1), (4, 5)):  # of pair 0, without and with its caption; pair 1 shares nothing
         maps[second] = maps[first]
     torch.testing.assert_close(ours, maps @ values)
-
-
-def test_shared_cross_attention_is_the_mix_that_hertz_writes():
     tokens = token_map([[5], [6]], [[5], [9], [6]], 7)
     maps = torch.rand(8, 2, 9, 7, generator=torch.Generator().manual_seed(0)).softmax(-1)
     sharing = Sharing(4, [0.0, 0.0], [0.0, 0.5], tokens)
