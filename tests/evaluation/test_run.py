@@ -234,6 +234,22 @@ def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(made_se
     assert list(read_result(out).benchmarks) == ["folder:a", "folder:b"]
 
 
+@pytest.mark.parametrize("key", ["tags", "cluster"])
+def test_items_of_other_tags_or_clusters_are_measured_again(key, made_set, installed, tmp_path):
+    folder = made_set()
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{folder}",)}
+    measured(tmp_path / "run", **settings)
+    listed = folder / "pairs.jsonl"
+    rows = [json.loads(line) for line in listed.read_text().splitlines()]
+    for k, row in enumerate(rows):
+        row[key] = {"kind": f"{k % 2}"} if key == "tags" else f"scene-{k // 4}"
+    listed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for out in ("run", "new"):
+        measured(tmp_path / out, **settings)
+    again, anew = (sole(tmp_path / out) for out in ("run", "new"))
+    assert (again.metrics, again.by) == (anew.metrics, anew.by)
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "said"),

@@ -54,7 +54,7 @@ from tellapart.models.transductive import MARK, read_mark
 from tellapart.records.machine import versions
 from tellapart.records.result import Flips, Located, ModelRecord, Precision, Result, RunRecord, Sample
 from tellapart.records.run_folder import RESULTS, beside, locate, write_result
-from tellapart.records.samples import write_samples
+from tellapart.records.samples import read_samples, write_samples
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.paired import paired, write_p
 
@@ -516,11 +516,23 @@ def look_up(folder: Path, model: ModelRecord, run: RunRecord) -> Result:
 
 
 def holds(folder: Path, result: Result, ready: Prepared) -> bool:
-    """Return whether a record in a folder has a benchmark; it is refused with other content."""
+    """Return whether a record in a folder has a benchmark; it is refused with other content.
+
+    A record of other tags or clusters of the items is not the one that is asked for.
+    """
     finished = result.benchmarks.get(ready.benchmark.name)
-    if finished is not None and finished.fingerprint != ready.fingerprint:
+    if finished is None:
+        return False
+    if finished.fingerprint != ready.fingerprint:
         raise RunError(f"{folder} holds {ready.benchmark.name} with other content; name another out=, or delete it")
-    return finished is not None
+    outline = getattr(ready.records, "outline", None)
+    if outline is None or finished.samples is None:
+        return True
+    asked = dict(zip(outline.ids, zip(outline.clusters, outline.tags, strict=True), strict=True))
+    with suppress(RunError):  # of a file that is missing or damaged, which its readers name
+        samples = read_samples(folder, ready.benchmark.name, finished)
+        return all(asked.get(one.id, (one.cluster, one.tags)) == (one.cluster, one.tags) for one in samples)
+    return True
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:
