@@ -547,7 +547,7 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
     Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them.
     """
     records = ready.records
-    if not isinstance(records, PairSet | ListedPairs):  # the fingerprint of other records covers all of them
+    if finished.samples is None or not isinstance(records, PairSet | ListedPairs):  # of other records it covers all
         return []
     outline = records.outline
     rows = zip(outline.ids, outline.clusters, outline.tags, strict=True)

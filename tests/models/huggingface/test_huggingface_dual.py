@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,14 @@ def test_every_pair_gets_the_library_s_own_number(family, saved, encoders):
     # The weights are drawn so that inputs differ: equal numbers would prove nothing.
     assert np.ptp(scores, axis=0).min() > 1e-3
     assert np.ptp(scores, axis=1).min() > 1e-3
+
+
+@pytest.mark.parametrize("family", ["altclip", "flava", "blip"])
+def test_padding_is_hidden_where_the_tokenizer_names_no_mask(family, encoders, saved, tmp_path):
+    folder = Path(shutil.copytree(saved(family), tmp_path / "unmasked"))
+    tiny_models.edit(folder / "tokenizer_config.json", lambda config: config.update(model_input_names=["input_ids"]))
+    texts = encoders(family).encode_texts(TEXTS)
+    np.testing.assert_allclose(loaded(folder).encode_texts(TEXTS), texts, rtol=0, atol=1e-6)
 
 
 @pytest.mark.few(2)
