@@ -218,10 +218,10 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         )
     listed = [image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str)]
     names: dict[int | str, Any] = {}
-    for image in listed:
-        if (name := names.setdefault(image["id"], image.get("file_name"))) != image.get("file_name"):
-            files = f"{quote(name)} and {quote(image.get('file_name'))}"
-            raise DataError(f"{path}: images: {files} have one id, {image['id']}; give each another", path=path)
+    for entry in listed:
+        if (name := names.setdefault(entry["id"], entry.get("file_name"))) != entry.get("file_name"):
+            files = f"{quote(name)} and {quote(entry.get('file_name'))}"
+            raise DataError(f"{path}: images: {files} have one id, {entry['id']}; give each another", path=path)
     for number, row in enumerate(captions):
         place = f"{path}: annotations[{number}]"
         image_id = row.get("image_id") if isinstance(row, dict) else None
