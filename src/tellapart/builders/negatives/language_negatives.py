@@ -221,7 +221,7 @@ _FENCE = re.compile(r"```\w*")
 _SIGNS = {"replace": " -> ", "swap": " <-> "}
 #: Words of a phrase that is replaced, swapped or added; more is another sentence.
 _LONGEST = 6
-#: Words between two things that say the same when these are exchanged: in a list, and at a caption's end.
+#: Words between two things that mean the same when these are exchanged: in a list, and at a caption's end.
 _LISTED = BEFORE_NOUN | {"and", "or"}
 _BESIDE = _LISTED | {"next", "to", "beside", "near"}
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
@@ -283,7 +283,7 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     if way == "swap":
         swaps = [(equal, text) for equal, text in _list_swaps(before, *phrases) if _texts_agree(after, text)]
         if swaps and all(equal for equal, _ in swaps):
-            return Rejected("check", "exchanges equals, which says the same")
+            return Rejected("check", "exchanges equals, which means the same")
         rewritten = (text for _, text in swaps)
     else:  # an empty phrase, in whose place another is added, is everywhere
         old, new = phrases if way == "replace" else ([], phrases[0])
@@ -297,7 +297,7 @@ def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
 
 
 def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield the text with each two places of two phrases exchanged, and before it whether it says the same."""
+    """Yield the text with each two places of two phrases exchanged, and before it whether it means the same."""
     spans = [(k, k + len(one), other) for k in _find_places(text, one)]
     spans += [(k, k + len(other), one) for k in _find_places(text, other)]
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
