@@ -379,14 +379,14 @@ class FusionStep(TrainingStep):
             logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in states))
             return logits
 
-        matches = self._make_matches(join, pairs, (ids[:count], *wrong), start, drawn)
+        matches = self._make_matches(join, pairs, (ids[:count], wrong[0], wrong[1]), start, drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
     def _make_matches(
-        self, join: Callable[..., Tensor], pairs: NegativePairs, ids: tuple[Tensor, ...], start: int, drawn: Drawn
+        self, join: Callable[..., Tensor], pairs: NegativePairs, ids: tuple[Any, Any, Any], start: int, drawn: Drawn
     ) -> list[Matches]:
         """Join the true pairs from `start` on, their negatives, and mined pairs from outside the batch, in one call."""
-        device, (b, m), mined = ids[0].device, pairs.texts.shape, drawn.negatives is not None
+        device, (b, m), mined = pairs.texts.device, pairs.texts.shape, drawn.negatives is not None
         true_rows = torch.arange(start, start + b, device=device)
         repeated = true_rows.repeat_interleave(m)
         wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in pairs)
