@@ -214,7 +214,6 @@ class HeatRow:
 class HeatMap:
     """One metric of several models by the values of a tag."""
 
-    benchmark: str
     metric: str
     tag: str
     models: tuple[str, ...]
@@ -258,7 +257,7 @@ def heat_map(
     ]
     # Another tool measured over a number of items that is unknown.
     shown = (row for row in rows[:-1] if row.n or any(value.method == "imported" for value in row.values if value))
-    return HeatMap(benchmark, metric, tag, tuple(records), (*shown, rows[-1]))
+    return HeatMap(metric, tag, tuple(records), (*shown, rows[-1]))
 
 
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:

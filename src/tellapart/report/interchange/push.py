@@ -249,7 +249,6 @@ class HubFiles:
     """Files for one repository on the hub, the pull request's title and text, and the benchmarks that are left out."""
 
     files: Mapping[str, str]
-    kind: str
     message: str
     description: str
     left_out: tuple[str, ...] = field(default=())
@@ -267,7 +266,7 @@ def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
         f"Measured by `tellapart` on {result.run.started[:10]}: {names}. Every number has its items, interval, ties "
         "and chance; a tie is never right."
     )
-    return HubFiles(files, "model", f"Results on {names}, measured with tellapart", description, left_out)
+    return HubFiles(files, f"Results on {names}, measured with tellapart", description, left_out)
 
 
 def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: str = "test") -> HubFiles:
@@ -289,7 +288,7 @@ def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: 
         "tasks": [{"id": metric, "config": config, "split": split} for metric in metrics],
     }
     description = "Registers this dataset as a benchmark: a task for each metric of tellapart's first look."
-    return HubFiles({EVAL: _write_yaml(content, 100)}, "dataset", f"{benchmark.title} as a benchmark", description)
+    return HubFiles({EVAL: _write_yaml(content, 100)}, f"{benchmark.title} as a benchmark", description)
 
 
 def _entries_text(entries: list[Any], there: str | None) -> str:
