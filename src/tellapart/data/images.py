@@ -141,20 +141,19 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
 
 def find_inside(root: Path) -> Callable[[str], Path]:
     """Return `resolve` for many images of a folder, which follows the links of each inner folder once."""
-    places: dict[str, str] = {}  # the real path of each folder of references, empty if it lies outside
+
+    @cache
+    def real_folder(folder: str) -> Path | None:
+        home, real = os.path.realpath(root), Path(os.path.realpath(root / folder))
+        return real if real.is_relative_to(home) else None
 
     def find(reference: str) -> Path:
         check_reference(reference)
         folder, _, name = reference.rpartition("/")
-        try:
-            if folder not in places:
-                home, place = Path(os.path.realpath(root)), os.path.realpath(root / folder)
-                places[folder] = place if Path(place).is_relative_to(home) else ""
-            path = Path(places[folder], name)
-            if name and places[folder] and stat.S_ISREG(path.lstat().st_mode):
-                return path
-        except (OSError, ValueError):
-            pass
+        with suppress(OSError, ValueError):
+            real = real_folder(folder)
+            if name and real is not None and stat.S_ISREG((real / name).lstat().st_mode):
+                return real / name
         return resolve(root, reference)  # a link, or the reason why there is no image
 
     return find

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Never, TypeVar
+from typing import Any, TypeVar
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.data.fields import whole_text
@@ -147,7 +147,7 @@ def parse_json(text: str, place: object, *, error: type[TellapartError] = DataEr
         content = json.loads(
             text,
             object_pairs_hook=_distinct_keys,
-            parse_constant=float if nan else _refuse_constant,
+            parse_constant=float if nan else _finite_number,
             parse_float=_finite_number,
             parse_int=_bounded_integer,
         )
@@ -234,14 +234,10 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _refuse_constant(constant: str) -> Never:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
 def _finite_number(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number:.60} is too large a number")
+        raise ValueError(f"{number:.60} is {'not a JSON' if number[-1].isalpha() else 'too large a'} number")
     return value
 
 
