@@ -18,7 +18,7 @@ from tellapart.errors import ModelError
 from tellapart.evaluation.compare import compare, regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, source_key
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
@@ -159,6 +159,20 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open
     assert model.truncated == 1
     assert model.encode_texts([]).shape == (0, 24)
     assert model.traits["image activation"] == "GELU"
+
+
+def test_settings_that_lie_elsewhere_are_looked_at_each_time(transformers_folder, checkpoints, tmp_path):
+    folder, elsewhere = (shutil.copytree(transformers_folder[0], tmp_path / name) for name in ("model", "elsewhere"))
+    settings = json.loads((folder / "open_clip_config.json").read_text())
+    settings["model_cfg"]["text_cfg"]["hf_model_name"] = str(elsewhere)
+    (folder / "open_clip_config.json").write_text(json.dumps(settings))
+    before = find_model(f"local-dir:{folder}")
+    (elsewhere / "config.json").write_text((elsewhere / "config.json").read_text().replace('"gelu"', '"relu"'))
+    after = find_model(f"local-dir:{folder}")
+    assert np.abs(after.encode_texts(tiny.TEXTS) - before.encode_texts(tiny.TEXTS)).max() > 1e-6
+    assert after.fingerprint != before.fingerprint
+    registered = f"open_clip:tiny-gelu@{checkpoints('tiny')}"  # an architecture of the caller's file
+    assert [source_key(name, ModelOptions()) for name in (f"local-dir:{folder}", registered)] == [None, None]
 
 
 @pytest.mark.parametrize("side", ["truncation_side", "padding_side"])

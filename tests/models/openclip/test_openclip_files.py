@@ -56,6 +56,8 @@ def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_show
 
 
 def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(checkpoints, tmp_path):
+    from safetensors.torch import save_file
+
     folder = saved_folder(tmp_path / "a", checkpoints("tiny"), file="first.pt")
     first = find_model(f"local-dir:{folder}").fingerprint
     saved_folder(folder, checkpoints("tiny"), file="second.pt")
@@ -63,6 +65,9 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(che
         find_model(f"local-dir:{folder}")
     saved_folder(folder, checkpoints("tiny"))
     assert find_model(f"local-dir:{folder}").fingerprint == first
+    tensors = {name: 2 * tensor for name, tensor in torch.load(checkpoints("tiny")).items()}
+    save_file(tensors, folder / "open_clip_pytorch_model.safetensors")  # which open_clip takes first
+    assert find_model(f"local-dir:{folder}").fingerprint != first
 
 
 def fill_bias(number: float) -> Callable[[dict[str, Any]], Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from tellapart.models.torch.network import Network, Tensor
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
 _VERSION = "open_clip-1"
+
+#: Fields of a text tower's configuration about its file and the library that wrote it.
+_INCIDENTAL = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
 
 
 def load(name: str, options: ModelOptions) -> TorchDual:
@@ -80,7 +85,10 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
     libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
-    facts = (json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts))
+    facts = [json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts)]
+    if hasattr(text := getattr(getattr(model, "text", None), "config", None), "to_dict"):  # of transformers
+        settings = {key: value for key, value in text.to_dict().items() if key not in _INCIDENTAL}
+        facts.append(json.dumps(settings, sort_keys=True, default=str))
     # A caller's transform may be another than the model's: its pictures are kept for nobody.
     kept = {
         "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
@@ -146,11 +154,21 @@ def _find_local(model: Network, tower: TextTower) -> LocalFeatures | None:
 def _checkpoint_files(name: str) -> list[Path] | None:
     _, at, path = name.partition("@")
     file = Path(split_part(path)[0]).expanduser()
-    if not at or not file.is_file():
+    factory: Any = sys.modules.get("open_clip.factory")
+    registered = factory is not None and len(factory._MODEL_CONFIG_PATHS) > 1  # architectures in the caller's files
+    if not at or not file.is_file() or registered:
         return None
     # The files near a checkpoint may show how it was trained.
     neighbours = sorted(path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
     return [file, *neighbours]
+
+
+def _folder_files(name: str) -> list[Path] | None:
+    folder = Path(split_part(name.removeprefix(FOLDER))[0]).expanduser()
+    with suppress(OSError, ValueError, KeyError, TypeError):  # loading it tells what is wrong
+        if "hf_model_name" in json.loads((folder / CONFIG).read_bytes())["model_cfg"]["text_cfg"]:
+            return None  # the settings of that text tower lie elsewhere
+    return files_below(str(folder))
 
 
 _TAKES = frozenset({"device", "dtype", "reading", "texts"})
@@ -171,6 +189,6 @@ HF_HUB = ModelPrefix({"hf-hub:ORG/REPO": "a model of open_clip on the hub"}, loa
 LOCAL_DIR = ModelPrefix(
     {"local-dir:PATH": "a folder with open_clip_config.json, of any architecture, and one file of weights"},
     load,
-    lambda name: files_below(split_part(name.removeprefix(FOLDER))[0]),
+    _folder_files,
     takes=_TAKES,
 )

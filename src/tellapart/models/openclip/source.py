@@ -28,6 +28,8 @@ NEW_ARCHITECTURE = (
     "(model_cfg, preprocess_cfg)"
 )
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+#: Of a folder, in the order of open_clip; it saves no file of the second name, other programs do.
+_IN_FOLDER = (_WEIGHTS[0], "open_clip_pytorch_model.safetensors", _WEIGHTS[1])
 WEIGHTS_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 
 _QUICK, _PLAIN = "-quickgelu", "-gelu"
@@ -241,7 +243,7 @@ def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
 
 
 def _find_weights(name: str, folder: Path) -> Path:
-    weights = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
+    weights = [folder / file for file in _IN_FOLDER if (folder / file).is_file()]
     if not weights:
         weights = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS_SUFFIXES)
         if len(weights) != 1:
