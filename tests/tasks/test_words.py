@@ -422,6 +422,18 @@ def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accura
     assert found["g_acc"] == ([1, 0], 0.25) and {"q_acc", "i_acc"}.isdisjoint(found)
 
 
+def test_groups_that_share_a_cluster_in_any_member_are_one_and_bear_the_tags_of_all_members():
+    pictures = (("c", "a"), ("b", "c"), ("d", "e"))
+    rows = tuple(
+        Record(f"{k}{n}", (f"{picture}.png",), ("q?",), "yes" if n else "no", f"{k}", picture, {"n": f"{n}", "k": "x"})
+        for k, pair in enumerate(pictures)
+        for n, picture in enumerate(pair)
+    )
+    *_, groups = measure_yes_no(BinaryQuestionSet("made", rows), ["yes"] * 6)
+    assert groups.noun == "group" and [unit.cluster for unit in groups.units] == ["a", "a", "d"]
+    assert [unit.tags for unit in groups.units] == [{"k": "x"}] * 3
+
+
 @pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])
 def test_a_gold_answer_is_one_of_two(bad):
     with raises(ValueError, "yes", "no", "true", "false", "1", "0", "A", "B", "first", "second"):

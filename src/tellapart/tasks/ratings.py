@@ -224,7 +224,7 @@ def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Un
     measured.append(Units("pair with a choice", tuple(units[row] for row in chosen), (untied,)))
     if groups := records.groups():
         grouped = value_of("preference_group", group_accuracy(preference_accuracy(above, people).values, groups))
-        measured.append(Units("text", tuple(join_units(units, group) for group in groups), (grouped,)))
+        measured.append(Units("text", join_units(units, groups), (grouped,)))
     return tuple(measured)
 
 

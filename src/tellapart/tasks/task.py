@@ -21,7 +21,7 @@ from tellapart.benchmarks.benchmark import Benchmark, Records
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, Scores
-from tellapart.data.task_records import Record, RecordSet
+from tellapart.data.task_records import Record, RecordSet, linked_images
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
@@ -130,16 +130,25 @@ def units_of(rows: Sequence[Record], outputs: Sequence[Any], gold: Sequence[str]
     return tuple(unit_of(row, output=output, gold=answer) for row, output, answer in together)
 
 
-def join_units(units: Sequence[Unit], group: Sequence[int]) -> Unit:
-    """Return the unit of several: the first one's cluster and tags, all images and texts, and a list of outputs."""
-    joined = [units[row] for row in group]
-    return replace(
-        joined[0],
-        id="+".join(unit.id for unit in joined),
-        images=tuple(dict.fromkeys(image for unit in joined for image in unit.images)),
-        texts=tuple(dict.fromkeys(text for unit in joined for text in unit.texts)),
-        output=[unit.output for unit in joined],
-        gold=", ".join(str(unit.gold) for unit in joined),
+def join_units(units: Sequence[Unit], groups: Iterable[Sequence[int]]) -> tuple[Unit, ...]:
+    """Return the unit of each group of units: all images and texts, a list of outputs, and the tags that all bear.
+
+    Groups that have a cluster in common, also by way of others, are one cluster.
+    """
+    joined = [[units[row] for row in group] for group in groups]
+    linked = linked_images([(group[0].cluster, unit.cluster) for group in joined for unit in group])
+    return tuple(
+        replace(
+            group[0],
+            id="+".join(unit.id for unit in group),
+            cluster=linked[group[0].cluster],
+            tags=dict(item for item in group[0].tags.items() if all(item in unit.tags.items() for unit in group)),
+            images=tuple(dict.fromkeys(image for unit in group for image in unit.images)),
+            texts=tuple(dict.fromkeys(text for unit in group for text in unit.texts)),
+            output=[unit.output for unit in group],
+            gold=", ".join(str(unit.gold) for unit in group),
+        )
+        for group in joined
     )
 
 

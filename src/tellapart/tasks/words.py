@@ -142,9 +142,8 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     pairs = records.complementary_pairs()
     if not pairs:
         return (questions,)
-    linked = linked_images([(rows[a].images[0], rows[b].images[0]) for a, b in pairs])
-    joined = [(join_units(questions.units, pair), rows[pair[0]]) for pair in pairs]
-    units = tuple(replace(unit, cluster=linked[first.images[0]], texts=first.texts) for unit, first in joined)
+    joined = zip(join_units(questions.units, pairs), pairs, strict=True)
+    units = tuple(replace(unit, texts=rows[first].texts) for unit, (first, _) in joined)
     return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
 
@@ -232,7 +231,7 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
 
 
 def _units_of_groups(units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], *values: PerItem) -> Units:
-    return Units(noun, tuple(join_units(units, group) for group in groups), values)
+    return Units(noun, join_units(units, groups), values)
 
 
 def _asks_again(rows: Sequence[Record], group: Sequence[int]) -> bool:
