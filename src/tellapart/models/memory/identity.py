@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import enum
 import hashlib
@@ -330,7 +331,10 @@ def _describe_library(thing: Any) -> str:
     if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
         from tellapart.models.openclip.tokens import Tokens
 
-        return json.dumps(Tokens(thing).facts, sort_keys=True)
+        tokenizer = copy.copy(thing)  # the caller's is left as it is
+        if hasattr(tokenizer, "tokenizer"):
+            tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
+        return json.dumps(Tokens(tokenizer).facts, sort_keys=True)
     if inspect.isroutine(thing):
         file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
         installed = "-packages" in file and not getattr(thing, "__closure__", None)
