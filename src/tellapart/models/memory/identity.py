@@ -191,7 +191,7 @@ class Description:
         self._seen[id(code)] = code
         if not inspect.isclass(code):
             self.facts.append(_source_of(code))
-            for name, value in sorted(_values_read(code)):
+            for name, value in sorted(_values_read(code), key=lambda read: read[0]):
                 self._add_read(value, name, code.__qualname__)
             return
         for kind in code.__mro__:
@@ -213,8 +213,9 @@ class Description:
         if _is_module(value):
             self.unknown.append(f"{name} in {owner}, a model that its code reads and it does not hold")
         elif not (inspect.isclass(value) or inspect.isfunction(value)):
-            installed = (_library_of(type(value)) in sys.stdlib_module_names) and not _ADDRESS.search(repr(value))
-            if installed and not _is_plain(value):
+            # Of containers `repr` may leave out the middle of an array.
+            simple = _library_of(type(value)) in sys.stdlib_module_names and not isinstance(value, dict | list | tuple)
+            if simple and not _is_plain(value) and not _ADDRESS.search(repr(value)):
                 self.facts.append(f"{name}={value!r}")
             else:
                 self.add_value(value, name, owner)
