@@ -376,14 +376,14 @@ def test_the_code_of_the_class_before_counts_and_a_model_that_it_does_not_hold_t
         return ta.evaluate(After(towers), pairs, cache=cache)
 
     expect_known(measure, tmp_path)
-    elsewhere = Towers()
+    elsewhere, tables = Towers(), {"table": torch.zeros(2000)}
 
     class Borrowing(Prompted):
         def encode_texts(self, texts):
-            return elsewhere.encode_text(tokenizer(texts))
+            return elsewhere.encode_text(tokenizer(texts)) + tables["table"][1000]
 
     (note,) = ta.evaluate(Borrowing(towers), pairs, cache=tmp_path).result().benchmarks["pictures"].notes
-    assert "elsewhere" in note and "stored" in note
+    assert "elsewhere" in note and "tables" in note and "stored" in note
 
 
 def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers, picture_set):

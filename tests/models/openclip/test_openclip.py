@@ -252,6 +252,15 @@ def test_pictures_prepared_by_a_model_or_a_callers_transform_serve_no_other_tran
     assert np.abs(measure("squash", False) - measure(None, False)).max() > 1e-3
 
 
+def test_a_callers_tokenizer_of_transformers_is_left_as_it_was(open_clip, transformers_folder):
+    name = f"local-dir:{transformers_folder[0]}"
+    model, _, preprocess = open_clip.create_model_and_transforms(name)
+    tokenizer = open_clip.get_tokenizer(name)
+    before = dict(vars(tokenizer.tokenizer))
+    assert ta.model(model, preprocess=preprocess, tokenizer=tokenizer).fingerprint
+    assert vars(tokenizer.tokenizer) == before
+
+
 def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip, checkpoints):
     import torch
 

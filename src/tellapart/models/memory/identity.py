@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dis
 import enum
 import hashlib
@@ -190,7 +191,7 @@ class Description:
         self._seen[id(code)] = code
         if not inspect.isclass(code):
             self.facts.append(_source_of(code))
-            for name, value in sorted(_values_read(code)):
+            for name, value in sorted(_values_read(code), key=lambda read: read[0]):
                 self._add_read(value, name, code.__qualname__)
             return
         for kind in code.__mro__:
@@ -212,9 +213,10 @@ class Description:
         if _is_module(value):
             self.unknown.append(f"{name} in {owner}, a model that its code reads and it does not hold")
         elif not (inspect.isclass(value) or inspect.isfunction(value)):
-            installed = (_library_of(type(value)) in sys.stdlib_module_names) and not _ADDRESS.search(repr(value))
-            if installed and not _is_plain(value):
-                self.facts.append(f"{name}={_write_plain(value)}")
+            # Of containers `repr` may leave out the middle of an array, and sets have no fixed order.
+            is_simple = _library_of(type(value)) in sys.stdlib_module_names and not isinstance(value, _CONTAINERS)
+            if is_simple and not _is_plain(value) and not _ADDRESS.search(repr(value)):
+                self.facts.append(f"{name}={value!r}")
             else:
                 self.add_value(value, name, owner)
         elif _is_installed(value):
@@ -306,8 +308,11 @@ def refuse_meta(tensor: Any, subject: str) -> None:
         )
 
 
+_CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset)
+
+
 def _is_plain(value: object) -> bool:
-    if isinstance(value, dict):
+    if isinstance(value, dict | MappingProxyType):
         return all(map(_is_plain, value.values()))
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_plain, value))
@@ -344,7 +349,10 @@ def _describe_library(thing: Any) -> str:
     if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
         from tellapart.models.openclip.tokens import Tokens
 
-        return json.dumps(Tokens(thing).facts, sort_keys=True)
+        tokenizer = copy.copy(thing)  # the caller's is left as it is
+        if hasattr(tokenizer, "tokenizer"):
+            tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
+        return json.dumps(Tokens(tokenizer).facts, sort_keys=True)
     if inspect.isroutine(thing):
         file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
         installed = "-packages" in file and not getattr(thing, "__closure__", None)
