@@ -23,7 +23,7 @@ from tellapart.benchmarks.given import as_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.video import is_video
-from tellapart.errors import DataError, UnknownNameError, nearest
+from tellapart.errors import DataError, UnknownNameError, nearest, quote
 
 #: The picture of all of `blank:NAME`.
 _BLANK = "blank.png"
@@ -48,14 +48,20 @@ def blank(pairs: PairSet) -> PairSet:
 
 
 def foreign(pairs: PairSet) -> PairSet:
-    """Return a set whose items have the pictures of another cluster's item, those of half of the set away."""
+    """Return a set whose items have the pictures of another cluster's item, those of half of the set away.
+
+    Items that share a picture may have no common cluster: none gets a picture that is also one of its own.
+    """
     items, count = pairs.items, len(pairs.items)
     if len({item.cluster for item in items}) < 2:
         raise DataError(f"foreign:{pairs.name}: all items are of one cluster, so none has pictures of another")
 
     def other(place: int) -> Item:
-        away = (items[(place + count // 2 + step) % count] for step in range(count))
-        return next(item for item in away if item.cluster != items[place].cluster)
+        away, own = (items[(place + count // 2 + step) % count] for step in range(count)), items[place]
+        others = (item for item in away if item.cluster != own.cluster and {*own.images}.isdisjoint(item.images))
+        if (found := next(others, None)) is None:
+            raise DataError(f"foreign:{pairs.name}: no item of another cluster has other pictures than {quote(own.id)}")
+        return found
 
     swapped = tuple(item.model_copy(update={"images": other(k).images}) for k, item in enumerate(items))
     return replace(pairs, items=swapped, rows=None)
