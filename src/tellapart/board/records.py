@@ -662,7 +662,7 @@ SECONDS, _MOST_SECONDS = 5.0, 30.0
 
 @contextmanager
 def watch(board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> Iterator[Callable[[], float]]:
-    """Look for changes every few seconds while the block lasts; yield a function that says how old the board is.
+    """Look for changes every few seconds while the block lasts; yield a function that returns the age of the board.
 
     That is in seconds since it was last known to show the content of its folders. Nothing that a look raises ends the
     watch: it is reported, and the next look tries the same again.

@@ -56,7 +56,7 @@ _ROW_FIELDS = frozenset(
 )  # fmt: skip
 
 
-#: Metrics of lm-eval's registry and lmms-eval's that are best low; a results file says so of each task's, too.
+#: Metrics of lm-eval's registry and lmms-eval's that are best low; a results file names those of each task, too.
 _LOWER = frozenset(
     {"perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "brier_score", "ter", "wer", "cer"}
 )
