@@ -141,6 +141,20 @@ def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair):
     assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4
 
 
+def test_the_last_bit_of_a_clipped_place_changes_no_byte_of_a_picture(tmp_path):
+    def draw(width: float, to: Path) -> bytes:
+        from matplotlib.figure import Figure
+
+        figure = Figure()
+        figure.add_axes((0.1, 0.1, width, 0.5)).plot([0, 1], [0, 1])
+        write_picture(to, lambda: figure)
+        return to.read_bytes()
+
+    one, other = draw(0.7, tmp_path / "a.svg"), draw(np.nextafter(0.7, 1), tmp_path / "b.svg")
+    assert b"clip-path" in one
+    assert one == other
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "ending"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import warnings
@@ -118,7 +119,18 @@ def _draw_bytes(draw: Callable[[], Figure], ending: str) -> tuple[bytes, set[int
             missing.add(int(glyph[1]))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return content.getvalue(), missing
+    return _name_clips(content.getvalue()), missing
+
+
+def _name_clips(picture: bytes) -> bytes:
+    """Name an SVG's clip paths by its content: matplotlib's names hash last bits, which differ between drawings."""
+    names = re.findall(rb'<clipPath id="(\w+)"', picture)
+    if not names:
+        return picture
+    digest = hashlib.sha256(re.sub(b"|".join(names), b"", picture)).hexdigest()[:10]
+    for number, name in enumerate(names):
+        picture = picture.replace(name, f"p{digest}-{number}".encode())
+    return picture
 
 
 def _find_fonts(characters: set[int]) -> list[str]:
