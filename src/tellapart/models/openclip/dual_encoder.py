@@ -86,7 +86,8 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
     libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
     facts = [json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts)]
-    if hasattr(text := getattr(getattr(model, "text", None), "config", None), "to_dict"):  # of transformers
+    text: Any = getattr(getattr(model, "text", None), "config", None)
+    if hasattr(text, "to_dict"):  # of transformers
         settings = {key: value for key, value in text.to_dict().items() if key not in _INCIDENTAL}
         facts.append(json.dumps(settings, sort_keys=True, default=str))
     # A caller's transform may be another than the model's: its pictures are kept for nobody.
