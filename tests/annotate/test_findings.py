@@ -169,6 +169,8 @@ def test_the_change_of_words_begins_with_the_true_caption_of_one_image():
     found = errors_by(find_survey("i2t"), study, answers, {"men": ["man"]})
     assert [(row.of, row.errors) for row in found.by_alteration] == [("man -> boy", 1)]
     assert [(row.of, row.errors) for row in found.by_group] == [("men", 1)]
+    study, answers = answered("match", PairSet("made", (item,), Path()), {"ann": ["yes", "yes"]})
+    assert [row.of for row in errors_by(find_survey("match"), study, answers).by_alteration] == ["man -> boy"]
 
 
 TIED = [("i2t", (1, 3)), ("coco-cf", (1, 4)), ("t2i", (5, 1)), ("coco-cf", (1, 2))]

@@ -220,7 +220,8 @@ def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]
         held = ", ".join(sets) or "nothing"
         raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
     texts = {sample.id: {*sample.texts} for sample in fitting[0] if sample.texts}  # none of scores made elsewhere
-    for unit in (unit for study, _ in answered for unit in study.units if unit.item in texts):
+    units = (unit for study, _ in answered if study.survey in (*_TEXT, *_IMAGE) for unit in study.units)
+    for unit in (unit for unit in units if unit.item in texts):
         shown = {*unit.texts, *(unit.options if unit.option_kind == "texts" else ())}
         if other := sorted(shown - texts[unit.item]):
             raise ScoreError(
@@ -443,10 +444,16 @@ def errors_by(
 
     by_tag = rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items()))
 
+    # Of one image the true caption's word comes first, wherever that caption stands: as a choice, or as a match.
+    turned = {
+        unit.item
+        for unit in study.units
+        for truth, end in (("1", ""), ("yes", " text 1"))
+        if study.shape[0] == 1 and unit.truth == truth and unit.id.endswith(end)
+    }
+
     def describe_change(unit: SurveyUnit) -> list[str]:
-        # Of one image the true caption's word comes first, wherever that caption stands.
-        turned = study.shape[0] == 1 and unit.truth == "1"
-        return [" -> ".join(unit.altered[:: -1 if turned else 1])] if unit.altered else []
+        return [" -> ".join(unit.altered[:: -1 if unit.item in turned else 1])] if unit.altered else []
 
     by_words = rates(describe_change)
     return Errors(

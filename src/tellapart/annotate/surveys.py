@@ -318,7 +318,7 @@ _PLACES = frozenset(
 
 
 def _split_words(text: str) -> list[str]:
-    return re.findall(r"\w+(?:['’-]\w+)*", text.lower())
+    return [word for part in split_words(text, "'’-") if (word := part.strip("'’-"))]
 
 
 def _caption_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:

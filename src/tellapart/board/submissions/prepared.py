@@ -12,7 +12,6 @@ import hmac
 import io
 import json
 import math
-import re
 import shutil
 import tempfile
 import time
@@ -20,6 +19,7 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,14 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.worker import Split, round_to, unpack
 from tellapart.data.atomic import atomic_file, sync_folder
+from tellapart.data.fields import split_words
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.rows import read_object
 from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.task_records import linked_images
 from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, MetricError, TellapartError, quote
@@ -152,14 +154,32 @@ def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
     return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
-def hide(task: Task, records: Any, key: bytes, share: float, suffix: str = ".png") -> HiddenPairs | HiddenRecords:
-    """Shuffle a pair set or a task's records, and split their clusters into public ones, a share, and private ones."""
+#: It sorts behind all clusters, so that a group of them bears the name of a cluster.
+_LAST = "\U0010ffff"
+
+
+def hide(
+    task: Task, records: Any, key: bytes, share: float, suffix: str = ".png", pixels: Mapping[str, str] | None = None
+) -> HiddenPairs | HiddenRecords:
+    """Shuffle a pair set or a task's records, and split their clusters into public ones, a share, and private ones.
+
+    With `pixels`, the hashes by published names, clusters of which rows show one picture with one text share a split:
+    labels of the one follow from those of the other.
+    """
     how = task.hiding
     rows: Any = [item.truth_first() for item in records.items] if how is None else records.rows
     references = dict.fromkeys(reference for row in rows for reference in row.images)
     names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
     rows = sorted(rows, key=lambda row: keyed_hash(key, "order", row.id))
     clusters = [item.cluster for item in rows] if how is None else how.clusters([how.bare(row) for row in rows])
+    if pixels:
+        contents = [
+            {f"{_LAST}{pixels[names[image]]} {_read_words(text)}" for image in row.images for text in row.texts}
+            for row in (rows if how is None else map(how.bare, rows))
+        ]
+        pairs = zip(clusters, contents, strict=True)
+        joined = linked_images([(cluster, content) for cluster, shown in pairs for content in shown])
+        clusters = [joined.get(cluster, cluster) for cluster in clusters]
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, share)
     shared: dict[str, Any] = {
         "public": tuple(row.id in public for row in rows),
@@ -286,7 +306,7 @@ def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, st
 
 
 def _read_words(text: str) -> str:
-    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold())) or text
+    return " ".join(split_words(unicodedata.normalize("NFKC", text).casefold().replace("_", " "))) or text
 
 
 def measure_sent(
@@ -570,13 +590,10 @@ def _task_of(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) ->
 
 
 def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
-    hidden, pixels = _hide_benchmark(benchmark, key)
+    hide_rows, read = _hide_benchmark(benchmark, key)
+    hidden = hide_rows()
     metrics = published_metrics(benchmark, hidden.shape, _task_of(benchmark, hidden), hidden.true)
-    if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
-        raise DataError(
-            f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} "
-            "public ones; both splits need some: add items, or change public_share"
-        )
+    _expect_both_splits(benchmark, hidden)
     if isinstance(hidden, HiddenRecords):
         try:  # empty predictions: what cannot be measured fails now, not at the first submission
             measure_sent(hidden.how.nothing(len(hidden.public)), hidden, metrics, benchmark.step)
@@ -585,8 +602,9 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=folder.parent))
     try:
-        hidden = replace(hidden, pixels=write_task(draft / "task.zip", benchmark, hidden, pixels))
-        _refuse_split(benchmark, hidden)
+        pixels = write_task(draft / "task.zip", benchmark, hidden, read)
+        hidden = replace(hide_rows(pixels=pixels), pixels=pixels)
+        _expect_both_splits(benchmark, hidden)
         _refuse_shared(benchmark, hidden, folder)
         (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
         sync_folder(draft, deep=True)
@@ -601,17 +619,11 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _refuse_split(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> None:
-    """Refuse private rows whose labels follow from public ones, which whole clusters alone do not keep apart."""
-    contents = list_contents(hidden)
-    asked = len(contents) // len(hidden.public)  # a choice has two rows, one after the other
-    rows = list(zip(contents, (flag for flag in hidden.public for _ in range(asked)), strict=True))
-    shown = set[tuple[str, str]]().union(*(row for row, public in rows if public))
-    if followed := sum(not public and not row.isdisjoint(shown) for row, public in rows):
+def _expect_both_splits(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> None:
+    if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
-            f"hidden benchmark {benchmark.name!r}: {followed} of its {len(rows)} rows are private and show a picture "
-            "with a text that a public one shows with it, so that their labels follow from public numbers; give such "
-            "rows one cluster, or leave one of them out"
+            f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} "
+            "public ones; both splits need some: add items, or change public_share"
         )
 
 
@@ -630,8 +642,8 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecor
 
 def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
-) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
-    """Read pairs or records, of which nothing is fetched, and shuffle them; return also a reader of images' pixels."""
+) -> tuple[Callable[..., HiddenPairs | HiddenRecords], Callable[[str], NDArray[np.uint8]]]:
+    """Read pairs or records, of which nothing is fetched; return what hides them, and a reader of images' pixels."""
     read: Callable[[str], bytes] | None
     if benchmark.pairs is not None:
         task, records = PAIRS, read_pair_set(benchmark.pairs, benchmark.name)
@@ -655,7 +667,7 @@ def _hide_benchmark(
             "nothing tells where it is from, and takes no videos: publish a set of their frames"
         )
     suffix = suffix_for(read(reference) for reference in task.images_of(records))
-    hidden = hide(task, records, key, benchmark.public_share, suffix)
+    hide_rows = partial(hide, task, records, key, benchmark.public_share, suffix)
     if isinstance(records, PairSet):  # whose errors name the item, too
-        return hidden, records.pixels
-    return hidden, lambda reference: decode(read(reference), reference)
+        return hide_rows, records.pixels
+    return hide_rows, lambda reference: decode(read(reference), reference)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import dis
-import enum
 import hashlib
 import inspect
 import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from types import CellType, CodeType, MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -109,7 +108,6 @@ class Description:
     def __init__(self) -> None:
         self.facts: list[str] = []
         self.unknown: list[str] = []
-        self._seen: dict[int, object] = {}
 
     def fingerprint(self, *before: str) -> str:
         """Return the hash of facts that are put before, and of these."""
@@ -131,44 +129,38 @@ class Description:
 
     def add_attributes(self, thing: object, name: str) -> None:
         """Describe an object's attributes, without torch's modules; of a library's class others are left out, too."""
-        foreign = _library_of(type(thing)) not in _LIBRARIES
-        # Of an adapter of peft private attributes decide whether it is active.
-        with_private = foreign or _library_of(type(thing)) == "peft"
+        kind = type(thing)
+        foreign = _library_of(kind) not in _LIBRARIES
+        with_private = _library_of(kind) == "peft"  # they decide whether an adapter is active
+        state = _names_set(kind) if foreign else set()
         for key, value in sorted(vars(thing).items()):
-            if key in _torch_attributes() or (key.startswith("_") and not with_private) or _is_module(value):
+            is_tensor = import_torch().is_tensor(value)
+            # Private attributes are as often a memory as a setting: simple ones count that `__init__` alone sets.
+            is_setting = foreign and key not in state and (is_tensor or isinstance(value, _SIMPLE))
+            is_private = key.startswith("_") and not (with_private or is_setting)
+            if is_private or key in _torch_attributes() or isinstance(value, import_torch().nn.Module):
                 continue
-            if hasattr(value, "to_dict") and key == "config":
+            if _is_plain(value):
+                self.facts.append(f"{key}={_write_plain(value)}")
+            elif hasattr(value, "to_dict") and key == "config":
                 self.facts.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
-            elif foreign or self._is_described(value):
-                self.add_value(value, key, name)
+            elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+                self.facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
+            elif is_tensor:
+                self.facts.append(f"{key}={_hash_tensor(value, f'{name}.{key}')}")
+            elif foreign or _is_preparation(value):
+                self.add_callable(value, f"{name}.{key}")
         if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
             self.facts.append(json.dumps(settings(), sort_keys=True, default=str))
         if foreign:
-            self.add_code(type(thing))
-
-    @staticmethod
-    def _is_described(value: object) -> bool:
-        """Return whether a library's object is described by such a value."""
-        kinds = inspect.isroutine(value) or isinstance(value, partial | np.ndarray) or _is_plain(value)
-        return kinds or hasattr(value, "special_tokens_map") or hasattr(value, "image_processor")
-
-    def add_value(self, value: Any, key: str, owner: str) -> None:
-        """Describe what an object holds, or what a function reads, under a name."""
-        if _is_plain(value):
-            self.facts.append(f"{key}={_write_plain(value)}")
-        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            self.facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
-        elif import_torch().is_tensor(value):
-            self.facts.append(f"{key}={_hash_tensor(value)}")
-        else:
-            self.add_callable(value, f"{owner}.{key}")
+            self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not _is_installed(base)]
 
     def add_callable(self, thing: Any, role: str) -> None:
         """Describe the preparation of images or texts: a library's transform, tokenizer, processor, or a function."""
         fingerprint = getattr(thing, "fingerprint", None)
         if thing is None or isinstance(fingerprint, str):
             self.facts.append(f"{role} {fingerprint}")
-        elif hasattr(thing, "transforms"):
+        elif isinstance(getattr(thing, "transforms", None), list | tuple):
             for step in thing.transforms:
                 self.add_callable(step, role)
         elif described := _describe_library(thing):
@@ -179,94 +171,42 @@ class Description:
         elif isinstance(thing, partial):
             self.add_callable(thing.func, role)
             for key, value in (*enumerate(thing.args), *sorted(thing.keywords.items())):
-                self.add_value(value, str(key), role)
+                if _is_plain(value):
+                    self.facts.append(f"{key}={_write_plain(value)}")
+                else:
+                    self.add_callable(value, f"{role}, {key}")
         else:
             name = getattr(thing, "__qualname__", type(thing).__name__).rpartition(".")[2]
             self.unknown.append(f"{role} ({name}), a function without an attribute `fingerprint`")
 
-    def add_code(self, code: Any) -> None:
-        """Describe a function, or a class and its bases: the source, and the values from outside that it reads."""
-        if id(code) in self._seen:
-            return
-        self._seen[id(code)] = code
-        if not inspect.isclass(code):
-            self.facts.append(_source_of(code))
-            for name, value in sorted(_values_read(code), key=lambda read: read[0]):
-                self._add_read(value, name, code.__qualname__)
-            return
-        for kind in code.__mro__:
-            if _is_installed(kind):
-                self.facts.append(f"{kind.__module__}.{kind.__qualname__}")
-                continue
-            self.facts.append(_source_of(kind))
-            for key, value in () if issubclass(kind, enum.Enum) else sorted(vars(kind).items()):
-                held = (getattr(value, name, None) for name in (() if inspect.isfunction(value) else _HOLDS))
-                inner = next((part for part in held if part is not None), value)
-                if inspect.isfunction(inner) or not (key.startswith("__") or key == "_abc_impl"):
-                    self._add_read(inner, key, kind.__qualname__)
 
-    def _add_read(self, value: Any, name: str, owner: str) -> None:
-        """Describe a value that code reads by a name."""
-        value = value.__wrapped__ if hasattr(value, "cache_info") else value  # of `functools.cache`
-        if isinstance(value, ModuleType):
-            return
-        if _is_module(value):
-            self.unknown.append(f"{name} in {owner}, a model that its code reads and it does not hold")
-        elif not (inspect.isclass(value) or inspect.isfunction(value)):
-            # Of containers `repr` may leave out the middle of an array, and sets have no fixed order.
-            is_simple = _library_of(type(value)) in sys.stdlib_module_names and not isinstance(value, _CONTAINERS)
-            if is_simple and not _is_plain(value) and not _ADDRESS.search(repr(value)):
-                self.facts.append(f"{name}={value!r}")
-            else:
-                self.add_value(value, name, owner)
-        elif _is_installed(value):
-            self.facts.append(f"{name} {value.__module__}.{value.__qualname__}")
-        else:
-            self.add_code(value)
+#: Values of private attributes that may be settings.
+_SIMPLE = (bool, int, float, str, tuple, np.ndarray)
 
 
-#: Attributes by which class and static methods, properties and cached ones hold their function.
-_HOLDS = ("__func__", "fget", "func", "__wrapped__")
+def _names_set(kind: type) -> set[str]:
+    """Return the attributes that methods of a class set, but for `__init__`."""
+    methods = (method for base in kind.__mro__ for name, method in vars(base).items() if name != "__init__")
+    codes = (code for method in methods if (code := getattr(method, "__code__", None)) is not None)
+    return {step.argval for code in codes for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
 
 
-def _values_read(function: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the values that a function reads from outside, with their names: globals, closures, defaults."""
-    code = function.__code__
-    for name in {name for part in _parts_of(code) for name in _globals_named(part)} & function.__globals__.keys():
-        yield name, function.__globals__[name]
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        if cell != CellType() and name != "__class__":
-            yield name, cell.cell_contents
-    yield from ((f"default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
-    yield from (function.__kwdefaults__ or {}).items()
+def _is_preparation(value: object) -> bool:
+    """Return whether a library's object is described by such a value, besides plain ones."""
+    processes = hasattr(value, "special_tokens_map") or hasattr(value, "image_processor")
+    return processes or inspect.isroutine(value) or isinstance(value, partial)
 
 
-def _parts_of(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield from _parts_of(part)
-
-
-def _globals_named(code: CodeType) -> Iterator[str]:
-    return (step.argval for step in dis.get_instructions(code) if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"})
-
-
-def _is_installed(code: Any) -> bool:
-    """Return whether a function or a class comes with Python or with an installed package."""
-    file = getattr(sys.modules.get(code.__module__), "__file__", None) or ""
-    library = _library_of(code)
-    return library in {*sys.stdlib_module_names, *_LIBRARIES, "tellapart"} or "-packages" in file
-
-
-def _is_module(value: object) -> bool:
-    return isinstance(value, import_torch().nn.Module)
+def _is_installed(kind: type) -> bool:
+    """Return whether a class comes with Python or with an installed package."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return _library_of(kind) in {*sys.stdlib_module_names, *_LIBRARIES, "tellapart"} or "-packages" in file
 
 
 @cache
 def _torch_attributes() -> frozenset[str]:
-    """Return the attributes that every module has, and its mode."""
-    return frozenset({*vars(import_torch().nn.Module()), "training"})
+    """Return the attributes that every module has, its mode, and its compiled form."""
+    return frozenset({*vars(import_torch().nn.Module()), "training", "_compiled_call_impl"})
 
 
 def hash_tensors(module: Network) -> str:
@@ -293,10 +233,14 @@ def hash_tensors(module: Network) -> str:
     return digest.hexdigest()
 
 
-def _hash_tensor(tensor: Any) -> str:
+def _hash_tensor(tensor: Any, subject: str) -> str:
     """Return the SHA-256 of a tensor that is no parameter: type, shape and bytes."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(import_torch().uint8).numpy()
-    return hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + flat.tobytes()).hexdigest()
+    refuse_meta(tensor, subject)
+    dense = tensor.detach().cpu().to_dense() if tensor.layout != import_torch().strided else tensor.detach().cpu()
+    flat = dense.resolve_conj().contiguous().reshape(-1).view(import_torch().uint8).numpy()
+    digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+    digest.update(flat.data)
+    return digest.hexdigest()
 
 
 def refuse_meta(tensor: Any, subject: str) -> None:
@@ -308,27 +252,23 @@ def refuse_meta(tensor: Any, subject: str) -> None:
         )
 
 
-_CONTAINERS = (dict, MappingProxyType, list, tuple, set, frozenset)
-
-
 def _is_plain(value: object) -> bool:
-    if isinstance(value, dict | MappingProxyType):
-        return all(map(_is_plain, value.values()))
+    if isinstance(value, dict):
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, int | float | str)
 
 
 def _write_plain(value: object) -> str:
-    """Write a value as Python does, but sets in a fixed order: theirs differs between two processes."""
-    if isinstance(value, dict | MappingProxyType):
-        entries = (f"{_write_plain(key)}: {_write_plain(entry)}" for key, entry in value.items())
-        return f"{{{', '.join(entries)}}}"
+    """Write a plain value as Python does, but sets in a fixed order: theirs differs between two processes."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_write_plain(key)}: {_write_plain(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, set | frozenset):
         return f"{{{', '.join(sorted(map(_write_plain, value)))}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_write_plain, value))}]"
-    if type(value) is tuple:
+    if isinstance(value, tuple):
         return f"({', '.join(map(_write_plain, value))}{',' * (len(value) == 1)})"
     return repr(value)
 
