@@ -106,6 +106,8 @@ class TokenReader(TextReader):
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts to tensors of `length` tokens, named as the tokenizer names them."""
         options = {"padding": "max_length", "truncation": True, "max_length": length, "return_tensors": "pt"}
+        if not self.whole:  # then the padding is ours, and a tower that looks at all tokens must not see it
+            options["return_attention_mask"] = True
         cleaned = [self._clean(text) for text in texts]
         return dict(self.tokenizer(cleaned, **options, **self._control.split, verbose=False))
 

@@ -187,7 +187,8 @@ _SIMPLE = (bool, int, float, str, tuple, np.ndarray)
 def _names_set(kind: type) -> set[str]:
     """Return the attributes that methods of a class set, but for `__init__`."""
     methods = (method for base in kind.__mro__ for name, method in vars(base).items() if name != "__init__")
-    codes = (code for method in methods if (code := getattr(method, "__code__", None)) is not None)
+    functions = (inspect.unwrap(method) for method in methods if inspect.isfunction(method))  # of `torch.no_grad`
+    codes = [function.__code__ for function in functions if inspect.isfunction(function)]
     return {step.argval for code in codes for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
 
 
