@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.errors import ModelError, first_line, require
+from tellapart.data.strict_json import read_json
+from tellapart.errors import DataError, ModelError, first_line, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
@@ -166,8 +167,8 @@ def _checkpoint_files(name: str) -> list[Path] | None:
 
 def _folder_files(name: str) -> list[Path] | None:
     folder = Path(split_part(name.removeprefix(FOLDER))[0]).expanduser()
-    with suppress(OSError, ValueError, KeyError, TypeError):  # loading it tells what is wrong
-        if "hf_model_name" in json.loads((folder / CONFIG).read_bytes())["model_cfg"]["text_cfg"]:
+    with suppress(DataError, KeyError, TypeError):  # whoever loads it learns what is wrong
+        if "hf_model_name" in read_json(folder / CONFIG)["model_cfg"]["text_cfg"]:
             return None  # the settings of that text tower lie elsewhere
     return files_below(str(folder))
 
