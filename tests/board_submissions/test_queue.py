@@ -1,4 +1,4 @@
-"""The queue holds: limits under two senders at once, a server killed in the middle, files measured once."""
+"""The queue holds: a file is measured once, whatever ends in the middle; limits hold for each user and server."""
 
 import re
 import sqlite3
