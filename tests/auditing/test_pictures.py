@@ -208,8 +208,10 @@ def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, t
 
 def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch):
     monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
-    same = gather_hashes([(5, np.zeros(192, np.uint8))] * 30)
-    assert len(near_pairs(same, same)) == 900
+    values = [5] * 30 + [5 ^ 1 << place for place in (3, 20, 40)] + [5 ^ 31 << 20]
+    same, more = (gather_hashes([(value, np.zeros(192, np.uint8)) for value in few]) for few in (values[:30], values))
+    assert near_pairs(more, same) == {(i, j) for i in range(33) for j in range(30)}
+    assert near_pairs(more, more) > near_pairs(same, more) == {(i, j) for i in range(30) for j in range(33)}
 
 
 # Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames.

@@ -22,6 +22,7 @@ from tellapart.benchmarks.parquet import image_columns
 from tellapart.data.images import MAX_PIXELS, decode
 from tellapart.data.strict_binary import read_arrays
 from tellapart.data.video import sample_frames
+from tellapart.data.whole_pictures import _PASSES, load_whole
 from tellapart.errors import DataError, TellapartError
 from tellapart.models.memory.external import read_scores
 
@@ -246,6 +247,18 @@ def test_an_interlaced_png_is_counted_by_its_passes(size):
     assert (decode(png(*size, b"".join(rows), passes=1), "cup.png") == 7).all()
     with raises(DataError, "cup.png", "ends early"):
         decode(png(*size, b"".join(rows[:-1]), passes=1), "cup.png")
+
+
+def test_a_png_whose_pixels_are_counted_is_not_unpacked_at_once():
+    passes = [(-(-(1000 - x) // dx), -(-(1000 - y) // dy)) for x, y, dx, dy in _PASSES]
+    data = png(1000, 1000, b"".join((b"\0" + b"\7" * 4 * columns) * rows for columns, rows in passes), 8, 6, passes=1)
+    picture = Image.open(io.BytesIO(data))
+    tracemalloc.start()
+    try:
+        load_whole(picture, data)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000  # the pixels, which Pillow holds elsewhere, are 4 MB
+    finally:
+        tracemalloc.stop()
 
 
 #: Ways to write a JPEG: sequential in one scan, and progressive.

@@ -112,7 +112,7 @@ BAD_JSON: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "101 levels": (b'{"id": ' + b"[" * 100 + b"]" * 100 + b"}", ("100",)),
     "key twice": (b'{"id": "a", "id": "b"}', ("'id'", "object")),
     "key twice inside": (b'{"tags": {"x": "1", "x": "2"}}', ("'x'", "object")),
-    "half a character": (rb'{"id": "\ud800"}', ("half of a character",)),
+    "half a character": (rb'{"id": "\ud800"}', ("half of a character", "write the whole")),
     "latin-1": ('{"id": "caf\u00e9"}'.encode("latin-1"), ("UTF-8", "0xe9")),
     "utf-16": ('{"id": "a"}'.encode("utf-16"), ("UTF-8", "0xff")),
     "raw control character": (b'{"id": "a\tb"}', ("Invalid control",)),

@@ -93,7 +93,7 @@ def lost(folder: Path) -> None:
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     said = {"dual": command("train", folder / "dual.toml", "--out", folder / "dual")}
-    for name in ("lora", "frozen", "blip", "meter", "fiber", "meter-eqsim", "fiber-eqsim"):
+    for name in ("lora", "frozen", "bias", "blip", "meter", "fiber", "meter-eqsim", "fiber-eqsim"):
         said[name] = ended(lambda name=name: trained(folder, name))
     seeds = ("train", folder / "seeds.toml", "--out", folder / "seeds", "--allow-leak", "--json", "--seeds")
     said["seeds"] = [command(*seeds, 2), command(*seeds, 2, "--resume")]

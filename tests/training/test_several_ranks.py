@@ -62,6 +62,7 @@ def folder(tmp_path_factory):
         "image": {"data": {"train": ["folder:broken"]}},
         "full": {},
         "lora": {"lora": {"rank": 2}, "batch": {"size": 8, "micro": 3}},
+        "bias": {"loss": {"name": "siglip"}, "batch": {"size": 8, "micro": 3}},
         "norms": {"model": architecture(folder / "resnet", **RESNET)},
         "frozen": {"model": f"new:{folder / 'resnet'}", "batch_norm": "frozen"},
         "unforeseen": {},
@@ -101,8 +102,8 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said, folder):
     assert read_record(folder / "dual").ranks == 2
 
 
-@pytest.mark.parametrize("name", ["frozen", "lora"])
-def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(said, folder, name):
+@pytest.mark.parametrize("name", ["frozen", "lora", "bias"])
+def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_or_a_bias_as_one_does(said, folder, name):
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     near(folder / f"{name}-alone", folder / name)
     assert [each[name] for each in said] == ["", ""]

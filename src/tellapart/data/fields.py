@@ -211,7 +211,8 @@ def whole_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"half of a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
+        half = f"half of a character ({text[error.start]!a}), which no UTF-8 file can hold"
+        raise ValueError(f"{half}; write the whole character, or leave it out") from error
     return text
 
 

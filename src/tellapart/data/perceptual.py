@@ -6,6 +6,8 @@ neither colour nor brightness, so a thumbnail of 8 by 8 colours must agree, too.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -73,20 +75,34 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     """
     for start, width in _CUTS:
         mask = np.uint64((1 << width) - 1)
-        our_parts, their_parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
-        order = np.argsort(their_parts)
-        first, last = (np.searchsorted(their_parts[order], our_parts, side) for side in ("left", "right"))
-        # Candidates are numbered: those of our first picture, of the second... Each ends before this number.
-        ends = np.cumsum(last - first)
-        count = int(ends[-1]) if len(ends) else 0
-        for at in range(0, count, _BLOCK):
-            candidates = np.arange(at, min(at + _BLOCK, count))
-            i = np.searchsorted(ends, candidates, "right")
-            j = order[last[i] - ends[i] + candidates]
-            alike = _count_bits(ours.hashes[i] ^ theirs.hashes[j]) <= BITS
-            i, j = i[alike], j[alike]
-            apart = np.abs(ours.thumbnails[i].astype(np.int16) - theirs.thumbnails[j]).mean(axis=1)
-            yield i[apart <= LEVELS], j[apart <= LEVELS]
+        parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
+        for positions in _equal_values(*parts):
+            alike = _count_bits(ours.hashes[positions[0]] ^ theirs.hashes[positions[1]]) <= BITS
+            i, j = (np.broadcast_to(side, alike.shape)[alike] for side in positions)
+            for at in range(0, len(i), _BLOCK // 192):  # a thumbnail has 192 values
+                a, b = i[at : at + _BLOCK // 192], j[at : at + _BLOCK // 192]
+                apart = np.abs(ours.thumbnails[a].astype(np.int16) - theirs.thumbnails[b]).mean(axis=1)
+                yield a[apart <= LEVELS], b[apart <= LEVELS]
+
+
+def _equal_values(
+    ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the positions of equal values, ours and theirs, which broadcast to at most `_BLOCK` pairs."""
+    order, edge = np.argsort(theirs), math.isqrt(_BLOCK)
+    first, last = (np.searchsorted(theirs[order], ours, side) for side in ("left", "right"))
+    is_frequent = last - first >= edge
+    for value in np.unique(ours[is_frequent]):  # all against all, several times as fast as pair by pair
+        i, j = np.flatnonzero(ours == value), np.flatnonzero(theirs == value)
+        for a, b in itertools.product(range(0, len(i), edge), range(0, len(j), edge)):
+            yield i[a : a + edge, None], j[b : b + edge]
+    # Other pairs are numbered: those of our first value, of the second... Each ends before this number.
+    ends = np.cumsum(np.where(is_frequent, 0, last - first))
+    count = int(ends[-1]) if len(ends) else 0
+    for at in range(0, count, _BLOCK):
+        pairs = np.arange(at, min(at + _BLOCK, count))
+        i = np.searchsorted(ends, pairs, "right")
+        yield i, order[last[i] - ends[i] + pairs]
 
 
 def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -121,10 +121,10 @@ class RecordSet:
             raise DataError(f"{self.name} holds no rows")
         if (twice := first_repeated(row.id for row in self.rows)) is not None:
             raise DataError(f"{self.name}: id {twice!r} is repeated")
-        self._check_rows()
+        self._settle_rows()
 
-    def _check_rows(self) -> None:
-        """Refuse the rows that are none of this class."""
+    def _settle_rows(self) -> None:
+        """Check the rows, or complete them."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -265,7 +265,7 @@ class QuestionSet(RecordSet):
     FIELDS = """id question=texts.0 image=images.0 answers=gold biased=facts.biased? abstain=facts.abstain? group?
         cluster? tags?"""
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         self.refuse("question", "has no answer", (row for row in self.rows if not row.gold), "answers")
 
     @cached_property
@@ -300,7 +300,7 @@ class BoxSet(RecordSet):
     KEY = "boxes"
     FIELDS = "id text=texts.0 image=images.0 box=gold size=facts.size candidates=facts.candidates"
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         flat = (row for row in self.rows if min(row.gold[2:]) <= 0)
         self.refuse("box", "has no area; it is x, y, width, height", flat, "box")
 
@@ -308,7 +308,7 @@ class BoxSet(RecordSet):
 class CaptionSet(RecordSet):
     """Images to caption, and the captions that people wrote, one or more an image."""
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         if bare := [row.id for row in self.rows if not row.gold]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
@@ -344,7 +344,7 @@ class RankingSet(RecordSet):
     KEY = "rankings"
     FIELDS = "id query=texts.0 edited=texts.1 candidates=images people=gold"
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         for row in self.rows:
             if not len(row.images) == len(row.gold) >= 2 or not all(map(math.isfinite, row.gold)):
                 fault = f"has {len(row.images)} candidates; give two or more, and a finite place for each"
@@ -381,7 +381,7 @@ class BinaryQuestionSet(RecordSet):
 
     reader: str = ""
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         rows = (row if row.cluster else replace(row, cluster=row.group or row.images[0]) for row in self.rows)
         object.__setattr__(self, "rows", tuple(rows))
         unknown = (row for row in self.rows if row.gold not in _GOLD.values())
@@ -502,7 +502,7 @@ class ClassificationSet(RecordSet):
     classes: tuple[str, ...]
     templates: tuple[str, ...]
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         if len(self.classes) < 2:
             raise DataError(f"{self.name} has {len(self.classes)} classes; it needs two or more")
         if unnamed := [str(number) for number, name in enumerate(self.classes) if not name.strip()]:
@@ -529,7 +529,7 @@ class RatingSet(RecordSet):
     KEY = "rated"
     FIELDS = "id image=images.0 text=texts.0 ratings=gold cluster tags"
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         bad = (row for row in self.rows if not row.gold or not all(map(math.isfinite, row.gold)))
         self.refuse("image", "has no rating, or one that is not finite", bad, "ratings")
         if len(np.unique(self.people)) < 2:
@@ -571,7 +571,7 @@ class PreferenceSet(RecordSet):
     KEY = "preferences"
     FIELDS = "id text=texts.0 images choice=gold group cluster tags"
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         if not any(row.gold for row in self.rows):
             raise DataError(f"{self.name}: people prefer no image of {len(self.rows)} pairs; give one choice")
 
@@ -593,7 +593,7 @@ class LabelSet(RecordSet):
 
     images: tuple[str, ...]
 
-    def _check_rows(self) -> None:
+    def _settle_rows(self) -> None:
         unmarked = (row for row in self.rows if len(row.facts["counted"]) != len(row.gold) or not any(row.gold))
         self.refuse("label", "needs a mark for each image, one or more of them true", unmarked, "true")
         beyond = (row for row in self.rows if not all(0 <= place < len(self.images) for place in row.facts["counted"]))

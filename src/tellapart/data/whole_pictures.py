@@ -12,6 +12,7 @@ import io
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -114,17 +115,21 @@ def _load_rows(picture: ImageFile, data: bytes) -> None:
     areas = passes if interlaced else [(width, height)]
     bits = depth * _CHANNELS[colour]
     stated = sum(rows * (1 + (columns * bits + 7) // 8) for columns, rows in areas if columns > 0)
-    held = len(zlib.decompressobj().decompress(_packed_pixels(data), stated))
+    unpacker, held = zlib.decompressobj(), 0
+    for packed in _packed_pixels(data):
+        piece = packed
+        while piece and held < stated and not unpacker.eof:  # at most 1 MiB is unpacked at a time
+            held += len(unpacker.decompress(piece, 1 << 20))
+            piece = unpacker.unconsumed_tail
     if held < stated:
         raise ValueError(f"it holds {held:,} bytes of pixels where its header says {stated:,}: it ends early")
 
 
-def _packed_pixels(data: bytes) -> bytes:
-    """Return the content of a PNG's `IDAT` chunks."""
-    packed, at = [], 8
+def _packed_pixels(data: bytes) -> Iterator[bytes]:
+    """Yield the content of a PNG's `IDAT` chunks."""
+    at = 8
     while at + 8 <= len(data):
         size, kind = struct.unpack_from(">I4s", data, at)
         if kind == b"IDAT":
-            packed.append(data[at + 8 : at + 8 + size])
+            yield data[at + 8 : at + 8 + size]
         at += 12 + size
-    return b"".join(packed)

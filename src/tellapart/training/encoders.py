@@ -124,6 +124,8 @@ def _dual_module() -> type[torch.nn.Module]:
             image, text = self._encode_images(images), self._encode_texts(texts)
             bias = getattr(self.model, "logit_bias", None)
             bias = self.logit_bias if bias is None else bias
+            # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
+            bias = None if bias is None else bias * torch.ones_like(bias)
             local = () if self.local is None else self.local.read(texts["input_ids"])
             scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
             return unit(image.float()), unit(text.float()), scale, bias, *local

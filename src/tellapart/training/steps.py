@@ -200,7 +200,7 @@ class DualStep(TrainingStep):
             options = {"preserve_rng_state": False, "context_fn": lambda contexts=contexts: contexts}
             passes.insert(0, recompute(self._encode_piece, pieces[number], step, number, **options))
         sides = {side: torch.cat([getattr(encoded, side) for encoded in passes]) for side in ("images", "texts")}
-        # No gradient is complete, and exchanged, before the last piece is encoded again: the scale is of that one, too.
+        # No gradient is complete, and exchanged, before the last piece is encoded again: scale and bias are of it, too.
         return replace(passes[-1], **sides)
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:

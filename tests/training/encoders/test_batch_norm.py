@@ -86,7 +86,7 @@ class Watched(DualStep):
         return encoded
 
 
-def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path):
+def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path, monkeypatch):
     settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
     group = TrainingRanks(settings.device)
     _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", group)
@@ -96,13 +96,22 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path):
     steps = Watched(settings, trainable, read_rows(["folder:train"], tmp_path), group.accelerator, trainable.module)
     steps.passes = []
     drawn = steps.draw(list(range(8)), 0)
-    with torch.utils.checkpoint.set_checkpoint_early_stop(False):  # else a second pass ends before it returns
+
+    def gradients() -> dict[str, torch.Tensor]:
+        trainable.module.zero_grad()
         steps.backward(drawn, [trainable.image(steps.rows.pixels(n)) for n in drawn.rows], 0)
+        return {name: tensor.grad for name, tensor in trainable.module.named_parameters() if tensor.grad is not None}
+
+    with torch.utils.checkpoint.set_checkpoint_early_stop(False):  # else a second pass ends before it returns
+        gradients()
     first, second = steps.passes[:3], steps.passes[:2:-1]
     assert len(second) == 3
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one.images, other.images) and torch.equal(one.texts, other.texts)
     assert any((one.images == 0).any() for one in first)
+    cached = gradients()  # as in training
+    monkeypatch.setattr("tellapart.training.steps.recompute", lambda encode, *piece, **_: encode(*piece))
+    assert far(cached, gradients()) < 1e-5 * max(float(tensor.abs().max()) for tensor in cached.values())
 
 
 def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_nearest(tmp_path):
