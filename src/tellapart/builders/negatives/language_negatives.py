@@ -303,9 +303,13 @@ def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[t
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
         if stop <= start2 and new != new2:
             alike = _BESIDE if stop2 == len(text) else _LISTED
-            bare = {*text[max(0, start - 1) : start], *text[stop:start2]}  # no property stands before either
+            ahead, between = {*text[max(0, start - 1) : start]}, {*text[stop:start2]}
+            # Numbers and owners are the same, or the first is of both ("his cat and dog").
+            counted, counted2 = ((side & BEFORE_NOUN) - {"a", "the"} for side in (ahead, between))
+            shared = counted == counted2 or not between & BEFORE_NOUN
             owns = stop2 < len(text) and text[stop2][0] in "'’"
-            yield bare <= alike and not owns, text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            bare = ahead | between <= alike  # no property stands before either
+            yield bare and shared and not owns, text[:start] + new + text[stop:start2] + new2 + text[stop2:]
 
 
 def _texts_agree(text: list[str], other: list[str]) -> bool:
