@@ -237,6 +237,7 @@ def test_blanks_around_lines_and_blank_lines_do_not_count():
         ("swap_obj", "Two cats and three dogs", ("cats", "dogs"), "Two dogs and three cats"),
         ("swap_obj", "Two dogs and a cat", ("dogs", "cat"), "Two cats and a dog"),
         ("swap_obj", "His dog and her cat", ("dog", "cat"), "His cat and her dog"),
+        ("replace_obj", "A dog on a cat", ("dog on a cat", "cat on a dog"), "A cat on a dog"),
         ("add_obj", "A dog is here.", ("and a cat",), "A dog and a cat are here."),
         ("add_att", "A dog sits.", ("old",), "An old dog sits."),
     ],
@@ -256,6 +257,7 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
         ("replace_obj", "A brown dog sits.", ("brown dog", "dog"), "A dog sits.", "one phrase holds the other"),
         ("replace_obj", "A dog sits.", ("dog", "old dog"), "An old dog sits.", "one phrase holds the other"),
         ("replace_rel", "A cup on a bed.", ("on", "on top of"), "A cup on top of a bed.", "one phrase holds the other"),
+        ("replace_obj", "Cat and dog", ("cat and dog", "dog and cat"), "Dog and cat", "one phrase holds the other"),
         ("swap_obj", "A cat and two dogs.", ("a cat", "two dogs"), "Two dogs and a cat.", "exchanges equals"),
         ("swap_obj", "A cup next to a fork.", ("cup", "fork"), "A fork next to a cup.", "exchanges equals"),
         (

@@ -224,6 +224,7 @@ _LONGEST = 6
 #: Words between two things that mean the same when these are exchanged: in a list, and at a caption's end.
 _LISTED = BEFORE_NOUN | {"and", "or"}
 _BESIDE = _LISTED | {"next", "to", "beside", "near"}
+_EITHER_WAY = (_BESIDE - BEFORE_NOUN) - {"to"}
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
 #: Words that may change in addition, so that the sentence agrees with the change; verbs in -s, too. No more than so
 #: many.
@@ -278,7 +279,9 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     way = kind.partition("_")[0]
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
-    if way == "replace" and ({*phrases[0]} <= {*phrases[1]} or {*phrases[1]} <= {*phrases[0]}):
+    one, other = {*phrases[0]}, {*phrases[-1]}
+    turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
+    if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")
     if way == "swap":
         swaps = [(equal, text) for equal, text in _list_swaps(before, *phrases) if _texts_agree(after, text)]
