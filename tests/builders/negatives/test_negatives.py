@@ -63,6 +63,7 @@ def texts(text: str, kind: str) -> list[str]:
         ("replace_rel", "policemen standing in a field", "policemen lying in a field"),
         ("replace_rel", "a room with a dog sitting on a bed", "a room with a dog standing on a bed"),
         ("swap_obj", "a dog in a field chasing a horse", "a horse in a field chasing a dog"),
+        ("swap_obj", "A bird on the back of an elephant", "An elephant on the back of a bird"),
         ("add_obj", "a man on a horse.", "a man on a horse and an elephant."),
         ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
     ],
@@ -87,6 +88,8 @@ def test_a_rule_makes_this_false_caption(kind, caption, false):
         ("swap_obj", ""),
         # As true as the caption: what is denied, who else is there, and a posture of things.
         ("swap_obj", "A dog in a field with a horse"),
+        ("swap_obj", "A dog in a field at the side of a horse"),
+        ("swap_obj", "A dog in the middle of a field with a horse"),
         ("swap_obj", "a man on skis next to a woman"),
         ("swap_obj", "a cup in a kitchenette beside a bowl"),
         ("replace_obj", "a room without a chair"),
