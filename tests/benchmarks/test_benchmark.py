@@ -150,9 +150,15 @@ def test_of_two_pictures_of_one_name_none_is_guessed(tmp_path):
         (tmp_path / folder / "1.jpg").write_bytes(content)
     with raises(DataError, "1.jpg", "images=", "copy", "val"):
         FolderImages(tmp_path)("1.jpg")
-    (tmp_path / "val" / "1.jpg").unlink()
-    assert FolderImages(tmp_path)("1.jpg") == b"x"  # copies are no choice
-    (tmp_path / "val" / "1.jpg").write_bytes(b"y")
+    with raises(DataError, "1.jpg", "images=", "copy", "val"):
+        FolderImages(tmp_path, also=tmp_path / "copy")("1.jpg")
+    (tmp_path / "val" / "1.jpg").rename(tmp_path / "val" / "1.png")
+    images = FolderImages(tmp_path)
+    assert images("1.jpg") == b"x"  # copies are no choice
+    with raises(DataError, "1.jpg", "1.png", "images="):
+        FolderImages(tmp_path, suffixes=(".png",))("1.jpg")
+    (tmp_path / "val" / "2.jpg").write_bytes(b"y")
+    assert images("2.jpg") == b"y"  # saved after the names were listed
     (tmp_path / "1.jpg").write_bytes(b"z")
     assert FolderImages(tmp_path)("1.jpg") == b"z"  # nor is there one where the named folder has it
 
