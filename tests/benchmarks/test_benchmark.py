@@ -171,6 +171,15 @@ def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(tmp_path):
         FolderImages(tmp_path)("1.png")
 
 
+def test_an_image_is_not_asked_for_in_each_folder(tmp_path, monkeypatch):
+    touch(*(tmp_path / str(k) / f"{k}.jpg" for k in range(30)))
+    asked, is_file = [], Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: asked.append(path) or is_file(path))
+    images = FolderImages(tmp_path)
+    assert [images.find(f"{k}.jpg").parent.name for k in range(30)] == [str(k) for k in range(30)]
+    assert len(asked) <= 2 * 30
+
+
 def test_a_hostile_reference_or_a_link_out_of_the_folder_is_refused(tmp_path):
     touch(tmp_path / "secret.png")
     (tmp_path / "set").mkdir()

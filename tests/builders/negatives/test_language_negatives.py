@@ -268,6 +268,7 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
             "exchanges equals",
         ),
         ("swap_obj", "Two cats and two dogs", ("cats", "dogs"), "Two dogs and two cats", "exchanges equals"),
+        ("swap_obj", "His dog and her cat", ("dog", "cat"), "Her cat and his dog", "exchanges equals"),
         ("swap_obj", "His cat and dog", ("cat", "dog"), "His dog and cat", "exchanges equals"),
         ("swap_att", "A red and blue kite.", ("red", "blue"), "A blue and red kite.", "exchanges equals"),
         ("replace_rel", "A dog.", ("dog", "b c d e f g h"), "A b c d e f g h.", "a phrase of more than 6 words"),

@@ -284,7 +284,7 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")
     if way == "swap":
-        swaps = [(equal, text) for equal, text in _list_swaps(before, *phrases) if _texts_agree(after, text)]
+        swaps = [(equal, text) for equal, text in _list_swaps(before, after, *phrases) if _texts_agree(after, text)]
         if swaps and all(equal for equal, _ in swaps):
             return Rejected("check", "exchanges equals, which means the same")
         rewritten = (text for _, text in swaps)
@@ -299,20 +299,24 @@ def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
 
 
-def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield the text with each two places of two phrases exchanged, and before it whether it means the same."""
+def _list_swaps(
+    text: list[str], after: list[str], one: list[str], other: list[str]
+) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the text with each two places of two phrases exchanged, and before it whether `after` means the same."""
     spans = [(k, k + len(one), other) for k in _find_places(text, one)]
     spans += [(k, k + len(other), one) for k in _find_places(text, other)]
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
         if stop <= start2 and new != new2:
             alike = _BESIDE if stop2 == len(text) else _LISTED
             ahead, between = {*text[max(0, start - 1) : start]}, {*text[stop:start2]}
-            # Numbers and owners are the same, or the first is of both ("his cat and dog").
+            # Numbers and owners are the same, the first is of both ("his cat and dog"), or they moved with their nouns.
             counted, counted2 = ((side & BEFORE_NOUN) - {"a", "the"} for side in (ahead, between))
-            shared = counted == counted2 or not between & BEFORE_NOUN
+            swapped = text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            moved = [word for word in swapped if word in BEFORE_NOUN] != [word for word in after if word in BEFORE_NOUN]
+            shared = counted == counted2 or not between & BEFORE_NOUN or moved
             owns = stop2 < len(text) and text[stop2][0] in "'’"
             bare = ahead | between <= alike  # no property stands before either
-            yield bare and shared and not owns, text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            yield bare and shared and not owns, swapped
 
 
 def _texts_agree(text: list[str], other: list[str]) -> bool:
