@@ -150,9 +150,15 @@ def test_of_two_pictures_of_one_name_none_is_guessed(tmp_path):
         (tmp_path / folder / "1.jpg").write_bytes(content)
     with raises(DataError, "1.jpg", "images=", "copy", "val"):
         FolderImages(tmp_path)("1.jpg")
-    (tmp_path / "val" / "1.jpg").unlink()
-    assert FolderImages(tmp_path)("1.jpg") == b"x"  # copies are no choice
-    (tmp_path / "val" / "1.jpg").write_bytes(b"y")
+    with raises(DataError, "1.jpg", "images=", "copy", "val"):
+        FolderImages(tmp_path, also=tmp_path / "copy")("1.jpg")
+    (tmp_path / "val" / "1.jpg").rename(tmp_path / "val" / "1.png")
+    images = FolderImages(tmp_path)
+    assert images("1.jpg") == b"x"  # copies are no choice
+    with raises(DataError, "1.jpg", "1.png", "images="):
+        FolderImages(tmp_path, suffixes=(".png",))("1.jpg")
+    (tmp_path / "val" / "2.jpg").write_bytes(b"y")
+    assert images("2.jpg") == b"y"  # saved after the names were listed
     (tmp_path / "1.jpg").write_bytes(b"z")
     assert FolderImages(tmp_path)("1.jpg") == b"z"  # nor is there one where the named folder has it
 
@@ -163,6 +169,15 @@ def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(tmp_path):
     assert FolderImages(tmp_path, suffixes=(".jpg",))("1.png") == b"x"
     with raises(DataError, "'1.png'", "image"):
         FolderImages(tmp_path)("1.png")
+
+
+def test_an_image_is_not_asked_for_in_each_folder(tmp_path, monkeypatch):
+    touch(*(tmp_path / str(k) / f"{k}.jpg" for k in range(30)))
+    asked, is_file = [], Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: asked.append(path) or is_file(path))
+    images = FolderImages(tmp_path)
+    assert [images.find(f"{k}.jpg").parent.name for k in range(30)] == [str(k) for k in range(30)]
+    assert len(asked) <= 2 * 30
 
 
 def test_a_hostile_reference_or_a_link_out_of_the_folder_is_refused(tmp_path):

@@ -133,7 +133,16 @@ def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
 
 @pytest.mark.parametrize(
     ("texts", "answer", "true"),
-    [(["two", "three"], "three", 1), (["two", "three"], "1", 1), (["0", "1"], "1", 1), (["1", "2"], "1", None)],
+    [
+        (["two", "three"], "three", 1),
+        (["two", "three"], "1", 1),
+        (["0", "1"], "1", 1),
+        (["1", "2"], "1", None),
+        (["10", "12"], "12", 1),
+        (["2", "4", "6"], "6", 2),
+        (["2", "5", "2"], "2", 2),
+        (["1", "2", "3"], 1, 1),
+    ],
 )
 def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, answer, true):
     row = {"left": "0a.png", "texts": texts, "answer": answer}

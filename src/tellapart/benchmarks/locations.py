@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -136,8 +136,10 @@ class FolderImages:
         return [first, *self._subfolders, *others]
 
     @cached_property
-    def _subfolders(self) -> list[Path]:
-        return sorted(folder for folder in self._roots[0].glob("*/") if folder.is_dir()) if self._deeper else []
+    def _subfolders(self) -> dict[Path, frozenset[str]]:
+        """The folders below the first one with the names in each, listed once: each image is looked for in all."""
+        folders = sorted(self._roots[0].glob("*/")) if self._deeper else []
+        return {folder: _list_names(folder) for folder in folders if folder.is_dir()}
 
     def find(self, reference: str) -> Path:
         """Return the file."""
@@ -151,24 +153,39 @@ class FolderImages:
             raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
         path = PurePosixPath(reference)
         try:
-            for name in dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)]):
-                for folder in self._all_folders:
-                    if (folder / name).is_file():
-                        if folder in self._subfolders:
-                            self._refuse_another(folder, name)
-                        return self._allow_path(folder, name)
+            names = [*dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)])]
+            for listed in (True, False):  # a file in another case, or saved since, is in no list
+                places = self._find_places(names, listed=listed)
+                if (found := next(places, None)) is not None:
+                    self._refuse_another(found, places)
+                    return self._allow_path(*found)
         except OSError as error:  # no permission, too long a name...
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
 
-    def _refuse_another(self, folder: Path, name: str) -> None:
-        """Refuse a file of a folder below the named one if a folder after it has another one of that name."""
-        others = self._subfolders[self._subfolders.index(folder) + 1 :]
-        for other in (other for other in others if (other / name).is_file()):
-            if not filecmp.cmp(folder / name, other / name, shallow=False):
+    def _find_places(self, names: Sequence[str], *, listed: bool) -> Iterator[tuple[Path, str]]:
+        """Yield the folders that hold a file of a name, each with the name; of the inner ones, only by their lists."""
+        first, *others = self._roots
+        for name in names:
+            head = PurePosixPath(name).parts[0]
+            if (first / name).is_file():
+                yield first, name
+            for folder, entries in self._subfolders.items():
+                if (head in entries or not listed) and (folder / name).is_file():
+                    yield folder, name
+            yield from ((folder, name) for folder in others if (folder / name).is_file())
+
+    def _refuse_another(self, found: tuple[Path, str], others: Iterator[tuple[Path, str]]) -> None:
+        """Refuse a file of a folder below the named one if another of these folders has another file for it."""
+        folder, name = found
+        if folder == self._roots[0] or folder not in self._subfolders:
+            return
+        for other, other_name in others:
+            elsewhere = other != folder and other in self._subfolders
+            if elsewhere and not filecmp.cmp(folder / name, other / other_name, shallow=False):
                 raise DataError(
-                    f"{quote(name, 200)} is another file in {folder} than in {other}; name the folder of the set's "
-                    f"pictures with images= {_IN_FILE}"
+                    f"{quote(name, 200)} is another file in {folder} than {quote(other_name, 200)} in {other}; name "
+                    f"the folder of the set's pictures with images= {_IN_FILE}"
                 )
 
     def _suggest(self, reference: PurePosixPath) -> str:
@@ -227,6 +244,14 @@ class FolderImages:
     def __call__(self, reference: str) -> bytes:
         """Return the file's bytes."""
         return read_whole(self.find(reference))
+
+
+def _list_names(folder: Path) -> frozenset[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries)
+    except OSError:  # its files may be read all the same
+        return frozenset()
 
 
 def own_images(folder: Path, place: Locations) -> FolderImages:

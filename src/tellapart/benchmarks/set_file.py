@@ -117,10 +117,12 @@ class ItemTable(_RowTable):
         if not isinstance(self.true, str):
             return () if self.true is None else (self.true,) if isinstance(self.true, int) else tuple(self.true)
         value = row.text(self.true)
-        is_place = value.isascii() and value.isdecimal()
-        if is_place and value in texts and texts.index(value) != int(value):
+        in_texts = len(texts) > 1 and value in texts
+        is_place = value.isascii() and value.isdecimal() and (not in_texts or int(value) < len(texts))
+        is_number = row.kinds.get(self.true.strip("{}").partition("|")[0]) is int
+        if is_place and in_texts and texts[int(value)] != value and not is_number:
             fault = "is a place, from 0, or a text, and both name another entry; make the texts sentences"
-            raise field_fault(row.place, self.true, f"{quote(value)} {fault}")
+            raise field_fault(row.place, self.true, f"{quote(value)} {fault}, or the place a number")
         if is_place:
             return (int(value),)
         if value not in texts:

@@ -224,6 +224,7 @@ _LONGEST = 6
 #: Words between two things that mean the same when these are exchanged: in a list, and at a caption's end.
 _LISTED = BEFORE_NOUN | {"and", "or"}
 _BESIDE = _LISTED | {"next", "to", "beside", "near"}
+_EITHER_WAY = (_BESIDE - BEFORE_NOUN) - {"to"}
 _DENIALS = frozenset({"no", "not", "never", "none", "nothing", "nobody"})
 #: Words that may change in addition, so that the sentence agrees with the change; verbs in -s, too. No more than so
 #: many.
@@ -278,10 +279,12 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     way = kind.partition("_")[0]
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
-    if way == "replace" and ({*phrases[0]} <= {*phrases[1]} or {*phrases[1]} <= {*phrases[0]}):
+    one, other = {*phrases[0]}, {*phrases[-1]}
+    turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
+    if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")
     if way == "swap":
-        swaps = [(equal, text) for equal, text in _list_swaps(before, *phrases) if _texts_agree(after, text)]
+        swaps = [(equal, text) for equal, text in _list_swaps(before, after, *phrases) if _texts_agree(after, text)]
         if swaps and all(equal for equal, _ in swaps):
             return Rejected("check", "exchanges equals, which means the same")
         rewritten = (text for _, text in swaps)
@@ -296,16 +299,24 @@ def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
 
 
-def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Yield the text with each two places of two phrases exchanged, and before it whether it means the same."""
+def _list_swaps(
+    text: list[str], after: list[str], one: list[str], other: list[str]
+) -> Iterator[tuple[bool, list[str]]]:
+    """Yield the text with each two places of two phrases exchanged, and before it whether `after` means the same."""
     spans = [(k, k + len(one), other) for k in _find_places(text, one)]
     spans += [(k, k + len(other), one) for k in _find_places(text, other)]
     for (start, stop, new), (start2, stop2, new2) in combinations(sorted(spans, key=lambda span: span[:2]), 2):
         if stop <= start2 and new != new2:
             alike = _BESIDE if stop2 == len(text) else _LISTED
-            bare = {*text[max(0, start - 1) : start], *text[stop:start2]}  # no property stands before either
+            ahead, between = {*text[max(0, start - 1) : start]}, {*text[stop:start2]}
+            # Numbers and owners are the same, the first is of both ("his cat and dog"), or they moved with their nouns.
+            counted, counted2 = ((side & BEFORE_NOUN) - {"a", "the"} for side in (ahead, between))
+            swapped = text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            moved = [word for word in swapped if word in BEFORE_NOUN] != [word for word in after if word in BEFORE_NOUN]
+            shared = counted == counted2 or not between & BEFORE_NOUN or moved
             owns = stop2 < len(text) and text[stop2][0] in "'’"
-            yield bare <= alike and not owns, text[:start] + new + text[stop:start2] + new2 + text[stop2:]
+            bare = ahead | between <= alike  # no property stands before either
+            yield bare and shared and not owns, swapped
 
 
 def _texts_agree(text: list[str], other: list[str]) -> bool:

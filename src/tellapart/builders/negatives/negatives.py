@@ -276,8 +276,9 @@ def _swap_obj(caption: _Caption) -> Iterator[_Step]:
 
 
 def _begins_phrase(words: Sequence[str]) -> bool:
-    """Return whether all words between a relation and a noun are of that noun's phrase."""
-    rest = [*dropwhile(BEFORE_NOUN.__contains__, words)]
+    """Return whether all words between a relation and a noun are of that noun's phrase: "a big", "the back of a"."""
+    parts = re.split(r"\bof\b", " ".join(words))
+    rest = [word for part in parts for word in dropwhile(BEFORE_NOUN.__contains__, part.split())]
     return not any(word in BEFORE_NOUN or follows_noun(word) for word in rest)
 
 
