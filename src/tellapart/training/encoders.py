@@ -122,7 +122,7 @@ def _dual_module() -> type[torch.nn.Module]:
 
         def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
             image, text = self._encode_images(images), self._encode_texts(texts)
-            bias = getattr(self.model, "logit_bias", None)
+            bias: Any = getattr(self.model, "logit_bias", None)
             bias = self.logit_bias if bias is None else bias
             # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
             bias = None if bias is None else bias * torch.ones_like(bias)
