@@ -666,7 +666,7 @@ def test_no_model_is_best_by_a_bias(made_set, tmp_path):
 
 
 def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
-    """Of `bias_rate` a rise is the regression, to which the limit and the margin hold; the most biased leads nothing."""
+    """Of `bias_rate` a rise is the regression, to which limit and margin hold; the most biased leads nothing."""
     fair, biased, near = runs = biased_runs(tmp_path, fair=2, biased=28, near=3)
 
     def judged(base: Path, new: Path, **limits: float) -> GateRow:

@@ -488,8 +488,8 @@ class GateRow(BaseModel, frozen=True):
         base, new: the values of the metric; a tie counts as wrong.
         change: new minus base.
         p_holm_text: the adjusted p, for print.
-        could_see: the smallest true fall (rise, of a metric that is best low) that would be significant here in four cases out of five; None if none
-            would.
+        could_see: the smallest true fall (of a metric that is best low, rise) that would be significant here in four
+            cases out of five; None if none would.
         no_interval: why the change has no interval.
     """
 
@@ -559,8 +559,9 @@ def regression_gate(
     """Judge a new run against a base run by the headline metrics of every benchmark of the base.
 
     Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
-    not; a rise of a metric that is best low, such as `bias_rate`, counts as a fall. With a `margin` the gate is a test of non-inferiority: the low end of each headline's paired 95% interval has
-    to be above it. All headlines must pass, so none is corrected for the others.
+    not. With a `margin` the gate is a test of non-inferiority: the low end of each headline's paired 95% interval has
+    to be above it. All headlines must pass, so none is corrected for the others. Of a metric that is best low, such as
+    `bias_rate`, a rise counts as a fall.
 
     Source: Berger (1982), Technometrics 24, 295-300, on tests of which all must reject.
     """

@@ -127,7 +127,9 @@ class Column(View, frozen=True):
     note: str = ""  # what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does
     group: str = ""  # the family of benchmarks to which it belongs with its neighbours; empty if it stands alone
     link: Link | None = None  # of its head, if it has one
-    ranked: bool = Field(default=True, exclude=True)  # whether the largest number is the best one, so that it has places
+    ranked: bool = Field(
+        default=True, exclude=True
+    )  # whether the largest number is the best one, so that it has places
 
 
 class LeaderboardRow(View, frozen=True):
