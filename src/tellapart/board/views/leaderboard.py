@@ -127,9 +127,7 @@ class Column(View, frozen=True):
     note: str = ""  # what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does
     group: str = ""  # the family of benchmarks to which it belongs with its neighbours; empty if it stands alone
     link: Link | None = None  # of its head, if it has one
-    ranked: bool = Field(
-        default=True, exclude=True
-    )  # whether the largest number is the best one, so that it has places
+    ranked: bool = Field(default=True, exclude=True)  # its numbers have places: the largest is the best
 
 
 class LeaderboardRow(View, frozen=True):
@@ -500,7 +498,11 @@ def _with_mean(
             row[key] = Cell(value=math.fsum(values) / len(values), n=0)
     have = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
-    mean = {key: Column(title=MEAN, about=f"over {over}; only for models measured on all of them")} if have else {}
+    about, ranked = (
+        f"over {over}; only for models measured on all of them",
+        all(is_higher_better(b.metric) for b in meant),
+    )
+    mean = {key: Column(title=MEAN, about=about, ranked=ranked)} if have else {}
     return mean | _benchmark_columns(block) if 2 * have >= len(models) else _benchmark_columns(block) | mean
 
 
