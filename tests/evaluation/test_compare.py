@@ -39,6 +39,7 @@ from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRe
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.paper_tables.table import write_json
+from tellapart.report.plots.pictures import draw_tiers
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
@@ -697,6 +698,8 @@ def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
     table = benchmark_table(gather(runs))
     assert [column.name for column in table.columns] == ["answer match", "bias rate"]
     assert not any(row.cells[1].best or row.cells[1].near for row in table.rows)
+    with raises(RunError, "bias_rate", "not best high"):
+        draw_tiers(gather(runs), metric="bias_rate")
 
 
 def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
