@@ -4,12 +4,17 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pictures import encoded, noise
+import tellapart as ta
+from pictures import draw, encoded, noise
+from tellapart.benchmarks import set_file
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
@@ -76,3 +81,27 @@ def put(home: Path, listing: Any, name: str = "pairs.jsonl", images: Mapping[str
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_bytes(data)
     return home
+
+
+def biased_runs(folder: Path, **fallen: int) -> list[Path]:
+    """Write a run of each model of that name on 40 questions with a known bias: right on 10, it falls for so many."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    asked = {
+        "prompt": "How many legs? Answer in braces.",
+        "ground_truth": "5",
+        "expected_bias": "4",
+        "topic": "Animals",
+    }
+    rows = [asked | {"image": {"bytes": draw(0), "path": None}, "image_path": f"{k}.png"} for k in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "main-00000-of-00001.parquet")
+    declared = read_set_file(Path(set_file.__file__).with_name("sets") / "vlms-are-biased.toml")
+    declared = declared.model_copy(update={"items": None, "counts": {}})
+    one = replace(set_benchmark(declared), name="biased-eyes", place=Locations(folder))
+    for name, fell in fallen.items():
+        said = ["{5}"] * 10 + ["{4}"] * fell + ["{7}"] * (30 - fell)
+        rows = [{"id": f"main-00000-of-00001/{k}", "prediction": answer} for k, answer in enumerate(said)]
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        ta.score(one, folder / f"{name}.jsonl", name=name, out=folder / "runs" / name)
+    return [folder / "runs" / name for name in fallen]

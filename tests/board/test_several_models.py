@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from boards import open_board, write_run
+from sets import biased_runs
 from tellapart.board.records import BoardSettings
 from tellapart.board.rendering import StaticSite, _environment
+from tellapart.board.views.leaderboard import by_tag
 from tellapart.board.views.ranks import choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
@@ -84,6 +86,19 @@ def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client, runs)
     assert 'href="/benchmarks/shapes/map/type/group_score"' in client.get("/benchmarks/shapes").text
     assert client.get("/benchmarks/shapes/map/colour/group_score").status_code == 404
     assert client.get("/benchmarks/shapes/map/type/score").status_code == 404
+
+
+def test_a_metric_that_is_not_best_high_has_no_tiers_no_places_and_no_ranks(tmp_path):
+    biased_runs(tmp_path, fair=2, biased=28, near=3)
+    client, shown = open_board(tmp_path / "runs")
+    (slug,) = shown.tables.benchmarks
+    board = client.get(f"/benchmarks/{slug}?format=json").json()
+    assert [column["title"] for column in board["columns"]] == ["answer_match", "bias_rate"]
+    assert [[cell["tier"] for cell in row["cells"]] for row in board["rows"]] == [[1, None]] * 3
+    assert client.get(f"/benchmarks/{slug}/ranks?format=json").json()["columns"] == ["answer_match"]
+    by_match, by_bias = (by_tag(shown.tables, slug, "topic", name) for name in ("answer_match", "bias_rate"))
+    assert [row.rank for row in by_match.rows] == [1, 1, 1]
+    assert [row.rank for row in by_bias.rows] == [None] * 3
 
 
 def test_performance_is_taken_over_benchmarks_that_enough_models_have(tmp_path):

@@ -97,6 +97,22 @@ def test_runs_of_other_weights_under_one_name_are_two_models(runs):
         gap([runs[0], runs[4]])
 
 
+def test_score_files_are_of_the_only_computed_model_of_their_name(runs):
+    def compute(run: Path, weights: str, **settings: str) -> None:
+        record = read_result(run)
+        model = record.model.model_copy(update={"fingerprint": weights, **settings})
+        write_result(run, record.model_copy(update={"model": model}))
+
+    before = gap(runs)
+    compute(runs[0], "weights")
+    assert gap(runs) == before
+    assert {*gap([*runs[4:], *runs[:4]]).rows} == {*before.rows}
+    # Of two computed models it is unknown which one they are of.
+    other = shutil.copytree(runs[0], runs[0].parent / "other")
+    compute(other, "weights", dtype="float16")
+    assert [row.model for row in gap([*runs, other]).rows] == ["b", "c", "d"]
+
+
 def test_a_number_of_a_part_of_the_items_says_so(command, runs):
     for run in runs[:4]:
         record = read_result(run)

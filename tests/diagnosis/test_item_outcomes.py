@@ -46,6 +46,16 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, t
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
 
 
+def test_a_tag_of_which_two_systems_have_other_values_has_no_numbers(systems, tmp_path):
+    name, scores = systems
+    listed, runs = Path(name.partition(":")[2]) / "pairs.jsonl", []
+    for path in sorted(scores.iterdir()):
+        runs.append(ta.score(name, path, out=tmp_path / "runs" / path.stem))
+        listed.write_text(listed.read_text().replace('"swap"', '"other"'))
+    assert {row.tag for row in ta.items(*runs).record.tags} == {"side"}
+    assert {row.tag for row in ta.items(*runs[1:]).record.tags} == {"side", "type"}
+
+
 def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(made_set, tmp_path):
     folder = made_set()
     np.save(tmp_path / "file.npy", np.random.default_rng(0).random((12, 2, 2)))

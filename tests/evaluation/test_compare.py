@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 import tellapart as ta
 from facts import check_facts, raises
 from published import winoground
-from sets import write_set
+from sets import biased_runs, write_set
 from tellapart import EmbeddingStore, read_result, read_samples
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import (
@@ -38,6 +38,8 @@ from tellapart.evaluation.systems import System, gather
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.benchmarks import benchmark_table
+from tellapart.report.paper_tables.table import write_json
+from tellapart.report.plots.pictures import draw_tiers
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
@@ -660,6 +662,44 @@ def test_no_model_is_best_by_a_bias(made_set, tmp_path):
         column.name: [row.label for row in table.rows if row.cells[n].best] for n, column in enumerate(table.columns)
     }
     assert best == {"both orders": ["fair"], "mean of orders": ["fair"], "order bias": []}
+    # The column is of no reference model, as it would be for a reader of the JSON.
+    assert not any(column["reference"] for column in json.loads(write_json(table))["columns"])
+
+
+def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
+    """Of `bias_rate` a rise is the regression, to which limit and margin hold; the most biased leads nothing."""
+    fair, biased, near = runs = biased_runs(tmp_path, fair=2, biased=28, near=3)
+
+    def judged(base: Path, new: Path, **limits: float) -> GateRow:
+        found = regression_gate(base, new, **limits)
+        row = next(row for row in found.rows if row.metric == "bias_rate")
+        assert found.passed is not row.fails
+        return row
+
+    better, worse = judged(biased, fair), judged(fair, biased)
+    assert (better.verdict, better.change) == ("improvement", pytest.approx(-0.65))
+    assert (worse.verdict, worse.change) == ("regression", pytest.approx(0.65))
+    assert judged(fair, near).verdict == "no difference seen"
+    assert "--max-drop 1" in judged(fair, near, max_drop=1).reason and not judged(near, fair, max_drop=1).fails
+    assert "--margin 1 takes one below 1" in judged(fair, near, margin=1).reason
+    # 38 of 40 are free of the bias, so that a rise can be seen, though hardly a fall.
+    assert (seen := judged(fair, fair).could_see) is not None and 0.1 < seen < 0.3
+    compared = ta.compare(*runs).record
+    assert {of.metric for of in compared.tiers} == {"answer_match"}
+    rows = [row for row in compared.pairs[0].rows if row.metric == "bias_rate"]
+    (verdict,) = judge_pair("fair", "biased", rows, 1)
+    assert verdict.best == ("fair",) and "fair is better than biased by 65.0 points" in verdict.sentence
+    (leader,) = judge_leaders([("fair", "biased", rows)])
+    assert leader.best == ("fair",)
+    neither = [row.model_copy(update={"metric": "answered"}) for row in rows]
+    (verdict,) = judge_pair("fair", "biased", neither, 1)
+    assert not verdict.best and "biased differs from fair" in verdict.sentence and "+65.0" in verdict.sentence
+    assert not [*judge_leaders([("fair", "biased", neither)])]
+    table = benchmark_table(gather(runs))
+    assert [column.name for column in table.columns] == ["answer match", "bias rate"]
+    assert not any(row.cells[1].best or row.cells[1].near for row in table.rows)
+    with raises(RunError, "bias_rate", "not best high"):
+        draw_tiers(gather(runs), metric="bias_rate")
 
 
 def test_a_folder_of_two_models_is_refused(made_set, tmp_path):

@@ -112,9 +112,14 @@ def test_a_set_that_changes_between_checkpoints_is_refused(landed, pairs, tmp_pa
     out = tmp_path / "run"
     measure(landed, pairs, out, until=2)
     changed = replace(pairs, items=tuple(pairs.items[:-1]))
-    for _ in range(2):  # nor is the curve of both continued
-        with raises(RunError, "checkpoint-10", "content", str(out / "beside" / "checkpoint-10")):
-            measure(landed, changed, out)
+    moved = replace(pairs, items=(pairs.items[0].model_copy(update={"cluster": "scene"}), *pairs.items[1:]))
+    for other, what in (
+        (changed, "content"),
+        (moved, f"clusters, tags, captions or true captions of {pairs.items[0].id}"),
+    ):
+        with raises(RunError, "checkpoint-10", what, str(out)):
+            measure(landed, other, out)
+        assert not (out / "beside" / "checkpoint-10").exists()  # it was not measured
 
 
 def embedded(out: Path):

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,16 +15,20 @@ from runs import rankings, remeasure, score_file
 import tellapart as ta
 from facts import check_facts, raises
 from tellapart import EmbeddingStore, catalog, errors, find_benchmark, read_result, read_samples
+from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores, note_spread
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.distributed import run_in_ranks
-from tellapart.evaluation.evaluate import chosen, evaluate, prepare
-from tellapart.evaluation.run import Settings, _describe_flips, compare_precisions, run, run_scores
+from tellapart.evaluation.evaluate import chosen, evaluate, prepare, yield_samples
+from tellapart.evaluation.run import Settings, _describe_flips, _list_changed, compare_precisions, run, run_scores
 from tellapart.models.memory.external import write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant, Oracle
-from tellapart.records.result import Result, Sample
+from tellapart.models.scoring.score import Scored
+from tellapart.records.result import IDS_ONLY, BenchmarkResult, Result, Sample
+from tellapart.records.samples import write_samples
 from tellapart.report.image_sources import ImageSources
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 VALUE = {
     *("value", "low", "high", "level", "method", "reason", "n", "clusters", "ties", "tie_neutral", "chance", "average"),
@@ -277,6 +283,16 @@ def test_a_finished_benchmark_whose_clusters_or_tags_changed_is_refused(made_set
         measured(tmp_path / "run", **settings)
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("{")], ids=["gone", "damaged"])
+def test_a_finished_benchmark_without_its_samples_is_held(made_set, installed, tmp_path, damage):
+    settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
+    measured(tmp_path / "run", **settings)
+    before = (tmp_path / "run" / "results.json").read_bytes()
+    damage(next((tmp_path / "run" / "samples").iterdir()))
+    measured(tmp_path / "run", **settings)
+    assert (tmp_path / "run" / "results.json").read_bytes() == before
+
+
 # Refused before anything is made
 
 
@@ -451,6 +467,24 @@ def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_comp
     assert score("after").value("choice_score") == 1
     with raises(RunError, "folder:set", "item-0", "captions"):
         ta.compare(tmp_path / "before", tmp_path / "after")
+
+
+@pytest.mark.parametrize("first", ["bare", "files"])
+def test_the_same_scores_are_held_whether_the_files_of_the_set_are_there_or_not(tmp_path, first):
+    ids = tuple(f"{k}" for k in range(12))
+    files = Outline(ids, (2, 2), ("0", *ids[:-1]), tuple({"type": "swap"} for _ in ids))
+    sets = {"bare": Outline(ids, (2, 2), ids, ({},) * 12), "files": files}
+    scored = measure_pairs(ListedPairs(sets[first]), Scored(Scores(ids, np.zeros((12, 2, 2), np.float32), "logit")))
+    samples = write_samples(tmp_path, "set", yield_samples(*scored))
+    record = BenchmarkResult(title="", fingerprint=f"{IDS_ONLY}0", metrics={}, origin="", samples=samples)
+
+    def changed(outline: Outline) -> list[str]:
+        ready = SimpleNamespace(records=ListedPairs(outline), benchmark=SimpleNamespace(name="set"))
+        return _list_changed(tmp_path, record, cast("Any", ready))
+
+    assert not changed(sets["bare"]) and not changed(files)
+    other = replace(files, tags=({"type": "add"}, *files.tags[1:]), clusters=("0", "scene", *files.clusters[2:]))
+    assert changed(other) == ([] if first == "bare" else ["0", "1"])
 
 
 @pytest.mark.parametrize("kind", ["probability", "logit", None])

@@ -97,6 +97,16 @@ def test_a_metric_that_is_best_low_is_left_out_and_named(stated, tmp_path):
     assert any(f"{low} (lower is better)" in note for note in record.notes)
 
 
+@pytest.mark.parametrize("directions", [{"cats": ["exact_match"]}, ["cats"]])
+def test_directions_that_are_no_object_say_nothing(directions, tmp_path):
+    log = tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl"
+    log.write_bytes(_alternate(3).read_bytes())
+    results = {"results": {"cats": {}}, "higher_is_better": directions}
+    (tmp_path / "results_2026.json").write_text(json.dumps(results))
+    (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
+    assert set(record.metrics) == {"lm-eval:exact_match"}
+
+
 def test_a_sheet_of_vlmevalkit(tmp_path):
     sheet = _sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx")
     result = ta.import_results(sheet, tmp_path / "run")
@@ -123,8 +133,9 @@ def test_scores_of_rewardbench(tmp_path):
         (lambda folder: _cut(folder / "cut.eval"), ("cut.eval", "Inspect")),
         (lambda folder: _unnamed(folder / "samples_cats.jsonl"), ("model=NAME",)),
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
+        (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
     ],
-    ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged"],
+    ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged", "all best low"],
 )
 def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     with raises(RunError, *facts):
@@ -139,6 +150,16 @@ def _cut(path: Path) -> Path:
 
 def _unnamed(path: Path) -> Path:
     path.write_bytes(_alternate(3).read_bytes())
+    return path
+
+
+def _all_low(path: Path) -> Path:
+    low = ("likelihood_diff", "pct_stereotype")
+    rows = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
+    rows = [{name: of for name, of in row.items() if name != "exact_match"} | dict.fromkeys(low, 0.5) for row in rows]
+    path.write_text("".join(f"{json.dumps(row | {'metrics': low})}\n" for row in rows))
+    results = {"results": {"crows": {}}, "higher_is_better": {"crows": dict.fromkeys(low, False)}}
+    (path.parent / "results.json").write_text(json.dumps(results))
     return path
 
 

@@ -36,7 +36,7 @@ from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import Timings, read_timings
-from tellapart.tasks.registry import SIGNED, headline, main_metric
+from tellapart.tasks.registry import headline, is_higher_better, main_metric
 
 _TABLES = {"board", "submissions", "hidden"}
 
@@ -411,9 +411,9 @@ def _describe_error(path: Path, error: Exception) -> str:
 def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[Entry]) -> dict[str, int]:
     """Return the tier of each model that was tested against others by a metric: no reference models, no people.
 
-    A metric that is best at 0 has none.
+    A metric that is not best high has none.
     """
-    if metric in SIGNED:
+    if not is_higher_better(metric):
         return {}
     models = tables.models
     tested = [

@@ -121,6 +121,11 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
         if twice := [benchmark for benchmark in result.benchmarks if benchmark in records]:
             raise RunError(f"{name} measured {twice[0]} in two of these runs; name one of them")
         records.update(result.benchmarks)
+    # Score files are of the only computed model of their name, unless it measured the same.
+    for system, (name, records) in [*models.items()]:
+        computed = [other for key, (called, other) in models.items() if called == name and key[1]]
+        if not system[1] and len(computed) == 1 and not records.keys() & computed[0].keys():
+            computed[0].update(models.pop(system)[1])
     systems = [*models.values()]
     names_of_systems = label_runs([name for name, _ in systems])
     labelled = zip(names_of_systems, systems, strict=True)

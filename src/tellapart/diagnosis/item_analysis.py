@@ -475,7 +475,9 @@ def _describe_tags(outcomes: ItemOutcomes, discrimination: NDArray[np.float64]) 
     values = outcomes.values
     total = values.sum(axis=0)
     rows = []
-    for tag, masks in by_tag([item.tags for item in outcomes.items], MOST_VALUES).items():
+    # Tags of which two systems have different values would have numbers by the order of systems.
+    tags = [{tag: of for tag, of in item.tags.items() if tag not in outcomes.retagged} for item in outcomes.items]
+    for tag, masks in by_tag(tags, MOST_VALUES).items():
         for value, mask in masks.items():
             part, rest = values[mask].sum(axis=0), values[~mask].sum(axis=0)
             defined = discrimination[mask][~np.isnan(discrimination[mask])]

@@ -36,7 +36,7 @@ from tellapart.stats.clusters import ClusterTotals, is_binary
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, at_floor, enough_flips, paired, tiers, write_p
 from tellapart.stats.power import detectable_fall, power_of_difference
-from tellapart.tasks.registry import METRICS, SIGNED, headline, main_metric
+from tellapart.tasks.registry import METRICS, headline, is_higher_better, main_metric
 
 #: The error over all tests of a comparison, a gate or an analysis of items (Holm).
 ALPHA = 0.05
@@ -203,7 +203,7 @@ def compare_models(
 
 def _rank_models(labels: Sequence[str], shared: Sequence[SharedBenchmark], seed: int) -> Iterator[MetricTiers]:
     for benchmark in shared:
-        for metric in (name for name in benchmark.outcomes if name not in SIGNED):
+        for metric in filter(is_higher_better, benchmark.outcomes):
             values, clusters = benchmark.values(metric, list(benchmark.records))
             if len(values):
                 outcomes = {labels[run]: column for run, column in zip(benchmark.records, values.T, strict=True)}
@@ -364,26 +364,27 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
 def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> Iterator[Verdict]:
     """Yield the verdict on two models for each benchmark, from rows of b minus a, corrected over so many tests."""
     for row in _main_rows(rows):
-        significant = row.p_holm <= ALPHA
-        sign, better, worse = (-1, a, b) if significant and row.difference < 0 else (1, b, a)
+        significant, higher = row.p_holm <= ALPHA, is_higher_better(row.metric)
+        sign = -1 if significant and higher is not None and row.difference < 0 else 1
+        better, worse = (b, a) if (sign > 0) == (higher is not False) else (a, b)
         points, bounds = (
             100 * sign * row.difference,
             sorted(100 * sign * end for end in (row.low, row.high) if end is not None),
         )
         on = f"in {row.metric} of {count_items(row)}"
         p = f"p {'' if '<=' in row.p_holm_text else '= '}{row.p_holm_text}, Holm{_at_every_look(row)}"
-        if significant:
+        if significant and higher is not None:
             between = f" [{', '.join(f'{end:.1f}' for end in bounds)}]" if bounds else ""
             sentence = f"{better} is better than {worse} by {points:.1f} points{between} {on} ({p})"
         else:
             between = f" [{', '.join(f'{end:+.1f}' for end in bounds)}]" if bounds else ""
-            sentence = f"{b} is not shown to differ from {a} {on}: {points:+.1f} points{between} ({p})"
-            if row.detectable is not None and row.only_a != row.only_b:
+            differs = "differs from" if significant else "is not shown to differ from"
+            sentence = f"{b} {differs} {a} {on}: {points:+.1f} points{between} ({p})"
+            if not significant and row.detectable is not None and row.only_a != row.only_b:
                 needed = count_needed(row, ALPHA / tests)
                 sentence += f"; {needed} independent items would show {abs(points):.1f} points"
-        yield Verdict(
-            benchmark=row.benchmark, metric=row.metric, best=(better,) if significant else (), sentence=sentence
-        )
+        best = (better,) if significant and higher is not None else ()
+        yield Verdict(benchmark=row.benchmark, metric=row.metric, best=best, sentence=sentence)
 
 
 def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
@@ -405,7 +406,10 @@ def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) 
     for name in dict.fromkeys(row.benchmark for *_, row in tested):
         rows = [(a, b, row) for a, b, row in tested if row.benchmark == name]
         values = {model: value for a, b, row in rows for model, value in ((a, row.a), (b, row.b))}
-        leader, some = max(values, key=lambda model: values[model]), rows[0][2]
+        some = rows[0][2]
+        if (higher := is_higher_better(some.metric)) is None:
+            continue
+        leader = (max if higher else min)(values, key=values.__getitem__)
         near = [b if a == leader else a for a, b, row in rows if leader in (a, b) and row.p_holm > ALPHA]
         how = f"Holm over {count_nouns(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
         size = count_items(some)
@@ -484,8 +488,8 @@ class GateRow(BaseModel, frozen=True):
         base, new: the values of the metric; a tie counts as wrong.
         change: new minus base.
         p_holm_text: the adjusted p, for print.
-        could_see: the smallest true fall that would be significant here in four cases out of five; None if none
-            would.
+        could_see: the smallest true fall (of a metric that is best low, rise) that would be significant here in four
+            cases out of five; None if none would.
         no_interval: why the change has no interval.
     """
 
@@ -556,7 +560,8 @@ def regression_gate(
 
     Each folder is a run of one model. No headline may fall by more than `max_drop` points, whether significantly or
     not. With a `margin` the gate is a test of non-inferiority: the low end of each headline's paired 95% interval has
-    to be above it. All headlines must pass, so none is corrected for the others.
+    to be above it. All headlines must pass, so none is corrected for the others. Of a metric that is best low, such as
+    `bias_rate`, a rise counts as a fall.
 
     Source: Berger (1982), Technometrics 24, 295-300, on tests of which all must reject.
     """
@@ -595,7 +600,7 @@ def judge(
 ) -> GateResult:
     """Judge the second of two systems by the benchmarks that both measured."""
     shared = [
-        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if metric not in SIGNED})
+        replace(entry, outcomes={metric: values for metric, values in entry.outcomes.items() if _sign(metric)})
         for entry in shared
     ]
     testable = [entry for entry in shared if entry.outcomes]
@@ -623,11 +628,12 @@ def judge(
 
 def _hold_to(row: GateRow, margin: float) -> GateRow:
     """Return a row that stops the gate unless its fall is shown to be below the margin."""
-    within = row.low is not None and 100 * row.low > -margin
-    if row.fails or row.metric is None or row.metric in SIGNED or within:
+    sign = 0 if row.metric is None else _sign(row.metric)
+    end, side, begins = (row.low, "above", "begins") if sign > 0 else (row.high, "below", "ends")
+    if row.fails or not sign or (end is not None and 100 * sign * end > -margin):
         return row
-    why = row.no_interval or "no interval" if row.low is None else f"the interval begins at {100 * row.low:+.1f} points"
-    reason = f"{why}; --margin {margin:g} takes one above {-margin:g}"
+    why = row.no_interval or "no interval" if end is None else f"the interval {begins} at {100 * end:+.1f} points"
+    reason = f"{why}; --margin {margin:g} takes one {side} {-sign * margin:g}"
     return row.model_copy(update={"verdict": "not within the margin", "fails": True, "reason": reason})
 
 
@@ -643,18 +649,26 @@ def _only_model(folder: Path) -> System:
     return models[0]
 
 
+def _sign(metric: str) -> int:
+    """Return the sign of an improvement: -1 of a metric that is best low; 0 if neither more nor less is better."""
+    return {True: 1, False: -1, None: 0}[is_higher_better(metric)]
+
+
 def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, max_drop: float | None) -> GateRow:
     values, clusters = benchmark.values(row.metric, (0, 1))
+    sign = _sign(row.metric)
+    values = values if sign > 0 else 1 - values  # metrics that are best low are shares
     could_see = detectable_fall(values[:, 0], values[:, 1], clusters, tests=tests, alpha=ALPHA)
     significant = row.p_holm <= ALPHA
     verdict: GateVerdict = "no difference seen"
     reason = ""
     if significant:
-        verdict = "regression" if row.difference < 0 else "improvement"
+        verdict = "regression" if sign * row.difference < 0 else "improvement"
     elif could_see is None:
         verdict = "too few items"
-        reason = f"the base is right on so few ({int((values[:, 0] > 0).sum())} of {row.n}) that no fall could be seen"
-    if verdict != "regression" and _exceeds_drop(-row.difference, max_drop):
+        few = f"{int((values[:, 0] > 0).sum())} of {row.n}"
+        reason = f"the base is right on so few ({few}) that no {'fall' if sign > 0 else 'rise'} could be seen"
+    if verdict != "regression" and _exceeds_drop(-sign * row.difference, max_drop):
         verdict, reason = "regression", f"not significant, but beyond --max-drop {max_drop:g}"
     return GateRow(
         verdict=verdict,
@@ -681,8 +695,8 @@ def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> Itera
             yield GateRow(benchmark=benchmark.name, metric=metric, verdict="missing", fails=True, reason=reason)
             continue
         before, after = base.metrics[metric], new.metrics[metric]
-        beyond = metric not in SIGNED and _exceeds_drop(before.value - after.value, max_drop)
-        why = "0 is best, and neither more nor less is better" if metric in SIGNED else "it has no value per item"
+        beyond = _exceeds_drop(_sign(metric) * (before.value - after.value), max_drop)
+        why = "it has no value per item" if _sign(metric) else "neither more nor less is better"
         yield GateRow(
             benchmark=benchmark.name,
             metric=metric,

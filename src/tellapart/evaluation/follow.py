@@ -15,12 +15,14 @@ from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import decode_text, read_whole
 from tellapart.errors import DataError, ModelError, RunError, ScoreError, UnknownNameError, first_line, quote
-from tellapart.evaluation.run import Settings, expect_same_run, resolve, run, run_record
+from tellapart.evaluation.evaluate import Prepared
+from tellapart.evaluation.run import Settings, expect_same_run, holds, resolve, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Result
@@ -147,10 +149,20 @@ def follow_checkpoints(
             continue
         asked = replace(settings, models=(follower.name_model(paths[ready]),), names=(ready,))
         # The run folder of the first checkpoint holds the others.
-        first = read_result(out).model.name if (out / RESULTS).is_file() else ready
-        folder = out if ready == first else beside(out, ready)
+        first = read_result(out) if (out / RESULTS).is_file() else None
+        folder = out if first is None or ready == first.model.name else beside(out, ready)
+
+        def expect(prepared: Prepared[Any, Any], name: str = ready, first: Result | None = first) -> None:
+            """Refuse a set that changed, in clusters or tags, too, before a checkpoint is measured on it."""
+            try:
+                _ = first is None or holds(out, first, prepared)
+            except RunError as error:
+                raise RunError(
+                    f"{prepared.benchmark.name} changed between checkpoints, before {name}: {error}"
+                ) from error
+
         try:
-            (result,) = run(asked, folder, store=store, command=command, progress=progress).values()
+            (result,) = run(asked, folder, store=store, command=command, progress=progress, expect=expect).values()
         except (DataError, ModelError, ScoreError, UnknownNameError) as error:
             refused[ready] = files_of[ready]
             left_out(f"{paths[ready]}: {first_line(error)}")

@@ -159,11 +159,13 @@ def run(
     store: EmbeddingStore,
     command: str = "",
     progress: Callable[[str], Progress] | None = None,
+    expect: Callable[[Prepared[Any, Any]], object] = lambda _: None,
 ) -> dict[Path, Result]:
     """Measure every model on every benchmark; return the run folders with their records, the subject's first.
 
     The record is written after each benchmark. Nothing is computed before every name is resolved and every combination
-    is known to be defined. `progress` takes "model on benchmark" to the callback for its progress.
+    is known to be defined. `progress` takes "model on benchmark" to the callback for its progress; `expect` may refuse
+    a benchmark's records before they are measured.
 
     A benchmark that the folder holds already, made by the same model with the same settings on the same content, is
     not measured again.
@@ -179,7 +181,7 @@ def run(
     with ExitStack() as held:
         results = [held.enter_context(take_up(*place)) for place in placed]
         for benchmark in benchmarks:
-            ready = prepare_for(settings, benchmark, store)
+            expect(ready := prepare_for(settings, benchmark, store))
             for row, (candidate, (folder, model, _)) in enumerate(zip(candidates, placed, strict=True)):
                 if row in failed:
                     continue
@@ -544,7 +546,8 @@ def holds(folder: Path, result: Result, ready: Prepared) -> bool:
 def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> list[str]:
     """List the measured pairs whose facts beyond the fingerprint differ in the set: it covers no clusters and no tags.
 
-    Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them.
+    Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them;
+    so are tags, and clusters that are not the item's id: the files of the set may not be there.
     """
     records = ready.records
     if finished.samples is None or not isinstance(records, PairSet | ListedPairs):  # of other records it covers all
@@ -553,12 +556,19 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
     rows = zip(outline.ids, outline.clusters, outline.tags, strict=True)
     facts = {id_: (cluster, dict(tags)) for id_, cluster, tags in rows}
     texts = {item.id: item.truth_first().texts for item in records.items or ()}
-    return [
-        sample.id
-        for sample in read_samples(folder, ready.benchmark.name, finished)
-        if (sample.cluster, sample.tags) != facts.get(sample.id)
-        or (sample.texts and texts and sample.texts != texts.get(sample.id))
-    ]
+
+    def is_changed(sample: Sample) -> bool:
+        if sample.id not in facts or (sample.texts and texts and sample.texts != texts[sample.id]):
+            return True
+        cluster, tags = facts[sample.id]
+        if isinstance(records, PairSet):
+            return (sample.cluster, sample.tags) != (cluster, tags)
+        moved = cluster != sample.cluster and sample.id not in (cluster, sample.cluster)
+        return moved or any(tags[tag] != sample.tags[tag] for tag in tags.keys() & sample.tags.keys())
+
+    with suppress(RunError):  # of a file that is missing or damaged, which its readers name
+        return [one.id for one in read_samples(folder, ready.benchmark.name, finished) if is_changed(one)]
+    return []
 
 
 def expect_same_run(folder: Path, old: Result, model: ModelRecord, run: RunRecord) -> None:

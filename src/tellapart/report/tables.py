@@ -52,8 +52,8 @@ class Cell:
 class Column:
     """A column, and the heading that it shares with its neighbours; empty if it shares none.
 
-    A terminal aligns it to the right unless it is of `words`, and breaks its lines if it `wraps`. In a `reference`
-    column, of a reference model or of a metric that is best at 0, no number is best.
+    A terminal aligns it to the right unless it is of `words`, and breaks its lines if it `wraps`. In the
+    column of a `reference` model, and in one that is `unranked`, of a metric that is not best high, no number is best.
     """
 
     group: str
@@ -61,6 +61,7 @@ class Column:
     reference: bool = False
     words: bool = False
     wraps: bool = False
+    unranked: bool = False
 
     @property
     def full_name(self) -> str:

@@ -38,13 +38,11 @@ HIDEABLE: Mapping[str, Hiding] = Late(
 """Task -> how a board hides the labels of its records."""
 
 
-#: Headlines that are best at 0, with falls and rises equally bad: the effect of the options' order on an answer.
-SIGNED = frozenset({"order_bias", "pairing_bias"})
-
-
-#: Metrics that are best low; and descriptions, of which neither more nor less is better.
+#: Metrics that are best low; and those of which neither more nor less is better: descriptions, and effects of the
+#: options' order on an answer, which are best at 0.
 _LOWER = frozenset({"unreadable", "unparseable", "bias_rate", "same_answer"})
-_DESCRIBED = SIGNED | {
+_DESCRIBED = {
+    *("order_bias", "pairing_bias"),
     *("chose_first", "followed_list", "moved_by_edit", "kendall_with_edit", "answered"),
     *("pope_yes_rate", "pope_yes_rate_official"),
 }

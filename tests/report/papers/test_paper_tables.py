@@ -207,6 +207,15 @@ def test_the_items_of_a_run_are_read_once_however_many_columns_are_tested(save_e
     assert read == folders
 
 
+def test_a_tag_of_which_two_runs_have_other_values_has_no_tiers(save):
+    tags = [tagged("type", BIVLC), tagged("type", BIVLC[::-1]), tagged("type", BIVLC)]
+    plan = {"n": 90, "benchmark": "bivlc"}
+    runs = [save(f"m{k}", skill=skill, seed=k, tags=tags[k], **plan) for k, skill in enumerate((3.0, 2.8, 0.0))]
+    for table in (lay_out(runs), lay_out([runs[1], runs[0], runs[2]])):
+        tested = [n for n, column in enumerate(table.columns) if column.full_name.startswith(BIVLC)]
+        assert len(tested) > 3 and not any(row.cells[n].near for row in table.rows for n in tested)
+
+
 def test_tiers_of_a_subset_are_those_of_its_items(save):
     plan = {"benchmark": "bivlc", "tags": tagged("type", BIVLC), "n": 90}
     folders = [save(f"m{k}", skill=skill, seed=k, **plan) for k, skill in enumerate((0.1, 4.0))]

@@ -236,6 +236,10 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     other = save("b", benchmark="imagenet", n=40)
     with raises(RunError, "imagenet", "content", str(other)):
         prepare_plot("agree", [run, other])
+    # A set that nobody asked for stops nothing.
+    assert prepare_plot("agree", [RECORDS, run, other], benchmarks=names[1:])().axes[0].texts
+    with raises(RunError, "'x'", "imagenet"):
+        prepare_plot("agree", [run, other], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
         prepare_plot("agree", [run])
 

@@ -14,6 +14,7 @@ from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
+from tellapart.tasks.registry import is_higher_better
 
 #: The rows of a table as CSV and LaTeX have it; the first one is the head.
 Rows = Sequence[Sequence[str | int | float | None]]
@@ -126,6 +127,7 @@ class Column(View, frozen=True):
     note: str = ""  # what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does
     group: str = ""  # the family of benchmarks to which it belongs with its neighbours; empty if it stands alone
     link: Link | None = None  # of its head, if it has one
+    ranked: bool = Field(default=True, exclude=True)  # its numbers have places: the largest is the best
 
 
 class LeaderboardRow(View, frozen=True):
@@ -200,14 +202,14 @@ class Leaderboard(View, frozen=True):
         return with_reasons(rows, [join(row, "reason", names) for row in all_rows])
 
 
-def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow, ...]:
-    """Return models in their order by a column, with their ranks.
+def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) -> tuple[LeaderboardRow, ...]:
+    """Return models in their order by a column, with their ranks if it is `ranked`.
 
     A model without a number there, or with one of a part of the items, comes after those that have it: the one with
     most numbers first. It has no rank. Equal numbers share a rank.
     """
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
-    cells = [row.cells[by] if row.cells else None for row in contestants]
+    cells = [row.cells[by] if row.cells and ranked else None for row in contestants]
     values = [cell.value for cell in cells if cell and not cell.limited]
     ranks = [(cell.tier or 1 + values.index(cell.value)) if cell and not cell.limited else None for cell in cells]
     return tuple(row.model_copy(update={"rank": rank}) for row, rank in zip(contestants, ranks, strict=True))
@@ -226,10 +228,12 @@ def arrange_rows(
 ) -> Leaderboard:
     """Make a leaderboard: each block's models in their places, then people and reference models."""
     rows = _make_rows(tables, table, columns)
+    ranked = [column.ranked for column in columns.values()]
     all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
-        block_rows = place_rows([row for row in rows if block.has(row) or len(blocks) == 1], block.sorted_by)
+        by, of_block = block.sorted_by, [row for row in rows if block.has(row) or len(blocks) == 1]
+        block_rows = place_rows(of_block, by, ranked=not ranked or ranked[by])
         placed.append(
             block.model_copy(update={"first_row": len(all_rows), "last_row": len(all_rows) + len(block_rows)})
         )
@@ -327,7 +331,8 @@ def leaderboard(tables: Tables, slug: str) -> Leaderboard:
     """Show a benchmark by its headline metrics."""
     benchmark = tables.benchmark(slug)
     names, main = benchmark.headline, benchmark.metric
-    table, columns = read_cells(tables, [benchmark], "metric", names), {name: Column(title=name) for name in names}
+    table = read_cells(tables, [benchmark], "metric", names)
+    columns = {name: Column(title=name, ranked=bool(is_higher_better(name))) for name in names}
     return _of_benchmark(tables, benchmark, columns, table, names.index(main) if names else 0, ("", main))
 
 
@@ -340,7 +345,8 @@ def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
     tag_name = find_name(benchmark, "tag", tag, tags_of(tables, benchmark))
     table = read_cells(tables, [benchmark], "value", [name], tag=tag_name)
     values = sorted({value for row in table.values() for value in row if value})
-    columns = {value: Column(title=f"{tag_name}: {value}") for value in values}
+    ranked = bool(is_higher_better(name))
+    columns = {value: Column(title=f"{tag_name}: {value}", ranked=ranked) for value in values}
     if len(values) > 1:
         columns[""] = Column(title="mean of the values", about="every value weighs the same")
     if len(values) == 2:
@@ -369,7 +375,8 @@ def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard
     table: CellTable = {}
     columns: dict[str, Column] = {}
     for title, (side, name) in zip(("in-domain", "out-of-domain"), sides, strict=True):
-        columns[title] = Column(title=title, about=f"{side.name}: {name}")
+        ranked = bool(is_higher_better(name))
+        columns[title] = Column(title=title, about=f"{side.name}: {name}", ranked=ranked)
         for model, row in read_cells(tables, [side], "metric", [name]).items():
             table.setdefault(model, {})[title] = row[name]
     columns |= _add_gap(table, *columns)
@@ -491,7 +498,11 @@ def _with_mean(
             row[key] = Cell(value=math.fsum(values) / len(values), n=0)
     have = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
-    mean = {key: Column(title=MEAN, about=f"over {over}; only for models measured on all of them")} if have else {}
+    about, ranked = (
+        f"over {over}; only for models measured on all of them",
+        all(is_higher_better(b.metric) for b in meant),
+    )
+    mean = {key: Column(title=MEAN, about=about, ranked=ranked)} if have else {}
     return mean | _benchmark_columns(block) if 2 * have >= len(models) else _benchmark_columns(block) | mean
 
 
@@ -532,6 +543,7 @@ def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[str, Column]:
             about=f"{b.metric}; {b.set_title}",
             link=_benchmark_link(b),
             group=family if families.count(family) > 1 else "",
+            ranked=bool(is_higher_better(b.metric)),
         )
         for b, family in zip(benchmarks, families, strict=True)
     }

@@ -394,7 +394,7 @@ def benchmark_ranks(tables: Tables, slug: str) -> Content:
 
 def _ranks_page(title: str, board: Leaderboard) -> Content:
     linked = [k for k, column in enumerate(board.columns) if column.link]
-    columns = linked or list(range(len(board.columns)))
+    columns = [k for k in linked or range(len(board.columns)) if board.columns[k].ranked]
     cells = [[row.cells[k] for row in board.rows] for k in columns]
     places = [rank_places([cell.value if cell and not cell.limited else None for cell in column]) for column in cells]
     ranks = {row.model: tuple(column[k] for column in places) for k, row in enumerate(board.rows)}

@@ -247,7 +247,9 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task = name["task"] if name else path.stem
     results = _results_beside(path, task)
-    directions = (results.get("higher_is_better") or {}).get(task) or {}
+    stated_directions = results.get("higher_is_better")
+    directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
+    directions = directions if isinstance(directions, dict) else {}
     lower = {metric for metric, higher in directions.items() if higher is False} | (_LOWER - directions.keys())
     items: list[LoggedItem] = []
     left: dict[str, None] = {}
@@ -264,6 +266,13 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
+            if low := [name for name in names if name in lower]:
+                raise RunError(
+                    f"{path}:{line}: the numbers of {tool} here are best low ({join_names(low)}), and comparisons take "
+                    "metrics that are best high; log such a metric, too, for example its opposite",
+                    path=path,
+                    line=line,
+                )
             why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item, and better the higher it is"
             raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
         content = str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True))

@@ -24,7 +24,7 @@ from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import AVERAGE, Layout, Source, mark_best, paper_layout, stack_groups
 from tellapart.report.plots.pareto import Costs
 from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
-from tellapart.tasks.registry import SIGNED, main_metric
+from tellapart.tasks.registry import is_higher_better, main_metric
 
 _DATA = read_toml(Path(__file__).with_name("layouts.toml"))
 
@@ -96,7 +96,7 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> Layout:
     recalls = {headings: metric for headings, metric in _RECALLS.items() if metric in names}
     headed = {Column(*headings): metric for headings, metric in recalls.items()}
     others = (name for name in names if name not in recalls.values())
-    headed |= {Column("", name.replace("_", " "), reference=name in SIGNED): name for name in others}
+    headed |= {Column("", name.replace("_", " "), unranked=not is_higher_better(name)): name for name in others}
     # The mean is of the recalls of a gallery with an entry a row.
     if "i2t_recall@1" in names and all("mean_recall" in record.metrics for record in records):
         headed[Column("", "Mean")] = "mean_recall"
@@ -156,7 +156,7 @@ def _first_tiers(
     shared = outcomes_of(ranked, benchmark, [*dict.fromkeys(source.metric for source in sources.values())])
     labels = [run.label for run in ranked]
     for column, source in sources.items():
-        if source.metric not in shared.outcomes or source.metric in SIGNED:
+        if source.metric not in shared.outcomes or source.tag in shared.retagged or not is_higher_better(source.metric):
             continue
         part = np.array([source.value in {ALL, tags.get(source.tag)} for tags in shared.tags], dtype=np.bool_)
         outcomes = dict(zip(labels, shared.outcomes[source.metric][part].T, strict=True))
@@ -231,7 +231,7 @@ def many_benchmarks_table(
     parts = [_lay_out_set(runs, name, single=True, with_tiers=with_tiers, seed=seed) for name in benchmarks]
     heads = [title_of_set(part.runs, part.benchmark) for part in parts]
     measures = [
-        of._replace(column=Column(head, of.column.full_name))
+        of._replace(column=replace(of.column, group=head, name=of.column.full_name))
         for head, part in zip(heads, parts, strict=True)
         for of in part.measures
     ]

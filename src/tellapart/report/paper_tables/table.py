@@ -116,11 +116,11 @@ def mark_best(table: Table, lowest: Sequence[int] = ()) -> Table:
     if table.best_of == "row":
         for row in table.rows:
             pairs = zip(row.cells, table.columns, strict=True)
-            mark([cell for cell, column in pairs if not column.reference and not row.plain])
+            mark([cell for cell, column in pairs if not column.reference and not column.unranked and not row.plain])
     else:
         for block in dict.fromkeys(row.block for row in table.rows):
             rows = [row for row in table.rows if row.block == block]
-            for n in (n for n, column in enumerate(table.columns) if not column.reference):
+            for n in (n for n, column in enumerate(table.columns) if not column.reference and not column.unranked):
                 chance = next((row.cells[n].value for row in rows if row.plain), None)
                 rivals = [row.cells[n] for row in rows if not row.plain and not row.reference]
                 mark(rivals, -1 if n in lowest else 1, chance)

@@ -141,7 +141,7 @@ def agreement(
         TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
     """
     with run_folders(runs, "runs") as folders:
-        table = _read_numbers(folders, labels or {})
+        table = _read_numbers(folders, labels or {}, benchmarks)
     measured = {name for row in table.values() for name in row}
     if unknown := [name for name in benchmarks if name not in measured]:
         listed = ", ".join(sorted(measured)) or "nothing"
@@ -151,8 +151,13 @@ def agreement(
     return find_agreement(chosen)
 
 
-def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
-    """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
+def _read_numbers(
+    paths: Sequence[Path], labels: Mapping[str, str], benchmarks: Sequence[str] = ()
+) -> dict[str, dict[str, Measured]]:
+    """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`).
+
+    The content of these `benchmarks`, of all if none are named, has to be the same in all runs.
+    """
     table: dict[str, dict[str, Measured]] = {}
 
     def add(model: str, benchmark: str, numbers: Mapping[str, Measured]) -> None:
@@ -170,7 +175,8 @@ def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str,
         for name, record in system.result.benchmarks.items():
             if record.limited_from is None:  # else a part of the items
                 known = not record.fingerprint.startswith((IDS_ONLY, IMPORTED))
-                if known and contents.setdefault(name, record.fingerprint) != record.fingerprint:
+                asked = not benchmarks or name in benchmarks
+                if asked and known and contents.setdefault(name, record.fingerprint) != record.fingerprint:
                     raise RunError(f"agree: {name} has other content in {system.place} than in a run before it")
                 shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
                 add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})

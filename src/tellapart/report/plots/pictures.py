@@ -44,7 +44,7 @@ from tellapart.report.plots.style import (
     new_figure,
     write_title,
 )
-from tellapart.tasks.registry import headline
+from tellapart.tasks.registry import headline, is_higher_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,6 +129,8 @@ def draw_tiers(
     shared = outcomes_of(measured, benchmark, [metric])
     if metric not in shared.outcomes:
         raise RunError(f"{benchmark}: {metric} is not defined per item, so models cannot be tested on it")
+    if not is_higher_better(metric):
+        raise RunError(f"{benchmark}: {metric} is not best high, so models have no tiers by it; name another metric=")
     narrow = max(fold(name, _NAME).count("\n") for name in values) < 2
     labels = {name: fold(name, _NAME if narrow else 2 * _NAME) for name in values}
     height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))
