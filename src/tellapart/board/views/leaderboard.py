@@ -498,7 +498,8 @@ def _with_mean(
             row[key] = Cell(value=math.fsum(values) / len(values), n=0)
     have = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
-    about, ranked = f"over {over}; only for models measured on all of them", all(map(is_higher_better, (b.metric for b in meant)))
+    about = f"over {over}; only for models measured on all of them"
+    ranked = all(is_higher_better(b.metric) for b in meant)
     mean = {key: Column(title=MEAN, about=about, ranked=ranked)} if have else {}
     return mean | _benchmark_columns(block) if 2 * have >= len(models) else _benchmark_columns(block) | mean
 
