@@ -25,7 +25,7 @@ _PNG, _JPEG = b"\x89PNG", b"\xff\xd8\xff"
 #: The header of a JPEG's scan, up to the number of its components. A scan's data holds no such bytes: there 0xff is
 #: followed by 0 or by a restart marker.
 _SCAN = re.compile(rb"\xff\xda\0[\x08\x0a\x0c\x0e]([\x01-\x04])")
-_END_OF_IMAGE = re.compile(rb"\xff\xd9")  # bytes.find takes twenty times as long
+_END_OF_IMAGE = re.compile(rb"\xff\xd9")  # faster than bytes.find in a photograph
 
 #: Bytes that libjpeg reads ahead of the last block: without them it would refuse a complete JPEG, too.
 _AHEAD = bytes(8)
