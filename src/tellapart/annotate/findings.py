@@ -361,9 +361,11 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
     captions, images = _true_leads(*text), _true_leads(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
-    signs = ({item: np.sign([vote.lead for vote in votes]) for item, votes in of.items()} for of in (captions, images))
-    of_captions, of_images = signs
-    matrices = {item: _sign_matrix(of_captions[item], of_images[item]) for item in captions}
+
+    def signs(votes: Sequence[Vote]) -> NDArray[np.float64]:
+        return np.sign([vote.lead for vote in votes])
+
+    matrices = {item: _sign_matrix(signs(captions[item]), signs(images[item])) for item in captions}
     if circles := [item for item, matrix in matrices.items() if matrix is None]:
         raise ScoreError(
             f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "

@@ -194,7 +194,7 @@ def deal(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
-    # A single truth keeps its place, because scores are in the set's order; of several the first stands for all.
+    # A single truth keeps its place, because scores are in the set's order; of several truths the first is asked for.
     pairs = pairs if pairs.true == 1 else pairs.one_truth()
     units = _UNITS[survey.shows](survey, pairs, earlier)
     items = [*dict.fromkeys(unit.item for unit in units)]

@@ -127,12 +127,11 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
         if not system[1] and len(computed) == 1 and not records.keys() & computed[0].keys():
             computed[0].update(models.pop(system)[1])
     systems = [*models.values()]
-    names_of_systems = label_runs([name for name, _ in systems])
-    labelled = zip(names_of_systems, systems, strict=True)
-    rows = [row for label, (_, records) in labelled for row in _make_rows(label, records)]
+    labels = label_runs([name for name, _ in systems])
+    rows = [row for label, (_, records) in zip(labels, systems, strict=True) for row in _make_rows(label, records)]
     if not rows:
         pairs = "; ".join(f"{other.name} and {other.rival}" for other in _in_domain())
-        alike = [label for label, (name, _) in zip(names_of_systems, systems, strict=True) if label != name]
+        alike = [label for label, (name, _) in zip(labels, systems, strict=True) if label != name]
         hint = f"; {join_names(alike)} differ in weights, precision, reading or prompt" if alike else ""
         raise RunError(f"no model measured a task in domain and out of it; the pairs are {pairs}{hint}")
     sides: dict[str, list[tuple[float, float]]] = {}

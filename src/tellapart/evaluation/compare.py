@@ -365,7 +365,8 @@ def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> 
     """Yield the verdict on two models for each benchmark, from rows of b minus a, corrected over so many tests."""
     for row in _main_rows(rows):
         significant, higher = row.p_holm <= ALPHA, is_higher_better(row.metric)
-        sign = -1 if significant and higher is not None and row.difference < 0 else 1
+        is_judged = significant and higher is not None
+        sign = -1 if is_judged and row.difference < 0 else 1
         better, worse = (b, a) if (sign > 0) == (higher is not False) else (a, b)
         points, bounds = (
             100 * sign * row.difference,
@@ -373,7 +374,7 @@ def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> 
         )
         on = f"in {row.metric} of {count_items(row)}"
         p = f"p {'' if '<=' in row.p_holm_text else '= '}{row.p_holm_text}, Holm{_at_every_look(row)}"
-        if significant and higher is not None:
+        if is_judged:
             between = f" [{', '.join(f'{end:.1f}' for end in bounds)}]" if bounds else ""
             sentence = f"{better} is better than {worse} by {points:.1f} points{between} {on} ({p})"
         else:
@@ -383,7 +384,7 @@ def judge_pair(a: str, b: str, rows: Sequence[MetricComparison], tests: int) -> 
             if not significant and row.detectable is not None and row.only_a != row.only_b:
                 needed = count_needed(row, ALPHA / tests)
                 sentence += f"; {needed} independent items would show {abs(points):.1f} points"
-        best = (better,) if significant and higher is not None else ()
+        best = (better,) if is_judged else ()
         yield Verdict(benchmark=row.benchmark, metric=row.metric, best=best, sentence=sentence)
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
@@ -152,15 +153,7 @@ def follow_checkpoints(
         first = read_result(out) if (out / RESULTS).is_file() else None
         folder = out if first is None or ready == first.model.name else beside(out, ready)
 
-        def expect(prepared: Prepared[Any, Any], name: str = ready, first: Result | None = first) -> None:
-            """Refuse a set that changed, in clusters or tags, too, before a checkpoint is measured on it."""
-            try:
-                _ = first is None or holds(out, first, prepared)
-            except RunError as error:
-                raise RunError(
-                    f"{prepared.benchmark.name} changed between checkpoints, before {name}: {error}"
-                ) from error
-
+        expect = partial(_expect_same_set, out=out, first=first, name=ready)
         try:
             (result,) = run(asked, folder, store=store, command=command, progress=progress, expect=expect).values()
         except (DataError, ModelError, ScoreError, UnknownNameError) as error:
@@ -170,6 +163,15 @@ def follow_checkpoints(
         _expect_same_sets(contents, result, folder)
         done.add(ready)
         yield ready
+
+
+def _expect_same_set(prepared: Prepared[Any, Any], *, out: Path, first: Result | None, name: str) -> None:
+    """Refuse a set that has changed, in clusters or tags, too, since the first checkpoint was measured on it."""
+    try:
+        if first is not None:
+            holds(out, first, prepared)
+    except RunError as error:
+        raise RunError(f"{prepared.benchmark.name} changed between checkpoints, before {name}: {error}") from error
 
 
 def _expect_same_sets(contents: dict[str, str], result: Result, folder: Path) -> None:

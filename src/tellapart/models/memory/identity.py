@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dis
 import hashlib
 import inspect
@@ -288,12 +287,9 @@ def _describe_library(thing: Any) -> str:
         length = getattr(getattr(thing, "tokenizer", thing), "model_max_length", None)
         return f"{facts} {length} {getattr(thing, 'text_kwargs', None)}"
     if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
-        from tellapart.models.openclip.tokens import Tokens
+        from tellapart.models.openclip.tokens import Tokens, copy_tokenizer
 
-        tokenizer = copy.copy(thing)  # the caller's is left as it is
-        if hasattr(tokenizer, "tokenizer"):
-            tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
-        return json.dumps(Tokens(tokenizer).facts, sort_keys=True)
+        return json.dumps(Tokens(copy_tokenizer(thing)).facts, sort_keys=True)
     if inspect.isroutine(thing):
         file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
         installed = "-packages" in file and not getattr(thing, "__closure__", None)

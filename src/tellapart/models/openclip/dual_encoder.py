@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from tellapart.errors import DataError, ModelError, first_line, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
-from tellapart.models.openclip.tokens import TextTower, Tokens
+from tellapart.models.openclip.tokens import TextTower, Tokens, copy_tokenizer
 from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip, name_activation
 from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Pixels
@@ -46,9 +45,7 @@ def load(name: str, options: ModelOptions) -> TorchDual:
 
 def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, place: Runtime) -> TorchDual:
     """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
-    tokenizer = copy.copy(tokenizer)
-    if hasattr(tokenizer, "tokenizer"):
-        tokenizer.tokenizer = copy.copy(tokenizer.tokenizer)
+    tokenizer = copy_tokenizer(tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer)
     tokens = move(Tokens(tokenizer).tokens(["a"], tokenizer.context_length)["input_ids"], place)
     with forward(name, model):
@@ -91,7 +88,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     if hasattr(text, "to_dict"):  # of transformers
         settings = {key: value for key, value in text.to_dict().items() if key not in _INCIDENTAL}
         facts.append(json.dumps(settings, sort_keys=True, default=str))
-    # A caller's transform may be another than the model's: its pictures are kept for nobody.
+    # A caller's transform may be another than the model's, so its pictures are not stored.
     kept = {
         "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
         "pack_image": lambda prepared: prepared["pixels"].numpy(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Sequence
@@ -20,6 +21,14 @@ _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
 
 #: The marks of open_clip's tokenizer: their attributes there, and their texts.
 _MARKS = {"sot_token_id": "<start_of_text>", "eot_token_id": "<end_of_text>"}
+
+
+def copy_tokenizer(tokenizer: Any) -> Any:
+    """Return a copy, so that reading changes nothing of a caller's tokenizer, nor of the one inside it."""
+    copied = copy.copy(tokenizer)
+    if hasattr(copied, "tokenizer"):
+        copied.tokenizer = copy.copy(copied.tokenizer)
+    return copied
 
 
 class Tokens(TextReader):
