@@ -106,7 +106,8 @@ def _unknown_corner(value: object, place: str) -> str:
 
 
 def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
-    if missing := [name for name, place in _CORNERS.items() if place not in corners]:
+    if len(corners) < len(_CORNERS):
+        missing = [name for name, place in _CORNERS.items() if place not in corners]
         raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
     _, images, captions = zip(*(corners[place] for place in range(4)), strict=True)
     for field, values in (("image", images), ("caption", captions)):

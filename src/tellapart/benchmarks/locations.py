@@ -164,16 +164,14 @@ class FolderImages:
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
 
     def _find_places(self, names: Sequence[str], *, listed: bool) -> Iterator[tuple[Path, str]]:
-        """Yield the folders that hold a file of a name, each with the name; of the inner ones, only by their lists."""
+        """Yield the folders that hold a file of a name, each with the name; or the inner ones whose lists lack it."""
         first, *others = self._roots
         for name in names:
             head = PurePosixPath(name).parts[0]
-            if (first / name).is_file():
-                yield first, name
-            for folder, entries in self._subfolders.items():
-                if (head in entries or not listed) and (folder / name).is_file():
+            within = [folder for folder, entries in self._subfolders.items() if (head in entries) == listed]
+            for folder in (first, *within, *others) if listed else within:
+                if (folder / name).is_file():
                     yield folder, name
-            yield from ((folder, name) for folder in others if (folder / name).is_file())
 
     def _refuse_another(self, found: tuple[Path, str], others: Iterator[tuple[Path, str]]) -> None:
         """Refuse a file of a folder below the named one if another of these folders has another file for it."""
