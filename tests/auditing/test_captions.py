@@ -293,6 +293,25 @@ def test_clips_tokens_count_their_start_and_end(captioned):
     assert "2 of 4 captions" in cut.says and "2 by the cut" in equal.says
 
 
+def test_every_one_of_several_true_captions_is_looked_at(captioned, monkeypatch):
+    monkeypatch.setattr("tellapart.auditing.audit.find_context", lambda _name: Words())
+    texts = [
+        ("a b c", "A b c d", "x"),
+        ("a", "два слова", "xx yy"),
+        ("a", "b", "b"),
+        ("a", "a", "c"),
+        ("e f", "E f", "g"),
+    ]
+    ours, theirs = captioned(texts, true=[(0, 1)] * 5), captioned([("xx", "два слова"), ("b", "yy")])
+    record = audit(ours, Options(pictures=False, model="words", against=theirs))
+    found = {finding.name: finding.items for finding in record.findings}
+    assert found["captions: twice in an item"] == ("2",)  # two equal true ones leave the item solvable
+    assert (found["captions: scripts"], found["leak: captions"]) == (("1",), ("1", "2"))
+    assert (found["context: cut"], found["context: equal"]) == (("0",), ())
+    others = captioned([("a", "b", "c"), ("a", "d", "c")], true=[(0, 1)] * 2)
+    assert next(each.value for each in audit(others, Options(pictures=False)).findings if "shared" in each.name) == 0
+
+
 def test_a_context_and_a_corpus_without_what_they_need_are_refused():
     with raises(ModelError, "'constant'", "open_clip:", "77"):
         captions.find_context("constant")
