@@ -63,6 +63,10 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
     assert words.threshold.startswith("within 0.12 of 0")  # 5 % of 2.5 words
 
 
+def test_a_tie_of_a_single_item_is_chance(captioned):
+    assert blind_accuracy(Blind(), captioned([("x y", "y x")])).says.startswith("no difference from chance")
+
+
 def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned):
     texts = [("a dog bites a man", "a man bites a dog"), ("one cup", "two cups"), ("A cup, red", "red a cup")]
     finding = bag_of_words(captioned(texts))

@@ -234,7 +234,7 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
     top = scores == scores.max(axis=1, keepdims=True)
     chance = 1 / pairs.shape[1]
     mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs, bounds=(0.0, 1.0))
-    differs = excludes(mean, chance)
+    differs = abs(mean["value"] - chance) > 1e-9 and excludes(mean, chance)
     prefers = "no difference from chance" if not differs else "too often" if mean["value"] > chance else "too rarely"
     tied = int((top.sum(axis=1) > 1).sum())
     meaning = "its accuracy" if pairs.shape[0] == 1 else "both captions are true, so this solves no item"
