@@ -63,6 +63,10 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
     assert words.threshold.startswith("within 0.12 of 0")  # 5 % of 2.5 words
 
 
+def test_a_tie_of_a_single_item_is_chance(captioned):
+    assert blind_accuracy(Blind(), captioned([("x y", "y x")])).says.startswith("no difference from chance")
+
+
 def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned):
     texts = [("a dog bites a man", "a man bites a dog"), ("one cup", "two cups"), ("A cup, red", "red a cup")]
     finding = bag_of_words(captioned(texts))
@@ -291,6 +295,25 @@ def test_clips_tokens_count_their_start_and_end(captioned):
     cut, equal = captions.lost_captions(tokens, "5", captioned([texts[:2], texts[1:3], texts[::3]]))
     assert (cut.items, cut.value, equal.items) == (("0", "1"), 2 / 3, ("0", "1", "2"))
     assert "2 of 4 captions" in cut.says and "2 by the cut" in equal.says
+
+
+def test_every_one_of_several_true_captions_is_looked_at(captioned, monkeypatch):
+    monkeypatch.setattr("tellapart.auditing.audit.find_context", lambda _name: Words())
+    texts = [
+        ("a b c", "A b c d", "x"),
+        ("a", "два слова", "xx yy"),
+        ("a", "b", "b"),
+        ("a", "a", "c"),
+        ("e f", "E f", "g"),
+    ]
+    ours, theirs = captioned(texts, true=[(0, 1)] * 5), captioned([("xx", "два слова"), ("b", "yy")])
+    record = audit(ours, Options(pictures=False, model="words", against=theirs))
+    found = {finding.name: finding.items for finding in record.findings}
+    assert found["captions: twice in an item"] == ("2",)  # two equal true ones leave the item solvable
+    assert (found["captions: scripts"], found["leak: captions"]) == (("1",), ("1", "2"))
+    assert (found["context: cut"], found["context: equal"]) == (("0",), ())
+    others = captioned([("a", "b", "c"), ("a", "d", "c")], true=[(0, 1)] * 2)
+    assert next(each.value for each in audit(others, Options(pictures=False)).findings if "shared" in each.name) == 0
 
 
 def test_a_context_and_a_corpus_without_what_they_need_are_refused():

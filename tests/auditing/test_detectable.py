@@ -153,6 +153,13 @@ def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned):
     assert finding.items[:3] == ("0", "2", "4")
 
 
+def test_clusters_are_counted_among_the_items_that_are_judged(captioned, monkeypatch):
+    monkeypatch.setattr(origin, "MOST_ITEMS", 10)
+    pairs = captioned([("a", "b")] * 100, cluster=["large"] * 80 + [str(k) for k in range(20)])
+    findings, not_done = origin.detectability(pairs, pictures=False)
+    assert (findings, [each.reason.split(":")[0] for each in not_done]) == ([], ["3 clusters"])
+
+
 @pytest.mark.slow
 def test_a_set_of_one_process_is_flagged_no_more_often_than_promised():
     """25 sets whose entries are exchangeable.

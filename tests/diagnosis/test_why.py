@@ -397,8 +397,9 @@ def test_what_is_drawn_is_of_other_clusters_and_does_not_depend_on_the_order_of_
     entries = [("a", "b"), ("b", "c"), ("d", "e"), ("a", "f")]
     clusters = ["x", "x", "y", "z"]
     rows = _draw(entries, clusters, 9, 0)
-    assert {len(row) for row in rows} == {3}  # the first has no more: a is its caption, too
-    assert [set(row) for row in rows[:2]] == [{"d", "e", "f"}, set(rows[1]) - {"b", "c"}]
+    assert {len(row) for row in rows} == {3}
+    assert [set(row) for row in rows[:2]] == [{"d", "e", "f"}] * 2  # a is their cluster's caption, too
+    assert sorted(_draw([*entries, ("d", "f")], [*clusters, "w"], 9, 0)[0]) == ["d", "e", "f"]  # once, of two clusters
     assert not set(rows[2]) & {"d", "e"} and not set(rows[3]) & {"a", "f"}
     assert _draw(entries[::-1], clusters[::-1], 2, 0) == _draw(entries, clusters, 2, 0)[::-1]
 
@@ -412,6 +413,9 @@ def test_scores_that_cannot_be_had_again_are_refused(liking, monkeypatch, made_s
     numbers = np.random.default_rng(0).random((400, 2, 2))
     with raises(RunError, "debias=8", "mine", "demo", "file"):
         ta.why(ta.score("demo", numbers, name="mine"), debias=8, cache=False)
+    lone = ta.evaluate("random", f"folder:{made_set('lone', n=2, clusters=1)}", out=tmp_path / "lone", cache=False)
+    with raises(RunError, "debias=8", "no unrelated texts"):
+        ta.why(lone, debias=8, cache=False)
     folder = made_set()
     run = ta.evaluate("random", f"folder:{folder}", out=tmp_path / "run", cache=False)
     (folder / "pairs.jsonl").unlink()

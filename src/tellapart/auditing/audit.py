@@ -141,13 +141,13 @@ class Options:
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     """Make every check that can be made."""
     options, original = options or Options(), pairs
-    pairs = original.one_truth()  # several true texts are alike: the first stands for them
+    pairs = original.one_truth()  # where true texts are compared with false ones, the first stands for them
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
-    findings, not_done = _of_captions(pairs, options)
+    findings, not_done = _of_captions(pairs, original, options)
     if scan is None:
         not_done += [NotDone(name="pictures", reason="--no-images: no picture was read, so none was compared")]
     else:
-        findings += picture_duplicates(pairs, scan)
+        findings += picture_duplicates(original, scan)
         if scan.changes:
             findings += change_findings(scan.changes, pairs)
         else:
@@ -159,7 +159,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         not_done.append(NotDone(name="order: truth first", reason=reason))
     findings += [*([order] if order else []), torn_sides(original)]
     of_bindings, bindings = _of_bindings(pairs, options, not_done)
-    findings += of_origin + _of_other(pairs, scan, options, not_done) + of_bindings + tag_balance(pairs)
+    findings += of_origin + _of_other(original, scan, options, not_done) + of_bindings + tag_balance(pairs)
     not_done += skipped
     changes = scan.changes if scan else ()
     return Audit(
@@ -187,18 +187,18 @@ def title_of(pairs: PairSet) -> str:
     return str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2])
 
 
-def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
-    """Make the checks that read captions alone."""
+def _of_captions(pairs: PairSet, original: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
+    """Make the checks that read captions alone: of `pairs` with one truth, of the `original` with all captions."""
     not_done = []
-    of_any = [mixed_scripts(pairs)]
+    of_any = [mixed_scripts(original)]
     if options.model is None:
         not_done.append(NotDone(name="context", reason="no --model to be measured was named (or 77 of CLIP's tokens)"))
     else:
-        of_any += lost_captions(find_context(options.model), options.model, pairs, options.progress)
+        of_any += lost_captions(find_context(options.model), options.model, original, options.progress)
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
         not_done.append(NotDone(name="blind, length, plausibility, grammar", reason=reason))
-        return [*caption_duplicates(pairs)[1:], *of_any], not_done
+        return [*caption_duplicates(original)[1:], *of_any], not_done
     findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs, options.progress)]
     if options.text_model is None:
         not_done.append(NotDone(name="plausibility", reason="no --text-model was named (tinystories:PATH, say)"))
@@ -212,7 +212,7 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
         not_done.append(NotDone(name="grammar", reason=reason))
     else:
         findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs, options.progress))
-    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(pairs), *of_any], not_done
+    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(original), *of_any], not_done
 
 
 def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done: list[NotDone]) -> list[Finding]:

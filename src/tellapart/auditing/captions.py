@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.auditing.finding import MARGIN, Finding, Unit, at_most, excludes, judge, mean_with_interval
+from tellapart.auditing.finding import MARGIN, Finding, Unit, at_most, excludes, judge, mean_with_interval, split_texts
 from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -179,7 +179,8 @@ def lost_captions(model: Bounded, name: str, pairs: PairSet, progress: Progress 
             progress(f"captions read by {name}", len(cut), len(texts))
     context = f"{name} tokens" if name.isdecimal() else f"the context of {name}"
     lost = [any(cut[text] for text in item.texts) for item in pairs.items]
-    same = [len({read[text] for text in item.texts}) < len({*item.texts}) for item in pairs.items]
+    sides = [(true, {*false} - true) for true, false in map(split_texts, pairs.items)]
+    same = [len({read[text] for text in false} - {read[text] for text in true}) < len(false) for true, false in sides]
     longer = f"items with a caption longer than {context}"
     alike = f"items with different captions that are the same tokens within {context}"
     says = f"{sum(cut.values()):,} of {len(texts):,} captions lose their end"
@@ -233,7 +234,7 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
     top = scores == scores.max(axis=1, keepdims=True)
     chance = 1 / pairs.shape[1]
     mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs, bounds=(0.0, 1.0))
-    differs = excludes(mean, chance)
+    differs = abs(mean["value"] - chance) > 1e-9 and excludes(mean, chance)
     prefers = "no difference from chance" if not differs else "too often" if mean["value"] > chance else "too rarely"
     tied = int((top.sum(axis=1) > 1).sum())
     meaning = "its accuracy" if pairs.shape[0] == 1 else "both captions are true, so this solves no item"

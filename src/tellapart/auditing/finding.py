@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.records.result import Record
 from tellapart.stats.clusters import is_binary
@@ -57,6 +58,12 @@ class NotDone(Record):
 
     name: str
     reason: str
+
+
+def split_texts(item: Item) -> tuple[set[str], list[str]]:
+    """Return the true texts, of several images the first, and the other texts."""
+    true = item.truths if len(item.images) == 1 else (0,)
+    return {item.texts[k] for k in true}, [text for k, text in enumerate(item.texts) if k not in true]
 
 
 def mean_with_interval(

@@ -169,12 +169,12 @@ def detectability(
     pairs: PairSet, *, pictures: bool, model: str | None = None, progress: Progress | None = None
 ) -> tuple[list[Finding], list[NotDone]]:
     """Make every check of origin that can be made."""
-    clusters = len({item.cluster for item in pairs.items})
+    count = min(MOST_ITEMS, len(pairs))
+    part = pairs.select([k * len(pairs) // count for k in range(count)])
+    clusters = len({item.cluster for item in part.items})
     if clusters < _FEWEST_CLUSTERS:
         reason = f"{clusters} clusters: a head is fitted on at least {_FEWEST_CLUSTERS}"
         return [], [NotDone(name="detectable", reason=reason)]
-    count = min(MOST_ITEMS, len(pairs))
-    part = pairs.select([k * len(pairs) // count for k in range(count)])
     not_done, evidence = [], []
     images, texts = pictures and pairs.shape[0] > 1, pairs.shape[1] > 1
     if texts:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.auditing.finding import Finding, at_most, judge, mean_with_interval
+from tellapart.auditing.finding import Finding, at_most, judge, mean_with_interval, split_texts
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
@@ -160,7 +160,7 @@ _LOOKS_ALIKE = f"perceptual hashes of 64 bits differ in at most {BITS}, and thum
 
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
     """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too."""
-    twice = [len(set(item.texts)) < len(item.texts) for item in pairs.items]
+    twice = [len({*false} - true) < len(false) for true, false in map(split_texts, pairs.items)]
     shared = _in_several_clusters([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
     same = "items whose captions are all those of an item of another cluster"
     return [

@@ -491,9 +491,12 @@ def debias(
     means = []
     for side, axis in (("texts", 2), ("images", 1)):
         entries = [getattr(square, side) for square in squares]
+        drawn = _draw(entries, clusters, unrelated, seed)
+        if not drawn[0]:
+            raise RunError(f"debias={unrelated}: an item of {benchmark} has no unrelated {side}; leave out debias=")
         items = tuple(
             Item(id=one.id, **{"images": one.images, "texts": one.texts, side: held + others})
-            for one, held, others in zip(squares, entries, _draw(entries, clusters, unrelated, seed), strict=True)
+            for one, held, others in zip(squares, entries, drawn, strict=True)
         )
         report = progress(f"{run.label} on {benchmark}, unrelated {side}") if progress else None
         values = score(model, PairSet(benchmark, items, folder, read=read), store=store, progress=report).scores.values
@@ -530,11 +533,16 @@ def _open_model(run: System, kind: ScoreKind | None, call: str, store: Embedding
 
 
 def _draw(entries: Sequence[tuple[str, ...]], clusters: Sequence[str], most: int, seed: int) -> list[tuple[str, ...]]:
-    """Return captions, or pictures, of other clusters for each item: as many for each, in one random order."""
-    items = [*zip(entries, clusters, strict=True)]
-    entries_of_all = sorted({(entry, cluster) for held, cluster in items for entry in held})
-    order = [entries_of_all[k] for k in np.random.default_rng(seed).permutation(len(entries_of_all))]
-    rows = [tuple(islice((e for e, c in order if c != cluster and e not in held), most)) for held, cluster in items]
+    """Return distinct captions, or pictures, that no item of its cluster has: as many for each, in one random order."""
+    clusters_of: dict[str, set[str]] = {}
+    for held, cluster in zip(entries, clusters, strict=True):
+        for entry in held:
+            clusters_of.setdefault(entry, set()).add(cluster)
+    distinct = sorted(clusters_of)
+    order = [distinct[k] for k in np.random.default_rng(seed).permutation(len(distinct))]
+    rows = [
+        tuple(islice((entry for entry in order if cluster not in clusters_of[entry]), most)) for cluster in clusters
+    ]
     return [row[: min(map(len, rows))] for row in rows]
 
 
