@@ -83,6 +83,26 @@ def test_a_colour_marked_as_transparent_is_white():
     assert decode(encoded(palette, transparency=b"\xff\x00\xff"), "a")[0, 1].tolist() == [255] * 3
 
 
+def marked_png(data: bytes, *colour: int) -> bytes:
+    """Return a PNG in which a colour, in the file's bits, is marked as transparent."""
+    mark, at = b"tRNS" + struct.pack(f">{len(colour)}H", *colour), data.index(b"IDAT") - 4
+    return data[:at] + struct.pack(">I", len(mark) - 4) + mark + struct.pack(">I", zlib.crc32(mark)) + data[at:]
+
+
+def packed_png(depth: int, kind: int, row: bytes, width: int) -> bytes:
+    """Return a PNG of a row of pixels, of a depth and a type of colour that Pillow does not write."""
+    parts = [b"IHDR" + struct.pack(">IIBBBBB", width, 1, depth, kind, 0, 0, 0), b"IDAT" + zlib.compress(b"\0" + row)]
+    chunks = [struct.pack(">I", len(p) - 4) + p + struct.pack(">I", zlib.crc32(p)) for p in [*parts, b"IEND"]]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def test_a_transparent_colour_is_given_in_the_bits_of_the_file():
+    assert decode(marked_png(packed_png(2, 0, b"\x1b", 4), 1), "a")[0, :, 0].tolist() == [0, 255, 170, 255]
+    assert decode(marked_png(packed_png(4, 0, b"\x05", 2), 5), "a")[0, :, 0].tolist() == [0, 255]
+    deep = packed_png(16, 2, struct.pack(">6H", 0x1234, 0x5678, 0x9ABC, 0x3400, 0x7800, 0xBC00), 2)
+    assert decode(marked_png(deep, 0x1234, 0x5678, 0x9ABC), "a")[0].tolist() == [[255] * 3, [0x34, 0x78, 0xBC]]
+
+
 def test_grey_and_black_and_white_pictures_have_three_equal_channels():
     grey = Image.fromarray(np.array([[0, 7, 255]], np.uint8))
     for form in ("PNG", "JPEG"):
@@ -97,10 +117,7 @@ def test_of_sixteen_bits_the_upper_eight_are_kept():
     pixels = decode(encoded(Image.fromarray(deep)), "a")
     assert pixels[0].tolist() == [[value] * 3 for value in (0, 0, 1, 0x12, 0x7F, 0xFF)]
     # One grey is marked as transparent, by a chunk that not every Pillow can write.
-    data = encoded(Image.fromarray(deep))
-    mark = b"tRNS" + (0x1234).to_bytes(2, "big")
-    at = data.index(b"IDAT") - 4
-    data = data[:at] + (2).to_bytes(4, "big") + mark + zlib.crc32(mark).to_bytes(4, "big") + data[at:]
+    data = marked_png(encoded(Image.fromarray(deep)), 0x1234)
     assert decode(data, "a")[0, :, 0].tolist() == [0, 0, 1, 255, 127, 255]
 
 

@@ -36,6 +36,12 @@ def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix, tmp_path)
     assert numbers(data, 21) == [0, 1, 2, 3, 4, *[5] * 11, 6, 7, 8, 9, 10]
 
 
+@pytest.mark.parametrize("suffix", ["mkv", "mp4", "mov"])
+def test_a_film_whose_first_frame_comes_late_is_whole(suffix, tmp_path):
+    data = greys(tmp_path / f"fall.{suffix}", [tick + 125 for tick in GAPS])
+    assert numbers(data, 5) == [0, 5, 5, 5, 10]
+
+
 @pytest.mark.parametrize("rate", [24, 30, 60])
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "mov"])
 def test_at_a_constant_rate_frames_are_counted_however_times_are_rounded(suffix, rate, tmp_path):

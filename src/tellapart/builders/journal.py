@@ -35,6 +35,11 @@ WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
+#: The ids of final outcomes: not of those that failed, nor of videos, for a missing or damaged file may come later.
+_DECIDED = """
+SELECT id FROM outcome WHERE kind != 'failed' AND NOT (kind = 'rejected' AND told LIKE '{"step": "video",%')
+"""
+
 #: SQLite's errors of the disk and of the memory, whatever the file holds.
 _REFUSALS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _REFUSALS |= {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM}
@@ -157,9 +162,9 @@ class Journal:
         return [str(name) for name in damaged]
 
     def decided_ids(self) -> set[str]:
-        """Return the ids of candidates that became items or were rejected; a failed one will be tried again."""
+        """Return the ids of candidates that became items or were rejected; others will be tried again."""
         with _explain_errors(self.path):
-            return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
+            return {name for (name,) in self._file.execute(_DECIDED)}
 
     def outcome(self, name: str) -> Any:
         """Return a candidate's outcome, or a caption's row; an item comes without its images' bytes."""
@@ -188,12 +193,11 @@ def count_decided(path: Path) -> int:
         return 0
     file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        (count,) = file.execute("SELECT count(*) FROM outcome WHERE kind != 'failed'").fetchone()
+        return len(file.execute(_DECIDED).fetchall())
     except (sqlite3.DatabaseError, UnicodeDecodeError):  # held by another build, or no journal
         return 0
     finally:
         file.close()
-    return int(count)
 
 
 class JournalImages(Mapping[str, bytes]):

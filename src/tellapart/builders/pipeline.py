@@ -183,6 +183,7 @@ def build(
     paths: Path | None = None,
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
+    _open_plan.cache_clear()  # an earlier build's builder knows the folders and files as they were then
     opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)
     candidates, name = list(opened.builder.candidates()), opened.recipe.builder
     if (twice := first_repeated(candidate.id for candidate in candidates)) is not None:

@@ -203,6 +203,7 @@ def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{place}: {_ANIMATED}")
         load_whole(picture, data)
+        _scale_transparent(picture, data)
         pixels = _rgb_pixels(picture, place)
         turn = orientation(picture.info.get("exif", b""))  # a PNG may hold it after the pixels
         if turn == 1:
@@ -253,6 +254,17 @@ def _open_picture(data: bytes, place: str) -> ImageFile.ImageFile:
     if kind := next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), film):
         raise DataError(f"{place}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
     raise ValueError("cannot identify image file")
+
+
+def _scale_transparent(picture: Image.Image, data: bytes) -> None:
+    """Bring a PNG's transparent colour, which Pillow leaves in the file's bits, to the 8 bits of its pixels."""
+    marked, depth = picture.info.get("transparency"), data[24]
+    if not marked or picture.format != "PNG":
+        return
+    if picture.mode == "L":
+        picture.info["transparency"] = marked * 255 // ((1 << depth) - 1)
+    elif picture.mode == "RGB" and depth == 16:
+        picture.info["transparency"] = tuple(number >> 8 for number in marked)
 
 
 def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:

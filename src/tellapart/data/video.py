@@ -148,9 +148,9 @@ def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterat
                 raise DataError(f"{place}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
             yield frame
     # MP4 lists its frames, without those that an edit leaves out; AVI counts them and empty chunks; Matroska has a
-    # length, rounded.
+    # length, rounded; FFmpeg's begins at time 0, not at a first frame that comes later.
     listed = getattr(stream, "index_entries", ()) if "mp4" in container.format.name else range(stream.frames)
-    stated = container.duration / 1e6 + (container.start_time or 0) / 1e6 if container.duration else 0.0
+    stated = (container.duration or 0) / 1e6
     matroska = "matroska" in container.format.name
     if packets < len(listed) or (matroska and end < stated - _ROUNDED):
         counted = f"{packets} of {len(listed)} frames" if packets < len(listed) else f"{end:.2f} of {stated:.2f} s"

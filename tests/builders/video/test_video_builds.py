@@ -89,6 +89,29 @@ def test_a_build_that_stops_goes_on_with_other_workers_to_the_same_bytes(prepare
     check_resumed(prepared(builder), 4)
 
 
+def test_a_build_that_goes_on_looks_again_for_videos_that_were_missing_or_damaged(prepared, film, tmp_path):
+    rows = [{"video": video, "time": t, "caption": f"{video} {t}"} for video in "vwx" for t in (0.5, 2)]
+    begun = prepared("timestamped-captions")
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "videos" / "x.mp4").write_bytes(b"damaged")
+
+    def stop(step: str, *_: int) -> None:
+        if step == "selections":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(begun, tmp_path / "set", progress=stop)
+    for name in "wx":
+        film(tmp_path / "videos" / f"{name}.mp4", [40 * n for n in range(102)])
+    built = build(begun, tmp_path / "set")
+    assert (built.resumed, built.funnel) == (1, build(begun, tmp_path / "fresh").funnel)
+    assert built.funnel.items == 3
+    white = np.full((48, 64, 3), 255, np.uint8)
+    film(tmp_path / "videos" / "v.mp4", [40 * n for n in range(102)], paint=lambda number: white - number)
+    pairs = read_pair_set(build(begun, tmp_path / "again").folder)  # in the process that read the former video
+    assert pairs.pixels(pairs.items[0].images[0]).min() > 200
+
+
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_a_set_stands_its_audit_and_shares_frames(prepared, tmp_path, builder):
     built = build(prepared(builder), tmp_path / "set")
