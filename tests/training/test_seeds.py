@@ -202,12 +202,12 @@ def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_
 
 
 @pytest.mark.parametrize(
-    ("headlines", "best"), [((0.2, 0.4, 0.4), 0.5), ((0.4, 0.3, 0.4), 0.0), ((0.1, 0.2, 0.4), 1.0)]
+    ("headlines", "best"), [((0.2, 0.4, 0.4), 0.999), ((0.4, 0.3, 0.4), 0.0), ((0.1, 0.2, 0.4), 1.0)]
 )
 def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_the_start(
     monkeypatch, tmp_path, headlines, best
 ):
-    values = dict(zip((0.0, 0.5, 1.0), headlines, strict=True))
+    values = dict(zip((0.0, 0.999, 1.0), headlines, strict=True))
 
     def read(folder):
         value = SimpleNamespace(value=values[float(folder.parent.name.removeprefix("alpha-"))])
@@ -222,7 +222,7 @@ def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_th
     monkeypatch.setattr(training_run, "read_result", read)
     ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
     sweep = training_run.run_sweep(
-        ends, [1.0, 0.0, 0.5], save, Settings(models=("x",), benchmarks=("demo",)), tmp_path, EmbeddingStore(None)
+        ends, [1.0, 0.0, 0.999], save, Settings(models=("x",), benchmarks=("demo",)), tmp_path, EmbeddingStore(None)
     )
     assert (sweep.best, sweep.model) == (best, f"weights {best:g}")
-    assert [folder.parent.name for folder in tmp_path.glob("*/model")] == [f"alpha-{best:.2f}"]
+    assert [folder.parent.name for folder in tmp_path.glob("*/model")] == [f"alpha-{sweep.label(best)}"]

@@ -99,14 +99,30 @@ def keep_still(part: torch.nn.Module) -> None:
 
 def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
     """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
-    drop, names = torch.nn.functional.dropout, dict(module.named_modules())
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+    names, read = dict(module.train().named_modules()), _read_weights(module) if patterns else {}
+    lists = (torch.nn.ModuleList, torch.nn.ModuleDict)
+    for pattern, share in patterns.items():
+        if not (matched := [name for name in names if fnmatchcase(name, pattern)]):
             raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(names)[-1]} is one")
+        called = (name for name in matched if name not in read and not isinstance(names[name], lists))
+        if share and not any(names[name].training for name in called):
+            raise DataError(
+                f"dropout: {pattern!r} changes nothing: {matched[0]} is frozen, a list of parts, or a projection that "
+                "its attention reads and never calls; name the attention or another part"
+            )
     for name, part in names.items():
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
-            part.register_forward_hook(lambda own, _, output, share=share: drop(output, share, own.training))
+            part.register_forward_hook(partial(_drop_output, name, share))
+
+
+def _drop_output(name: str, share: float, part: torch.nn.Module, _inputs: Any, output: Any) -> Any:
+    """Drop a share of a part's output; an attention puts out its weights, too, which stay."""
+    first, *rest = output if isinstance(output, tuple) else (output,)
+    if not isinstance(first, torch.Tensor):
+        raise DataError(f"dropout: {name} puts out a {type(output).__name__}, not a tensor; name the layers inside it")
+    dropped = torch.nn.functional.dropout(first, share, part.training)
+    return (dropped, *rest) if isinstance(output, tuple) else dropped
 
 
 @cache

@@ -54,6 +54,15 @@ class Sweep:
     best: float
     model: str
 
+    @staticmethod
+    def label(alpha: float) -> str:
+        """Return two digits of an alpha, or all that it has if these are more: no two have the same.
+
+        >>> Sweep.label(1.0), Sweep.label(0.999)
+        ('1.00', '0.999')
+        """
+        return max(f"{alpha:.2f}", str(alpha), key=len)
+
 
 class DataRecord(Record):
     """The training data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
@@ -251,7 +260,7 @@ def sweep_chart(sweep: Sweep) -> LineChart:
         for position, name in enumerate(sweep.benchmarks)
     }
     title = "From the start (0) to the trained weights (1): mean of headline metrics, %"
-    return LineChart(title, "alpha", lines, (sweep.best, f"Pareto-best {sweep.best:.2f}"))
+    return LineChart(title, "alpha", lines, (sweep.best, f"Pareto-best {sweep.label(sweep.best)}"))
 
 
 def log_charts(path: Path) -> list[LineChart]:
@@ -311,11 +320,11 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
     if record.sweep is not None:
         charts.append(sweep_chart(record.sweep))
         run_folder.write_text_file(run_files.sweep / "curve.svg", svg(charts[-1:]))
-    alphas = record.sweep.curve if record.sweep else ()
+    alphas = map(Sweep.label, record.sweep.curve if record.sweep else ())
     links = [
         (run_files.report / PAGE, "every item of the trained model, its start beside it"),
         (run_files.report, "their run folder, which tellapart show, compare, table and plot read"),
-        *((run_files.sweep / f"alpha-{at:.2f}" / "report", f"the run folder of alpha {at:.2f}") for at in alphas),
+        *((run_files.sweep / f"alpha-{at}" / "report", f"the run folder of alpha {at}") for at in alphas),
         (run_files.model / "README.md", "the model card, beside the model"),
         (run_files.log_path, "the numbers of each step"),
         (folder / RECORD, "all that this page is made from, but the log"),

@@ -336,7 +336,7 @@ def run_sweep(
     curve: dict[float, tuple[float, ...]] = {}
     names: dict[float, str] = {}
     for alpha in (alphas := sorted({*alphas})):
-        folder = out / f"alpha-{alpha:.2f}"
+        folder = out / f"alpha-{Sweep.label(alpha)}"
         shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
         names[alpha] = save(interpolate(*ends, alpha), folder / "model")
         used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
@@ -346,7 +346,7 @@ def run_sweep(
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start
     for alpha in curve.keys() - {best}:
-        shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
+        shutil.rmtree(out / f"alpha-{Sweep.label(alpha)}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep

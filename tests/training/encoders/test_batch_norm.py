@@ -11,7 +11,7 @@ from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders import Encoded, draw_start, new_model_facts, settle_norms
+from tellapart.training.encoders import Encoded, add_dropout, draw_start, new_model_facts, settle_norms
 from tellapart.training.loop import TrainingRanks
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
@@ -90,8 +90,6 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path, monkeyp
     settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
     group = TrainingRanks(settings.device)
     _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", group)
-    from tellapart.training.encoders import add_dropout
-
     add_dropout(trainable.module.train(), settings.dropout)
     steps = Watched(settings, trainable, read_rows(["folder:train"], tmp_path), group.accelerator, trainable.module)
     steps.passes = []
@@ -118,3 +116,15 @@ def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_near
     (tmp_path / "arch").mkdir()
     with raises(ModelError, "new:", "is not there", "did you mean 'arch'"):
         new_model_facts(tmp_path / "arhc")
+
+
+def test_a_dropout_that_would_change_nothing_is_refused_and_an_attention_keeps_its_weights():
+    attention = torch.nn.MultiheadAttention(8, 2)
+    part, states = torch.nn.ModuleDict({"attn": attention, "layers": torch.nn.ModuleList()}), torch.ones(3, 1, 8)
+    for pattern in ("*out_proj", "layers"):  # its weights are read, and a list is never called
+        with raises(DataError, f"'{pattern}'", "attn.out_proj" if "proj" in pattern else pattern):
+            add_dropout(part, {pattern: 0.5})
+    add_dropout(part, {"attn": 1.0})
+    output, attended = attention(states, states, states)
+    assert not output.any()
+    assert attended.sum().item() == pytest.approx(3)
