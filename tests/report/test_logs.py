@@ -140,6 +140,18 @@ def test_a_log_has_the_model_of_the_results_of_its_date(form, tmp_path):
     assert ta.import_results(log, tmp_path / "run").model.name == dates[1]
 
 
+def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement(tmp_path):
+    rows = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
+    judged = [("strict", 0.0), ("flexible", 1.0), ("strict", 1.0), ("flexible", 1.0)]
+    more = {"metrics": ["exact_match", "bleu"], "bleu": float("nan")}
+    rows = [row | more | {"filter": name, "exact_match": value} for row in rows for name, value in judged]
+    (log := tmp_path / "samples_cats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    values = {name: (value.value, value.n) for name, value in record.metrics.items()}
+    assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
+    assert "left out: bleu" in record.notes
+
+
 def test_scores_of_rewardbench(tmp_path):
     result = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run")
     record = result.benchmarks["rewardbench"]

@@ -241,7 +241,7 @@ def _object(value: object, path: Path, name: str) -> Mapping[str, Any]:
 
 def _read_harness(path: Path, model: str | None) -> Log | None:
     """Read the samples of lm-eval, which name their metrics, or of lmms-eval, which do not."""
-    rows = [*read_jsonl(path)]
+    rows = [*read_jsonl(path, nan=True)]
     if not rows or not {"doc_id", "target"} <= rows[0][1].keys():
         return None
     tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
@@ -259,12 +259,9 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         names = row["metrics"] if tool == "lm-eval" else [name for name in row if name not in _ROW_FIELDS]
         numbers = {name: row.get(name) for name in names}
         suffix = f",{row['filter']}" if len(filters) > 1 else ""
-        outcomes = {
-            f"{tool}:{name}{suffix}": float(value)
-            for name, value in numbers.items()
-            if isinstance(value, bool | int | float) and math.isfinite(value) and name not in lower
-        }
-        left |= dict.fromkeys(name for name, value in numbers.items() if not isinstance(value, bool | int | float))
+        finite = {name for name, value in numbers.items() if isinstance(value, int | float) and math.isfinite(value)}
+        outcomes = {f"{tool}:{name}{suffix}": float(row[name]) for name in numbers if name in finite - lower}
+        left |= dict.fromkeys(name for name in numbers if name not in finite)
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
@@ -289,12 +286,13 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
 
 
 def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
-    """Return items whose answers were filtered in several ways as one each, with all of their outcomes."""
-    merged: dict[str, LoggedItem] = {}
+    """Return each answer of an item, filtered in several ways, as one item with all of its outcomes."""
+    merged: dict[tuple[str, int], LoggedItem] = {}
+    answers: Counter[tuple[str, ...]] = Counter()
     for item in items:
-        other = merged.setdefault(item.id, item)
-        outcomes = {**other.outcomes, **item.outcomes}
-        merged[item.id] = replace(item, outcomes=outcomes, output=other.output)
+        answers[filtered := (item.id, *item.outcomes)] += 1
+        other = merged.setdefault(key := (item.id, answers[filtered]), item)
+        merged[key] = replace(item, outcomes={**other.outcomes, **item.outcomes}, output=other.output)
     return [*merged.values()]
 
 
