@@ -106,6 +106,9 @@ class Log:
             raise RunError(f"the log of {self.benchmark} holds no item that {self.tool} judged")
         if torn := next((item for item in self.items if item.outcomes.keys() != {*names}), None):
             raise RunError(f"item {quote(torn.id)} of {self.benchmark} lacks {', '.join({*names} - {*torn.outcomes})}")
+        if mixed := next((group[0].id for group in groups if len({item.content for item in group}) > 1), None):
+            why = "two questions have this id, and are no answers to average; repair the log"
+            raise RunError(f"item {quote(mixed)} of {self.benchmark}: {why}")
         table = np.array([[np.mean([item.outcomes[name] for item in group]) for name in names] for group in groups])
         units = tuple(_make_unit(group) for group in groups)
         values = tuple(
