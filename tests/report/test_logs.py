@@ -1,5 +1,6 @@
 """Other tools' logs of items: read as they judged, with their aggregates, and compared as runs are."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -116,6 +117,41 @@ def test_a_sheet_of_vlmevalkit(tmp_path):
     assert by == pytest.approx({"colour": 1 / 3, "size": 2 / 3})
 
 
+@pytest.mark.parametrize(
+    ("folder", "model"),
+    [("InternVL2_5-8B/T20260101_G1", None), ("InternVL2_5-8B", None), ("any", "InternVL2_5-8B")],
+)
+def test_a_model_of_vlmevalkit_whose_name_has_an_underscore(folder, model, tmp_path):
+    (tmp_path / folder).mkdir(parents=True)
+    sheet = _sheet(tmp_path / folder / "InternVL2_5-8B_MMBench_DEV_EN_result.xlsx")
+    result = ta.import_results(sheet, tmp_path / "run", model=model)
+    assert (result.model.name, *result.benchmarks) == ("InternVL2_5-8B", "vlmevalkit:MMBench_DEV_EN")
+
+
+@pytest.mark.parametrize("form", ["{date}_samples_cats.jsonl", "samples_cats_{date}.jsonl.gz"])
+def test_a_log_has_the_model_of_the_results_of_its_date(form, tmp_path):
+    dates = ("20260101_000000", "20260202_000000") if form[0] == "{" else ("2026-01-01T00-00-00", "2026-02-02T00-00-00")
+    for date in dates:
+        results = {"results": {"cats": {"exact_match,none": 0.875}}, "model_name": date}
+        (tmp_path / f"{date}_results_{date}.json").write_text(json.dumps(results))
+    data = _alternate(3).read_bytes()
+    log = tmp_path / form.format(date=dates[1])
+    log.write_bytes(gzip.compress(data) if log.suffix == ".gz" else data)
+    assert ta.import_results(log, tmp_path / "run").model.name == dates[1]
+
+
+def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement(tmp_path):
+    rows = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
+    judged = [("strict", 0.0), ("flexible", 1.0), ("strict", 1.0), ("flexible", 1.0)]
+    more = {"metrics": ["exact_match", "bleu"], "bleu": float("nan")}
+    rows = [row | more | {"filter": name, "exact_match": value} for row in rows for name, value in judged]
+    (log := tmp_path / "samples_cats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    values = {name: (value.value, value.n) for name, value in record.metrics.items()}
+    assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
+    assert "left out: bleu" in record.notes
+
+
 def test_scores_of_rewardbench(tmp_path):
     result = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run")
     record = result.benchmarks["rewardbench"]
@@ -127,7 +163,9 @@ def test_scores_of_rewardbench(tmp_path):
     ("make", "facts"),
     [
         (lambda folder: _sheet(folder / "m_set.xlsx", hits=False), ("hit", "_result")),
+        (lambda folder: _sheet(folder / "llava_v1.5_7b_MMBench_result.xlsx"), ("model=NAME",)),
         (lambda folder: _rewards(folder / "r.json", results=[1]), ("one length",)),
+        (lambda folder: _rewards(folder / "r.json", id=[1, 1, 2], prompt=["a", "b", "c"]), ("easy/1", "two questions")),
         (lambda folder: _rewards(folder / "r.json", model=""), ("model=NAME",)),
         (lambda folder: _rewards(folder / "r.json", scores_chosen=[1, "x", 2]), ("row 1", "two numbers")),
         (lambda folder: _cut(folder / "cut.eval"), ("cut.eval", "Inspect")),
@@ -135,7 +173,18 @@ def test_scores_of_rewardbench(tmp_path):
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
     ],
-    ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged", "all best low"],
+    ids=[
+        "no hits",
+        "where the name ends",
+        "lengths",
+        "id",
+        "no model",
+        "no number",
+        "cut",
+        "no results file",
+        "not judged",
+        "all best low",
+    ],
 )
 def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     with raises(RunError, *facts):

@@ -60,12 +60,12 @@ _QUOTED = re.compile(r'"[^"]*"')
 _LINE = re.compile(r'(?:"[^"]*"|[^"\n])*')
 
 
-def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: Path, *, nan: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a JSONL file, each with the number of its line; blank lines are skipped.
 
     Raises:
         DataError: the file cannot be read or is not UTF-8; a line is not one JSON object, repeats a key, or holds a
-            number that JSON does not have (NaN, Infinity, 1e999).
+            number that JSON does not have (1e999; NaN and Infinity without `nan`).
 
     >>> rows = read_jsonl(Path("examples/eqsim_ablation/smoke_scenes/pairs.jsonl"))
     >>> [(line, row["id"]) for line, row in rows][:2]
@@ -75,7 +75,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(decode_text(read_whole(path), path).split("\n"), start=1):
         if line.strip():
             place = f"{path}:{number}"
-            yield number, row_of(parse_json(line, place), place)
+            yield number, row_of(parse_json(line, place, nan=nan), place)
 
 
 def read_object(path: Path) -> dict[str, Any]:

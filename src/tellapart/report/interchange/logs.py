@@ -47,7 +47,9 @@ _ROUNDING = 1e-6
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 _SAMPLE_FILE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d+)\.json")
-_SAMPLES_NAME = re.compile(r"(?:\d{8}_\d{6}_)?samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?")
+_SAMPLES_NAME = re.compile(
+    r"(?:(?P<before>\d{8}_\d{6})_)?samples_(?P<task>.+?)(?:_(?P<after>\d{4}-\d\d-\d\dT[\d.:-]+))?"
+)
 
 #: The fields of a row of lm-eval and lmms-eval that are no judgement.
 _ROW_FIELDS = frozenset(
@@ -104,6 +106,9 @@ class Log:
             raise RunError(f"the log of {self.benchmark} holds no item that {self.tool} judged")
         if torn := next((item for item in self.items if item.outcomes.keys() != {*names}), None):
             raise RunError(f"item {quote(torn.id)} of {self.benchmark} lacks {', '.join({*names} - {*torn.outcomes})}")
+        if mixed := next((group[0].id for group in groups if len({item.content for item in group}) > 1), None):
+            why = "two questions have this id, and are no answers to average; repair the log"
+            raise RunError(f"item {quote(mixed)} of {self.benchmark}: {why}")
         table = np.array([[np.mean([item.outcomes[name] for item in group]) for name in names] for group in groups])
         units = tuple(_make_unit(group) for group in groups)
         values = tuple(
@@ -239,14 +244,14 @@ def _object(value: object, path: Path, name: str) -> Mapping[str, Any]:
 
 def _read_harness(path: Path, model: str | None) -> Log | None:
     """Read the samples of lm-eval, which name their metrics, or of lmms-eval, which do not."""
-    rows = [*read_jsonl(path)]
+    rows = [*read_jsonl(path, nan=True)]
     if not rows or not {"doc_id", "target"} <= rows[0][1].keys():
         return None
     tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
     filters = {row.get("filter") for _, row in rows}
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task = name["task"] if name else path.stem
-    results = _results_beside(path, task)
+    results = _results_beside(path, task, (name["before"] or name["after"] or "") if name else "")
     stated_directions = results.get("higher_is_better")
     directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
     directions = directions if isinstance(directions, dict) else {}
@@ -257,12 +262,9 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         names = row["metrics"] if tool == "lm-eval" else [name for name in row if name not in _ROW_FIELDS]
         numbers = {name: row.get(name) for name in names}
         suffix = f",{row['filter']}" if len(filters) > 1 else ""
-        outcomes = {
-            f"{tool}:{name}{suffix}": float(value)
-            for name, value in numbers.items()
-            if isinstance(value, bool | int | float) and math.isfinite(value) and name not in lower
-        }
-        left |= dict.fromkeys(name for name, value in numbers.items() if not isinstance(value, bool | int | float))
+        finite = {name for name, value in numbers.items() if isinstance(value, int | float) and math.isfinite(value)}
+        outcomes = {f"{tool}:{name}{suffix}": float(row[name]) for name in numbers if name in finite - lower}
+        left |= dict.fromkeys(name for name in numbers if name not in finite)
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
@@ -287,19 +289,19 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
 
 
 def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
-    """Return items whose answers were filtered in several ways as one each, with all of their outcomes."""
-    merged: dict[str, LoggedItem] = {}
+    """Return each answer of an item, filtered in several ways, as one item with all of its outcomes."""
+    merged: dict[tuple[str, int], LoggedItem] = {}
+    answers: Counter[tuple[str, ...]] = Counter()
     for item in items:
-        other = merged.setdefault(item.id, item)
-        outcomes = {**other.outcomes, **item.outcomes}
-        merged[item.id] = replace(item, outcomes=outcomes, output=other.output)
+        answers[filtered := (item.id, *item.outcomes)] += 1
+        other = merged.setdefault(key := (item.id, answers[filtered]), item)
+        merged[key] = replace(item, outcomes={**other.outcomes, **item.outcomes}, output=other.output)
     return [*merged.values()]
 
 
-def _results_beside(path: Path, task: str) -> Mapping[str, Any]:
+def _results_beside(path: Path, task: str, date: str) -> Mapping[str, Any]:
     """Return the results file in the same folder that has the task, of the same date first; empty without one."""
-    date = path.name.partition("samples_")[2].removeprefix(f"{task}_").removesuffix(".jsonl")
-    for file in sorted(path.parent.glob("*results*.json"), key=lambda file: date not in file.name):
+    for file in sorted(path.parent.glob("*results*.json"), key=lambda file: (date not in file.name, file.name)):
         content = read_json(file, error=RunError, nan=True)
         if isinstance(content, dict) and task in (content.get("results") or {}):
             return content
@@ -356,8 +358,16 @@ def _read_vlmevalkit(path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], 
         question, gold = (str(row.get(name, "")) for name in ("question", "answer"))
         content = json.dumps([question, gold], ensure_ascii=False)
         items.append(LoggedItem(str(row["index"]), content, outcomes, str(row["prediction"]), gold, tags))
-    model_name, _, rest = re.sub(r"_result$", "", path.stem).partition("_")
-    return Log("vlmevalkit", "", model or model_name, f"vlmevalkit:{rest or path.stem}", tuple(items))
+    stem = re.sub(r"(_result)?\.(xlsx|tsv)(\.gz)?$", "", path.name, flags=re.IGNORECASE)
+    # Names of models have "_", too; VLMEvalKit writes into MODEL/DATE/.
+    folders = [folder.name for folder in path.absolute().parents[:2]]
+    names = [name for name in (model or "", *folders) if name and stem.startswith(f"{name}_")]
+    model_name = max(names, key=len, default=stem.partition("_")[0])
+    rest = stem[len(model_name) + 1 :]
+    if not (model or names or rest[:1].isupper()):
+        why = "and no folder of its name holds it; give model=NAME, as the file has it"
+        raise RunError(f"{path} does not show where the name of its model ends, {why}", path=path)
+    return Log("vlmevalkit", "", model or model_name, f"vlmevalkit:{rest or stem}", tuple(items))
 
 
 def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None) -> Log:
