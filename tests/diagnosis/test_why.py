@@ -413,7 +413,7 @@ def test_scores_that_cannot_be_had_again_are_refused(liking, monkeypatch, made_s
     numbers = np.random.default_rng(0).random((400, 2, 2))
     with raises(RunError, "debias=8", "mine", "demo", "file"):
         ta.why(ta.score("demo", numbers, name="mine"), debias=8, cache=False)
-    lone = ta.evaluate("random", f"folder:{made_set('lone', n=2, clusters=1)}", out=tmp_path / "lone", cache=False)
+    lone = ta.evaluate("random", f"folder:{made_set('lone', n=2, clusters=1)}", out=tmp_path / "of-lone", cache=False)
     with raises(RunError, "debias=8", "no unrelated texts"):
         ta.why(lone, debias=8, cache=False)
     folder = made_set()
