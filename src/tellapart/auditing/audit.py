@@ -141,7 +141,7 @@ class Options:
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
     """Make every check that can be made."""
     options, original = options or Options(), pairs
-    pairs = original.one_truth()  # where true texts are compared with false ones, the first stands for them
+    pairs = original.one_truth()  # of several true texts the first is compared with the false ones
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
     findings, not_done = _of_captions(pairs, original, options)
     if scan is None:

@@ -250,8 +250,8 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
     filters = {row.get("filter") for _, row in rows}
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
-    task = name["task"] if name else path.stem
-    results = _results_beside(path, task, (name["before"] or name["after"] or "") if name else "")
+    task, date = (name["task"], name["before"] or name["after"] or "") if name else (path.stem, "")
+    results = _results_beside(path, task, date)
     stated_directions = results.get("higher_is_better")
     directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
     directions = directions if isinstance(directions, dict) else {}
