@@ -119,7 +119,7 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     )
     for task in study.tasks_of(annotator):
         parts = task_parts(study.unit_of[task.unit], task.order)
-        cells = [address(each) if each.image else spreadsheet_cell(each.value) for each in parts]
+        cells = [address(part) if part.image else spreadsheet_cell(part.value) for part in parts]
         writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
     return stream.getvalue()
 
@@ -261,7 +261,7 @@ def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, .
 class Reply:
     """One reply as a file has it."""
 
-    where: str  # file and row, for messages
+    place: str  # file and row, for messages
     study: str  # the token of the study that the task belongs to; empty if the file has none
     task: str
     values: Mapping[str, Any]  # field -> the answer in the annotator's letters: `A`, `Both`, a text, a box
@@ -298,28 +298,29 @@ def decode_replies(
     tasks = {task.id: task for task in study.tasks}
     imported = {answer.task: answer for answer in earlier}
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
-    places: dict[str, dict[str, str]] = {}
-    for place in study.tasks:
-        places.setdefault(place.unit, {})[place.id] = ""
+    workers: dict[str, dict[str, str]] = {}  # unit -> task -> the worker who answered it
+    for task in study.tasks:
+        workers.setdefault(task.unit, {})[task.id] = ""
     for reply in replies:
-        task = tasks.get(reply.task)
-        if reply.study != study.token or task is None:
+        asked = tasks.get(reply.task)
+        if reply.study != study.token or asked is None:
             raise DataError(_explain_unknown(reply, study))
-        answer = _decode_answer(survey, task, reply, allowed)
+        answer, task = _decode_answer(survey, asked, reply, allowed), asked
         if reply.worker:
-            task = tasks[_place_worker(reply, task.unit, places[task.unit])]
+            task = tasks[_place_worker(reply, asked.unit, workers[asked.unit])]
             answer = answer.model_copy(update={"task": task.id, "annotator": task.annotator})
-        place_of, named = answers.get(task.id, (answer, "")), f"task {task.id} ({task.annotator} on {task.unit})"
-        if place_of[0] != answer:
-            raise DataError(f"{reply.where}: a second answer to {named}, answered in {place_of[1]}; keep one of them")
+        first, place = answers.get(task.id, (answer, ""))
+        named = f"task {task.id} ({task.annotator} on {task.unit})"
+        if first != answer:
+            raise DataError(f"{reply.place}: a second answer to {named}, answered in {place}; keep one of them")
         before = imported.get(task.id, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
-            old, new = ("skipped" if one.skipped else quote(one.values, 80) for one in (before, answer))
+            old, new = ("skipped" if reading.skipped else quote(reading.values, 80) for reading in (before, answer))
             raise DataError(
-                f"{reply.where}: {named} was imported before with another answer ({old}, now {new}); to take the new "
+                f"{reply.place}: {named} was imported before with another answer ({old}, now {new}); to take the new "
                 "ones, remove the study's answers.jsonl and import all files together"
             )
-        answers[task.id] = (answer, reply.where)
+        answers[task.id] = (answer, reply.place)
     answered = imported | {name: answer for name, (answer, _) in answers.items()}
     missing = [task.id for task in study.tasks if task.id not in answered]
     if missing and not partial:
@@ -333,10 +334,10 @@ def decode_replies(
 def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
     """Return the task of a worker's answer: the one that was shown if it is free, or else the unit's first free one."""
     if reply.worker in workers.values():
-        raise DataError(f"{reply.where}: worker {quote(reply.worker)} answered {unit} before; keep one of the answers")
+        raise DataError(f"{reply.place}: worker {quote(reply.worker)} answered {unit} before; keep one of the answers")
     free = [task for task, worker in workers.items() if not worker]
     if not free:
-        raise DataError(f"{reply.where}: {unit} has {len(workers)} annotators and more workers; export it for more")
+        raise DataError(f"{reply.place}: {unit} has {len(workers)} annotators and more workers; export it for more")
     task = reply.task if reply.task in free else free[0]
     workers[task] = reply.worker
     return task
@@ -344,11 +345,11 @@ def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
 
 def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
-        return f"{reply.where}: has no `task`; export with the task's data"
+        return f"{reply.place}: has no `task`; export with the task's data"
     if reply.study == study.token:
-        return f"{reply.where}: task {reply.task!r} is unknown to this study"
+        return f"{reply.place}: task {reply.task!r} is unknown to this study"
     origin = f"of study {reply.study!r}" if reply.study else "of no study"
-    return f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name its study's folder"
+    return f"{reply.place}: task {reply.task} is {origin}, not of study {study.token!r}; name its study's folder"
 
 
 def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, place: str) -> None:
@@ -373,7 +374,7 @@ def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: f
     if reply.skipped:
         return SurveyAnswer(**identity, skipped=True)
     options = {letter: str(index) for letter, index in zip(LETTERS[: len(task.order)], task.order, strict=True)}
-    values = _decode_values(survey, options, reply.values, f"{reply.where}: task {task.id}")
+    values = _decode_values(survey, options, reply.values, f"{reply.place}: task {task.id}")
     return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
 
@@ -422,7 +423,7 @@ def _read_value(raw: object, ask: Ask, shown: Mapping[str, str]) -> str | list[f
     return choices[choice]
 
 
-_KEY, _ANSWERS = "study.json", "answers.jsonl"
+_KEY, _ANSWERS = "study.json", "answers.jsonl"  #: names of a study's files
 
 
 def write_study(

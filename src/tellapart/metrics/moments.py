@@ -186,18 +186,18 @@ def _fewest_hits_of_choices(
     states = {(0, 0, sure, tied)}
     for moment in gold:
         following = set()
-        for hits, left_out, own, other in states:
-            nearest = min(own, key=lambda time: abs(time - moment), default=np.inf)
+        for hits, left_out, free_sure, free_tied in states:
+            nearest = min(free_sure, key=lambda time: abs(time - moment), default=np.inf)
             reach = min(tolerance, abs(nearest - moment))
             hit = abs(nearest - moment) < tolerance
             # Of two equally near the earlier is taken.
-            nearer = [t for t in other if (abs(t - moment), t) < (reach, nearest if hit else -np.inf)]
+            nearer = [t for t in free_tied if (abs(t - moment), t) < (reach, nearest if hit else -np.inf)]
             if nearer:
                 taken = min(nearer, key=lambda time: abs(time - moment))
-                following.add((hits + 1, left_out, own, _remove_moments(other, [taken])))
+                following.add((hits + 1, left_out, free_sure, _remove_moments(free_tied, [taken])))
             if left_out + len(nearer) <= len(tied) - choices:
-                rest = _remove_moments(own, [nearest]) if hit else own
-                following.add((hits + hit, left_out + len(nearer), rest, _remove_moments(other, nearer)))
+                rest = _remove_moments(free_sure, [nearest]) if hit else free_sure
+                following.add((hits + hit, left_out + len(nearer), rest, _remove_moments(free_tied, nearer)))
         states = following
     return min(hits for hits, *_ in states)
 

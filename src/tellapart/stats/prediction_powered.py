@@ -16,7 +16,7 @@ from tellapart.stats.bounds import wilson_bounds
 from tellapart.stats.clusters import Clusters, check_level, check_values, is_binary, number_clusters
 from tellapart.stats.interval import Interval, without_bounds
 
-_CALL = "prediction_powered"
+_CALL = "prediction_powered"  #: for messages
 
 #: Clusters with people's values below which there is no interval.
 _FEWEST = 20
@@ -86,12 +86,11 @@ def prediction_powered(
         wrong = errors.sum() if codes is None else np.count_nonzero(np.bincount(codes, errors))
         variance += 1 / (1 + wrong / 2) / n**2
     groups = n if codes is None else len(np.unique(codes))
-    alone = _variance(values, codes)
     if groups < _FEWEST:
         return Powered(
             mean, without_bounds(level, f"{groups} {'items' if clusters is None else 'clusters'}"), weight, n
         )
-    worth = float(n if variance == 0 else n * max(alone / variance, 1.0))
+    worth = float(n if variance == 0 else n * max(_variance(values, codes) / variance, 1.0))
     return Powered(mean, _interval(mean, variance, values, groups, level), weight, worth)
 
 

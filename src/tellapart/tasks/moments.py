@@ -30,18 +30,19 @@ from tellapart.tasks.predictions import finite_numbers, read_by_id
 from tellapart.tasks.running import score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 
-#: Two of these still add up within float32.
-_MOST = 1e38
+#: The largest similarity: the sum of two is still a float32.
+_LARGEST = 1e38
 
-#: Frames a second.
-_RATE = 5.0
+_RATE = 5.0  #: frames a second
 
 #: Videos whose frames are scored together: enough for full batches, few enough to hold.
 _VIDEOS = 64
 
 
-#: Of all moments of a change, and of the query's alone; the mean over tolerances, and each.
-_OF, _AT = ("", "_unmerged"), ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
+#: Parts of a metric's name. Gold is any moment of the change, or the query's alone.
+_GOLDS = ("", "_unmerged")
+#: The value is the mean over all tolerances, or that of one tolerance in seconds.
+_LIMITS = ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +76,7 @@ def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
     """Return the scores of a line; a ValueError is its problem, in words."""
     columns = {"times": np.arange(frames) / _RATE}
     for key in ("before", "after", *(["times"] if row.get("times") is not None else [])):
-        if (numbers := finite_numbers(row.get(key), most=_MOST)) is None:
+        if (numbers := finite_numbers(row.get(key), most=_LARGEST)) is None:
             raise ValueError(f"something else than a list of finite numbers under {key!r}")
         columns[key] = np.array(numbers)
     given = row.get("times") is not None
@@ -157,7 +158,7 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     of_query = [(moment.gold,) for moment in records.rows]
     merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
     facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
-    names = (f"boundary_{what}{of}{at}" for what in ("accuracy", "f1") for of in _OF for at in _AT)
+    names = (f"boundary_{what}{gold}{limit}" for what in ("accuracy", "f1") for gold in _GOLDS for limit in _LIMITS)
     values = tuple(value_of(name, **of_metric) for name, of_metric in zip(names, facts, strict=True))
     return (Units("moment", units, values),)
 

@@ -27,9 +27,9 @@ __all__ = ["READINGS", "FusionScorer", "StateEncoder", "StateModel", "TorchFusio
 #: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
 
-#: Outputs of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
+#: Readings of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
 #: map of an image, a box.
-_OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
+_OTHER_READINGS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
 #: Samples of one forward pass, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
@@ -140,7 +140,7 @@ class TorchFusionEncoder(StateEncoder):
         reading: str = "itm",
         fingerprint: str = "",
     ) -> None:
-        if reading not in (*READINGS, *_OTHERS):
+        if reading not in (*READINGS, *_OTHER_READINGS):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.halves, self.preparation, self.reading = halves, preparation, reading
         self.left_out, self.notes = preparation.left_out, halves.notes

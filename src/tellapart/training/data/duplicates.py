@@ -46,7 +46,7 @@ class Leak:
         )
 
 
-#: Of a frame the hash of its pixels, its perceptual hash, and its thumbnail.
+#: The hash of a frame's pixels, its perceptual hash, and its thumbnail.
 Hashes = tuple[str, int, NDArray[np.uint8]]
 
 #: The hashes of pictures by name: one of an image, of a video one of each frame.
@@ -94,8 +94,9 @@ def find_leaks(
     if not benchmarks:
         return []
     hashes = hash_images(rows.files, progress=progress) if hashes is None else hashes
-    ours, leaks = [(name, frame) for name in rows.files for frame in hashes[name]], list[Leak]()
+    ours = [(name, frame) for name in rows.files for frame in hashes[name]]
     files, prints = np.array([Path(name).name for name, _ in ours]), gather_hashes([frame[1:] for _, frame in ours])
+    leaks = list[Leak]()
     for name in benchmarks:
         benchmark = find_benchmark(name, place)
         records = benchmark.records()
@@ -127,8 +128,8 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
             )
 
 
-#: Texts that are tokenised at a time, and whose numbers are kept.
-_BLOCK, _KEPT = 4096, 1 << 22
+_BLOCK = 4096  #: texts that are tokenised at a time
+_REMEMBERED = 1 << 22  #: texts whose numbers stay in memory
 
 
 class TextIds:
@@ -147,7 +148,7 @@ class TextIds:
             for text, ids in zip(block, self._reader.token_ids(block), strict=True):
                 digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
                 numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
-        if len(self._numbers) < _KEPT:
+        if len(self._numbers) < _REMEMBERED:
             self._numbers |= numbers
         return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
 
@@ -160,11 +161,11 @@ class Duplicates:
         captions: rows whose caption is that of another picture, too.
         pictures: rows whose picture is in a file of another name, too.
         foils: false captions that are true of their picture.
-        cut, texts: texts that the tokenizer cuts, of so many.
-        merged: rows whose caption is another row's after the cut alone.
+        cut, texts: texts that the tokenizer cuts, and all texts.
+        merged: rows whose caption is cut, and then is the same as another row's.
         caption, picture: the most frequent ones, with their rows.
-        middle: the median of a picture's captions.
-        counterparts: hard ones that show their row's picture in another file.
+        middle: the median number of a picture's captions.
+        counterparts: hard counterparts that show their row's picture in another file.
     """
 
     captions: int
@@ -206,27 +207,27 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         block = texts[start : start + _BLOCK]
         cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
     captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
-    every = list(zip(rows.rows, captions, pictures, strict=True))
+    entries = list(zip(rows.rows, captions, pictures, strict=True))
     true = {*zip(pictures, captions, strict=True)}
-    of_picture = Counter(picture for picture, _ in true)  # captions of each
-    showing = Counter(caption for _, caption in true)  # pictures of each
-    files = Counter(picture for picture, _ in {(picture, row.image) for row, _, picture in every})
-    written = Counter(caption for caption, _ in {(caption, row.caption) for row, caption, _ in every})
+    captions_of = Counter(picture for picture, _ in true)  # picture -> how many captions
+    pictures_of = Counter(caption for _, caption in true)  # caption -> how many pictures
+    files = Counter(picture for picture, _ in {(picture, row.image) for row, _, picture in entries})
+    written = Counter(caption for caption, _ in {(caption, row.caption) for row, caption, _ in entries})
     foils = 0
-    for row, _, picture in every:
+    for row, _, picture in entries:
         positives = set(ids(row.positives))
         foils += sum((picture, numbers[foil]) in true or numbers[foil] in positives for foil in row.negatives)
-    widest = max(every, key=lambda entry: showing[entry[1]])
-    fullest = max(every, key=lambda entry: of_picture[entry[2]])
+    widest = max(entries, key=lambda entry: pictures_of[entry[1]])
+    fullest = max(entries, key=lambda entry: captions_of[entry[2]])
     return Duplicates(
-        captions=sum(showing[caption] > 1 for caption in captions),
+        captions=sum(pictures_of[caption] > 1 for caption in captions),
         pictures=sum(files[picture] > 1 for picture in pictures),
         foils=foils,
         cut=len(cut),
         texts=len(texts),
-        merged=sum(written[caption] > 1 and row.caption in cut for row, caption, _ in every),
-        caption=(widest[0].caption, showing[widest[1]]),
-        picture=(fullest[0].image.name, of_picture[fullest[2]]),
-        middle=int(np.median(list(of_picture.values()))),
+        merged=sum(written[caption] > 1 and row.caption in cut for row, caption, _ in entries),
+        caption=(widest[0].caption, pictures_of[widest[1]]),
+        picture=(fullest[0].image.name, captions_of[fullest[2]]),
+        middle=int(np.median(list(captions_of.values()))),
         counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
     )
