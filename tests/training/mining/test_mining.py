@@ -150,6 +150,8 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     told += [{"image": "again.webp", "caption": f"again {k}"} for k in range(2)]
     told[0]["caption"] = told[12]["caption"] = "the same words"
     told[2]["caption"] = "The same words."
+    told[8]["positive_captions"] = ["Picture 5, said 0.", "it is 5 degrees"]  # true of 4.png, by its row
+    told[14]["caption"], told[15]["caption"] = "it is -5 degrees", "it is 5 degrees"
     path.write_text("".join(json.dumps(line) + "\n" for line in told))
     rows = rows_of(path)
     wide = {"near": 9, "negatives": 15, "hard": 12}
@@ -158,6 +160,9 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
         assert not set(mined.rows[number].negatives) & {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}
     for number in (0, 1, 2, 3, 12, 13):
         assert not {"the same words", "The same words."} & set(mined.rows[number].negatives)
+    for number in (8, 9):
+        assert not {"picture 5, said 0", "it is 5 degrees"} & set(mined.rows[number].negatives)
+    assert {"it is -5 degrees"} <= {text for number in (8, 9) for text in mined.rows[number].negatives}
     chosen = [{"the same words", "The same words."} & set(row.negatives) for row in mined.rows]
     assert max(map(len, chosen)) == 1
     assert not any(

@@ -1,6 +1,6 @@
 """Negatives of training rows: coarse to fine, as for EqSim with ITM models, or nearest images, as for NegCLIP.
 
-A caption of the same picture, or one that reads the same, is never a negative. That another image's caption is true of
+A true caption of the same picture, or one that reads the same, is never a negative. That another image's caption is true of
 this one, too, no rule here can detect.
 
 Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.plugins import exit_is_error, open_model
-from tellapart.builders.negatives.lexicon import words
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
@@ -30,7 +29,7 @@ from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.training.data.rows import TrainingRows, read_image, read_rows, write_rows
+from tellapart.training.data.rows import TrainingRows, read_image, read_rows, words_of, write_rows
 
 #: Rows of the product in memory: 25,000 columns of float32 take 25 MB; pairs that are summed in float64 at once.
 BLOCK, _PAIRS = 256, 1 << 14
@@ -73,16 +72,16 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Rows by distinct picture: of each its first file, its rows, their captions as they read, and its vector.
+    """Rows by distinct picture: of each its first file, its rows, the words of its true captions, and its vector.
 
-    `of_row` has the picture of each row, `readings` its caption as it reads; hashes are by file.
+    `of_row` has the picture of each row, `readings` the words of its caption; hashes are by file.
     """
 
     files: list[str]
     rows: list[list[int]]
     of_row: dict[int, int]
-    readings: list[str]
-    captions: list[set[str]]
+    readings: list[tuple[str, ...]]
+    captions: list[set[tuple[str, ...]]]
     vectors: NDArray[np.float32]
     hashes: dict[str, str]
 
@@ -98,15 +97,18 @@ def encode_pictures(
     by_hash: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):
         by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
-    members, readings = list(by_hash.values()), [" ".join(words(row.caption)) or row.caption for row in rows.rows]
+    members, readings = list(by_hash.values()), [words_of(row.caption) for row in rows.rows]
     position = {file: k for k, file in enumerate(caption)}
     files = [str(rows.rows[first].image) for first, *_ in members]
     return RowPictures(
         files=files,
         rows=members,
         of_row={number: picture for picture, numbers in enumerate(members) for number in numbers},
-        readings=readings,  # without case, signs and blanks around words
-        captions=[{readings[number] for number in numbers} for numbers in members],
+        readings=readings,
+        captions=[
+            {words_of(text) for number in numbers for text in (rows.rows[number].caption, *rows.rows[number].positives)}
+            for numbers in members
+        ],
         vectors=encoded.images[[position[file] for file in files], 0],
         hashes=dict(encoded.hashes),
     )
@@ -228,7 +230,7 @@ def hard_rows(
     for start in range(0, len(pictures.files), _IMAGES):
         files, candidates = pictures.files[start : start + _IMAGES], list[list[int]]()
         for picture, file in enumerate(files, start):
-            first: dict[str, int] = {}  # the nearest row of each text
+            first: dict[tuple[str, ...], int] = {}  # the nearest row of each text
             for number in (number for other in near[picture] for number in pictures.rows[other]):
                 first.setdefault(pictures.readings[number], number)
             candidates.append([row for text, row in first.items() if text not in pictures.captions[picture]])
