@@ -19,6 +19,7 @@ from tiny_generative import (
     MARKS,
     PAIRS,
     SAVERS,
+    TEXTS,
     VISION,
     WRITERS,
     asked,
@@ -77,12 +78,24 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders, family, pairs):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("family", WRITERS)
+@pytest.mark.parametrize("family", [*WRITERS, "mllama"])
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders, family):
     scorer = read_as("likelihood", folders[family])
     want = [direct_caption(folders[family], *pair) for pair in PAIRS]
     assert isinstance(scorer, Generator)
     np.testing.assert_allclose(scorer.log_likelihoods(*both(PAIRS)), want, rtol=CLOSE)
+
+
+@pytest.mark.parametrize(("mark", "listed"), [("<pad>", 1), ("", [2])])
+def test_a_caption_ends_by_the_mark_of_a_turns_end(folders, tmp_path, mark, listed):
+    """A tokenizer's end of a document may be another one, as Gemma's; BLIP-2's with OPT is a line's."""
+    folder = Path(shutil.copytree(folders["llava"], tmp_path / "turns"))
+    (folder / "chat_template.jinja").write_text(LLAVA_CHAT.replace("c['text'] + ' '", f"c['text'] + '{mark} '"))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": listed}))
+    model, processor = load(folder)
+    prompt = asked(processor, "Describe this image in one sentence.")
+    want = direct(model, processor, IMAGES[0], prompt, TEXTS[0] + "<pad>", False)
+    np.testing.assert_allclose(read_as("likelihood", folder).log_likelihoods([IMAGES[0]], TEXTS[:1]), want, rtol=CLOSE)
 
 
 def direct_caption(folder: Path, image, text: str) -> float:
