@@ -247,7 +247,7 @@ REFUSED = [
         "florence2",
         "likelihood",
         lambda model: model.answer([IMAGES[:1]], ["what? " * 200]),
-        ("256", "image", "prompt"),
+        ("250", "image", "prompt"),
     ),
     ("florence2", "likelihood", lambda model: model.log_likelihoods(IMAGES[:1], ["a <image>"]), ("'<image>'", "model")),
     ("florence2", "vqa", id, ("'likelihood'", "answers")),
