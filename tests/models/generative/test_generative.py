@@ -323,11 +323,13 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
 
 def test_boxes_are_read_as_each_family_writes_them(folders):
     picture = np.zeros((50, 200, 3), np.uint8)
-    boxes = {"llava": "[0.5, 0, 1, 1]", "qwen2_vl": "(500,0),(1000,1000)"}
+    # LLaVA's authors pad a picture to a square: of a height of 200 the picture is 75 to 125.
+    boxes = {"llava": "[0.5, 0.375, 1, 0.625]", "qwen2_vl": "(500,0),(1000,1000)"}
     for family, answer in boxes.items():
         model = read_as("vqa", folders[family])
         assert "a cup" in model.task_prompt("grounding").fill(text="a cup")
         assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
+        assert model.box_picture(picture).shape == ((200, 200, 3) if family == "llava" else picture.shape)
     model = read_as("vqa", folders["qwen2_5_vl"])
     grid = load(folders["qwen2_5_vl"])[1].image_processor(Image.fromarray(picture), return_tensors="np")[
         "image_grid_thw"
