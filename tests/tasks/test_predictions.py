@@ -331,10 +331,11 @@ def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_
 
 def test_an_answer_that_names_no_box_is_a_box_without_area_and_wrong():
     model: Any = Says(["[0, 10, 10, 50]", "none", "[10, 10, 20, 50]", "it is there"])
-    # A box is read in the pixels of its picture.
+    model.box_picture = lambda pixels: np.full_like(pixels, 77)  # what is shown; a box is of the picture itself
     session = Session(pictures=lambda _: plain(size=(200, 50)), store=EmbeddingStore(None))
     found = TASKS["grounding"].runner(model)(model, RECORDS["grounding"], session)
     assert found == [(0, 5, 20, 20), (0, 0, 0, 0), (20, 5, 20, 20), (0, 0, 0, 0)]
+    assert [shown for shown, _ in model.asked] == [[77]] * 4
     assert outcomes("grounding", found)["box_accuracy"] == [1, 0, 1, 0]
 
 

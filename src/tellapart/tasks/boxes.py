@@ -42,7 +42,8 @@ def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[S
     """Ask a model for the box of every phrase; an answer that names none becomes a box without area, which is wrong."""
     prompt = model.task_prompt("grounding")
     prompts = [prompt.fill(text=row.texts[0]) for row in records.rows]
-    answers = ask(model, [row.images for row in records.rows], prompts, session, longest=128)
+    images, show = [row.images for row in records.rows], getattr(model, "box_picture", None)
+    answers = ask(model, images, prompts, session, longest=128, show=show)
     boxes: list[Sides] = []
     for row, answer in zip(records.rows, answers, strict=True):
         corners = model.read_box(answer, session.pixels(row.images[0]))

@@ -57,15 +57,22 @@ def compute_batches(
 
 
 def ask(
-    model: Answerer, images: Sequence[Sequence[str]], prompts: Sequence[str], session: Session, *, longest: int = 32
+    model: Answerer,
+    images: Sequence[Sequence[str]],
+    prompts: Sequence[str],
+    session: Session,
+    *,
+    longest: int = 32,
+    show: Callable[[Pixels], Pixels] | None = None,
 ) -> list[str]:
-    """Return the answer to each prompt about its images, without the model's thought.
+    """Return the answer to each prompt about its images, as `show` makes them, without the model's thought.
 
     No answer depends on its neighbours, so the size of a batch changes none.
     """
 
     def answer(part: slice, pictures: list[list[Pixels]]) -> list[str]:
-        return [*map(strip_thought, model.answer(pictures, prompts[part], max_new_tokens=longest))]
+        shown = [[*map(show, own)] for own in pictures] if show else pictures
+        return [*map(strip_thought, model.answer(shown, prompts[part], max_new_tokens=longest))]
 
     return compute_batches(images, session, answer)
 

@@ -391,6 +391,10 @@ def folders(tmp_path_factory):
         "cola": transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, id2label=labels)),
         "roberta": transformers.RobertaForSequenceClassification(transformers.RobertaConfig(**sizes, num_labels=1)),
         "regressor": transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, num_labels=1)),
+        # Its configuration names another padding than the tokenizer, and it reads the last token before that.
+        "decoder": transformers.LlamaForSequenceClassification(
+            transformers.LlamaConfig(**sizes | {"pad_token_id": 9}, num_labels=1)
+        ),
     }
     for name, model in made.items():
         for parameter in model.parameters():  # as they come, they answer almost alike
@@ -426,17 +430,18 @@ def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders, name):
 def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its_output(folders):
     torch = import_torch()
     logits = {}
-    for name in ("cola", "regressor"):
+    for name in ("cola", "regressor", "decoder"):
         model, tokenizer = loaded("AutoModelForSequenceClassification", folders / name)
         with torch.no_grad():
             logits[name] = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
-    good, bad, output = (
+    good, bad, output, decoded = (
         find_text_scorer(f"classifier:{name}", folders).score_texts(TEXTS)
-        for name in ("cola#acceptable", "cola#unacceptable", "regressor")
+        for name in ("cola#acceptable", "cola#unacceptable", "regressor", "decoder")
     )
     assert good == pytest.approx((logits["cola"][:, 1] - logits["cola"][:, 0]).tolist(), abs=1e-4)
     assert bad == pytest.approx(-good, abs=1e-5)
     assert output == pytest.approx(logits["regressor"][:, 0].tolist(), abs=1e-4)
+    assert decoded == pytest.approx(logits["decoder"][:, 0].tolist(), abs=1e-4)
     assert np.ptp(good) > 0.01
 
 

@@ -19,6 +19,7 @@ from tiny_generative import (
     MARKS,
     PAIRS,
     SAVERS,
+    TEXTS,
     VISION,
     WRITERS,
     asked,
@@ -77,12 +78,24 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders, family, pairs):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("family", WRITERS)
+@pytest.mark.parametrize("family", [*WRITERS, "mllama"])
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders, family):
     scorer = read_as("likelihood", folders[family])
     want = [direct_caption(folders[family], *pair) for pair in PAIRS]
     assert isinstance(scorer, Generator)
     np.testing.assert_allclose(scorer.log_likelihoods(*both(PAIRS)), want, rtol=CLOSE)
+
+
+@pytest.mark.parametrize(("mark", "listed"), [("<pad>", 1), ("", [2])])
+def test_a_caption_ends_by_the_mark_of_a_turns_end(folders, tmp_path, mark, listed):
+    """A tokenizer's end of a document may be another one, as Gemma's; BLIP-2's with OPT is a line's."""
+    folder = Path(shutil.copytree(folders["llava"], tmp_path / "turns"))
+    (folder / "chat_template.jinja").write_text(LLAVA_CHAT.replace("c['text'] + ' '", f"c['text'] + '{mark} '"))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": listed}))
+    model, processor = load(folder)
+    prompt = asked(processor, "Describe this image in one sentence.")
+    want = direct(model, processor, IMAGES[0], prompt, TEXTS[0] + "<pad>", False)
+    np.testing.assert_allclose(read_as("likelihood", folder).log_likelihoods([IMAGES[0]], TEXTS[:1]), want, rtol=CLOSE)
 
 
 def direct_caption(folder: Path, image, text: str) -> float:
@@ -234,7 +247,7 @@ REFUSED = [
         "florence2",
         "likelihood",
         lambda model: model.answer([IMAGES[:1]], ["what? " * 200]),
-        ("256", "image", "prompt"),
+        ("250", "image", "prompt"),
     ),
     ("florence2", "likelihood", lambda model: model.log_likelihoods(IMAGES[:1], ["a <image>"]), ("'<image>'", "model")),
     ("florence2", "vqa", id, ("'likelihood'", "answers")),
@@ -310,11 +323,13 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
 
 def test_boxes_are_read_as_each_family_writes_them(folders):
     picture = np.zeros((50, 200, 3), np.uint8)
-    boxes = {"llava": "[0.5, 0, 1, 1]", "qwen2_vl": "(500,0),(1000,1000)"}
+    # LLaVA's authors pad a picture to a square: of a height of 200 the picture is 75 to 125.
+    boxes = {"llava": "[0.5, 0.375, 1, 0.625]", "qwen2_vl": "(500,0),(1000,1000)"}
     for family, answer in boxes.items():
         model = read_as("vqa", folders[family])
         assert "a cup" in model.task_prompt("grounding").fill(text="a cup")
         assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
+        assert model.box_picture(picture).shape == ((200, 200, 3) if family == "llava" else picture.shape)
     model = read_as("vqa", folders["qwen2_5_vl"])
     grid = load(folders["qwen2_5_vl"])[1].image_processor(Image.fromarray(picture), return_tensors="np")[
         "image_grid_thw"

@@ -152,6 +152,23 @@ def save_gemma(folder: Path) -> None:
     save(folder, transformers.Gemma3ForConditionalGeneration(config), processor)
 
 
+def save_mllama(folder: Path) -> None:
+    """Some of its layers see the images apart from the text: a mask tells which token sees which."""
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer([*MARKS[:3], "<|image|>"], "").backend_tokenizer,
+        **dict(zip(("bos_token", "eos_token", "pad_token"), MARKS, strict=False)),
+        extra_special_tokens={"image_token": "<|image|>"},
+    )
+    language = LANGUAGE | {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
+    language |= {"cross_attention_layers": [1], "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+    vision = VISION | {"num_global_layers": 1, "attention_heads": 4, "max_num_tiles": 2, "vision_output_dim": 64}
+    vision |= {"intermediate_layers_indices": [0], "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]]}
+    config = transformers.MllamaConfig(vision_config=vision, text_config=language, image_token_index=3)
+    images = transformers.MllamaImageProcessor(size={"height": 16, "width": 16}, max_image_tiles=2)
+    processor = transformers.MllamaProcessor(images, words, LLAVA_CHAT.replace("<image>\n", "<|image|>"))
+    save(folder, transformers.MllamaForConditionalGeneration(config), processor)
+
+
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "a", "picture", "of"]
     words = [*dict.fromkeys([*words, *TEXTS[1].split(), "red", "cup"])]
@@ -207,7 +224,7 @@ def save_florence(folder: Path) -> None:
     )
     vision = {"embed_dim": [16, 32], "depths": [1, 1], "num_heads": [2, 4], "num_groups": [2, 4], "window_size": 2}
     vision |= {"patch_size": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "patch_prenorm": [False, True]}
-    language = {"model_type": "bart", "vocab_size": len(words), "d_model": 32, "max_position_embeddings": 256}
+    language = {"model_type": "bart", "vocab_size": len(words), "d_model": 32, "max_position_embeddings": 250}
     for side in ("encoder", "decoder"):
         language |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 64}
     config = transformers.Florence2Config(
@@ -224,7 +241,7 @@ def save(folder: Path, model, processor) -> None:
     torch.manual_seed(0)
     model.init_weights()
     for name, parameter in model.named_parameters():
-        if name.endswith("mm_input_projection_weight"):  # Gemma's, which begins at zero
+        if name.endswith(("mm_input_projection_weight", "gate")):  # Gemma's and Mllama's, which begin at zero
             torch.nn.init.normal_(parameter, std=0.5)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -239,6 +256,7 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
     "qwen3_vl": lambda folder: save_qwen(folder, "Qwen3VL"),
     "gemma3": save_gemma,
+    "mllama": save_mllama,
     "blip-2": save_blip_2_t5,
     "instructblip": lambda folder: save_blip_2_t5(folder, "InstructBlip"),
     "florence2": save_florence,

@@ -85,10 +85,13 @@ def parse_verdict(answer: str) -> bool | None:
     return verdicts.pop()
 
 
-def parse_box(answer: str, unit: tuple[int, int], size: tuple[int, int]) -> Corners | None:
+def parse_box(
+    answer: str, unit: tuple[int, int], size: tuple[int, int], padded: tuple[int, int] | None = None
+) -> Corners | None:
     """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
 
-    `unit` is the picture's width and height in the answer's numbers, `size` in pixels.
+    `size` is the picture's width and height in pixels, `padded` of what was shown if it was padded on all sides, and
+    `unit` of what was shown in the answer's numbers.
 
     The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
     top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
@@ -97,8 +100,10 @@ def parse_box(answer: str, unit: tuple[int, int], size: tuple[int, int]) -> Corn
     if not matches:
         return None
     numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
+    shown = padded or size
+    before = [(side - inside) // 2 for side, inside in zip(shown, size, strict=True)]
     corners = [
-        min(max(number * size[axis % 2] / unit[axis % 2], 0.0), float(size[axis % 2]))
+        min(max(number * shown[axis % 2] / unit[axis % 2] - before[axis % 2], 0.0), float(size[axis % 2]))
         for axis, number in enumerate(numbers)
     ]
     x1, y1, x2, y2 = corners

@@ -62,6 +62,7 @@ class ChatFormat:
         thinks: whether the model was trained to think before it answers; here it answers at once.
         lead: the template's text between its prompt and an answer, a blank or nothing. Without it the answer would
             begin with another token than the model was trained to begin with.
+        tail: its text behind an answer: of many families the mark of a turn's end, which they were trained to write.
     """
 
     def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
@@ -77,10 +78,11 @@ class ChatFormat:
         self._asks_to_think = "enable_thinking" in self.template
         self.thinks = self._asks_to_think or _THINK in self.template
         prompt = self.render_prompt(1, "?")
-        self.lead = "" if prompt[-1:].isspace() else " "
+        self.lead, self.tail = "" if prompt[-1:].isspace() else " ", ""
         if self._templated:
             conversation = self._apply_template(1, "?", "Yes")
             before, yes, _ = conversation.removeprefix(prompt).partition("Yes")
+            self.tail = conversation.rpartition("Yes")[2]
             self.lead = before if conversation.startswith(prompt) and yes else self.lead
 
     def render_prompt(self, images: int, prompt: str) -> str:
@@ -149,7 +151,12 @@ class ChatModel(Reader):
         # Of the checkpoint's settings, which the library uses wherever a call leaves one out, the special tokens alone.
         settings = model.generation_config
         ends = self.tokenizer.eos_token_id if settings.eos_token_id is None else settings.eos_token_id
-        pads = (settings.pad_token_id, self.tokenizer.pad_token_id, ends[0] if isinstance(ends, list) else ends)
+        listed = ends if isinstance(ends, list) else [ends]
+        pads = (settings.pad_token_id, self.tokenizer.pad_token_id, listed[0])
+        # Gemma's tokenizer and Idefics2's name the end of a document, which ends no answer.
+        marks = [token for token in self._token_ids(self.format.tail)[:1] if token in self._control[0].names]
+        usual = self.tokenizer.eos_token_id
+        self._end = next(iter(marks), usual if usual in listed else listed[0])
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,
@@ -162,7 +169,8 @@ class ChatModel(Reader):
             self._check_causal()
             self._caches_image = self._can_cache()
         cached = "cached image" if self._caches_image and family not in _CACHES_IMAGE else ""
-        self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
+        end = "" if self._end == usual else f"ends by token {self._end}"
+        self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "", end)))
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
@@ -221,7 +229,7 @@ class ChatModel(Reader):
             rendered = self.format.render_prompt(images, question.prompt)
             prompt, whole = self._token_ids(rendered), self._token_ids(rendered + self.format.lead + question.answer)
             shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-            answer = whole[shared:] + ([self.tokenizer.eos_token_id] if question.ends else [])
+            answer = whole[shared:] + ([self._end] if question.ends else [])
             tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
             return tokens, added + shared + len(answer)
 
@@ -303,6 +311,8 @@ class ChatModel(Reader):
             if value.shape[:2] == row:
                 tail = tails.get(name, [0] * length)  # 0: a token of text
                 added = torch.tensor([tail], dtype=value.dtype, device=value.device)
+                if value.ndim > len(row):  # the images that a token sees: those of the token before it
+                    added = value[:, prompt - 1 : prompt].expand(-1, length, *value.shape[2:])
                 longer[name] = torch.cat([value[:, :prompt], added], dim=1)
         return self.model(**longer).logits[0, -len(answer) :]
 

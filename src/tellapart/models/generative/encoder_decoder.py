@@ -83,7 +83,8 @@ class EncoderDecoderModel(Reader):
                 outputs = self.model(**self._encode_prompt([pixels], prompt), decoder_input_ids=start)
                 states = getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
                 _, read, answers = zip(*(questions[place] for place in places), strict=True)
-                logs = read_batches(read, answers, None, lambda rows, states=states: self._predict_tokens(states, rows))  # type: ignore[misc]
+                predict = partial(self._predict_tokens, states)
+                logs = read_batches(read, answers, self.context, predict)
                 values |= zip(places, logs, strict=True)
         return [values[place] for place in range(len(texts))]
 

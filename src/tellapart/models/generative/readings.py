@@ -121,7 +121,17 @@ class Generative:
             processor = self._reader.processor.image_processor
             _, rows, columns = processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
             unit = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
-        return parse_box(answer, unit, (pixels.shape[1], pixels.shape[0]))
+        height, width = self.box_picture(pixels).shape[:2]
+        return parse_box(answer, unit, (pixels.shape[1], pixels.shape[0]), (width, height))
+
+    def box_picture(self, pixels: Pixels) -> Pixels:
+        """Return a picture as a box in it is asked for: of LLaVA padded to a square, of which its numbers are shares.
+
+        Source: haotian-liu/LLaVA, issue 606; its data have boxes of padded pictures.
+        """
+        if self._family != "llava":
+            return pixels
+        return pad_to_square(pixels, [int(part * 255) for part in self._reader.processor.image_processor.image_mean])
 
     def _read_answers(
         self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer

@@ -111,7 +111,10 @@ class TextModel:
 
     def run(self, rows: Sequence[list[int]], compute: Callable[[dict[str, Any]], Iterable[Any]]) -> list[Any]:
         """Return what `compute` gives for each row, of the inputs `(row, length)` of rows that are read together."""
-        limit, tensor, pad = self.limit, import_torch().tensor, self.tokenizer.pad_token_id or 0
+        limit, tensor = self.limit, import_torch().tensor
+        # A classifier on a decoder finds a text's last token by the padding of its configuration.
+        pads = (getattr(self.model.config, "pad_token_id", None), self.tokenizer.pad_token_id)
+        pad = next((pad for pad in pads if pad is not None), 0)
 
         def compute_batch(batch: Sequence[list[int]]) -> Iterable[Any]:
             gaps = [backend.bucket(len(row), limit) - len(row) for row in batch]
