@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from tellapart.catalog import import_target
 from tellapart.errors import import_torch
 from tellapart.models.fusion.family import FusionPrefix, TrainableParts
+from tellapart.models.fusion.region_file import REGION_FILES
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.torch.checkpoint import split_part
@@ -48,10 +49,10 @@ def _open_trainable(name: str, place: Runtime, readings: Sequence[str], image_si
 
 
 def _list_files(name: str) -> list[Path] | None:
-    """List a model's files: weights, tokenizer, settings, this code; None if the tokenizer is the hub's."""
+    """List a model's files: weights, tokenizer, settings, regions, this code; None if the tokenizer is the hub's."""
     path = Path(split_part(name.partition(":")[2])[0]).expanduser()
     folder = path if path.is_dir() else path.parent
-    files = [folder / name for name in (*TOKENIZER_FILES, "config.json") if (folder / name).is_file()]
+    files = [folder / name for name in (*TOKENIZER_FILES, *REGION_FILES, "config.json") if (folder / name).is_file()]
     if not any(file.name in TOKENIZER_FILES for file in files):
         return None
     weights = [path] if path.is_file() else sorted(folder.glob("*.safetensors"))

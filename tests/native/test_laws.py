@@ -16,7 +16,7 @@ from tiny_region_models import save_region_model
 from facts import raises
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, source_key
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, Generator, TwoImageClassifier
 from tellapart_native.heads.other_tasks import FusionHead
@@ -129,6 +129,13 @@ def test_every_reading_of_a_file_and_of_its_converted_folder_gives_each_pair_its
     if regions:  # the benchmark's, which stay where they are
         with raises(ModelError, "regions"):
             find_model(str(tmp_path / "folder"))
+
+
+def test_a_run_recognises_a_model_by_the_regions_beside_its_file_too(tmp_path):
+    name = save_region_model(tmp_path / "file", "uniter")
+    before = source_key(name, ModelOptions())
+    (tmp_path / "file" / "regions.npz").write_bytes(b"of another detector")
+    assert None is not source_key(name, ModelOptions()) != before
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
+from tellapart.models.transductive import read_mark, write_mark
 from tellapart.training.config import RoundsConfig, TrainConfig
 from tellapart.training.encoders import write_new_model
 from tellapart.training.loop import rescore
@@ -39,6 +40,13 @@ def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_label
     for key, change in changes:
         with pytest.raises(ValueError, match="test_time_matching takes all items of one set"):
             TrainConfig.model_validate(values | {key: {**values[key], **change}})
+
+
+def test_the_mark_of_a_folder_is_that_of_the_files_in_it(tmp_path):
+    (file := tmp_path / "weights.pt").touch()
+    write_mark(tmp_path, "demo")
+    names = [f"local-dir:{tmp_path}", f"open_clip:ViT-B-32/openai@{file}#ema", f"albef:{file}", str(file)]
+    assert [read_mark(name) for name in (*names, "oracle", "openai/clip")] == ["demo"] * 4 + ["", ""]
 
 
 @pytest.fixture

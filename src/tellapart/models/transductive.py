@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tellapart.data.rows import read_object
+from tellapart.models.torch.checkpoint import split_part
 from tellapart.records.run_folder import write_text_file
 
 #: What follows the name of such a model in records, and so in tables, comparisons and pictures.
@@ -18,6 +19,11 @@ def write_mark(folder: Path, items: str) -> None:
 
 
 def read_mark(name: str) -> str:
-    """Return the set that a model in a folder, with or without a prefix, was trained on; empty without a mark."""
-    path = Path(name.partition(":")[2] or name).expanduser() / _FILE
-    return str(read_object(path).get("items")) if path.is_file() else ""
+    """Return the set that a model in a folder, or in a file there, was trained on; empty without a mark.
+
+    The name may have a prefix, open_clip's architecture before `@`, and a part of the file behind `#`.
+    """
+    place = split_part(name.partition(":")[2] or name)[0]
+    paths = [Path(text).expanduser() for text in (place, place.partition("@")[2]) if text]
+    marks = [(path.parent if path.is_file() else path) / _FILE for path in paths]
+    return next((str(read_object(mark).get("items")) for mark in marks if mark.is_file()), "")

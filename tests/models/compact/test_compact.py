@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tellapart as ta
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact import dual_encoder as compact
@@ -14,6 +16,7 @@ from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
+from tellapart.models.transductive import read_mark, write_mark
 from tellapart.training.config import TrainConfig
 from tellapart.training.encoders import open_start
 
@@ -61,9 +64,11 @@ def test_a_vector_does_not_depend_on_its_neighbours(folder):
 @pytest.mark.slow
 def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_path):
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
-    from tellapart.models.compact.onnx_export import convert_to_onnx, round_weights
+    from tellapart.models.compact.onnx_export import round_weights
 
-    assert convert_to_onnx(f"compact:{folder}", tmp_path / "small") > 10_000
+    write_mark(Path(shutil.copytree(folder, tmp_path / "marked")), "demo")
+    assert (ta.convert(f"compact:{tmp_path / 'marked'}", tmp_path / "small").parameters or 0) > 10_000
+    assert read_mark(f"onnx:{tmp_path / 'small'}") == "demo"
     converted, exact = OnnxDualEncoder.load(tmp_path / "small"), find_model(f"compact:{folder}")
     assert isinstance(exact, TorchDual)
     parts = compact.open_parts(folder)

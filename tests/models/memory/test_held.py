@@ -212,6 +212,30 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
     assert named.result().model.fingerprint == "mine-3"
 
 
+def test_layers_in_eight_bits_are_known_by_their_weights(known, picture_set, tmp_path):
+    def measure(changed, cache):
+        torch.manual_seed(changed)
+        with warnings.catch_warnings(action="ignore"):  # torch announces that this way goes
+            packed = torch.ao.quantization.quantize_dynamic(Towers(), {torch.nn.Linear}, torch.qint8)
+        torch.manual_seed(0)
+        torch.nn.init.normal_(packed.text[0].weight)
+        return ta.evaluate(ta.model(packed, **known), picture_set(2), cache=cache)
+
+    expect_known(measure, tmp_path)
+
+
+def test_a_step_of_torchvision_is_known_by_its_function(towers, known, picture_set, tmp_path):
+    transforms = pytest.importorskip("torchvision.transforms")
+    from PIL import ImageOps
+
+    def measure(changed, cache):
+        step = transforms.Lambda(ImageOps.invert if changed else ImageOps.solarize)  # the text of either is "Lambda()"
+        steps = transforms.Compose([transforms.Resize((4, 4)), step, transforms.ToTensor()])
+        return ta.evaluate(ta.model(towers, **known | {"preprocess": steps}), picture_set(2), cache=cache)
+
+    expect_known(measure, tmp_path)
+
+
 @pytest.mark.slow
 def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters():
     layers = torch.nn.ParameterList([torch.randn(8_000_000) for _ in range(8)])

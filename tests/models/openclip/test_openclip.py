@@ -234,6 +234,36 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(architecture,
     assert model.training and held.stored and held.name == "mine"
 
 
+def test_a_callers_classes_of_steps_and_tokenizers_are_called_and_training_steps_refused(
+    open_clip, checkpoints, picture_set
+):
+    model, training, preprocess = open_clip.create_model_and_transforms("tiny", str(checkpoints("tiny")))
+    tokenizer = open_clip.get_tokenizer("tiny")
+    *shaping, to_tensor, scaling = preprocess.transforms
+
+    class HalfToTensor:
+        def __call__(self, image):
+            return to_tensor(image) / 2
+
+    class Prompted(type(tokenizer)):
+        def __call__(self, texts, context_length=None):
+            return super().__call__([f"a photo of {text}" for text in texts], context_length)
+
+    def measure(preprocess, tokenizer):
+        held = ta.model(model, preprocess=preprocess, tokenizer=tokenizer)
+        return held.stored, ta.evaluate(held, picture_set(2), cache=False).items().scores
+
+    halved, (_, plain) = type(preprocess)([*shaping, HalfToTensor(), scaling]), measure(preprocess, tokenizer)
+    for parts in ((halved, tokenizer), (preprocess, Prompted())):
+        is_stored, scores = measure(*parts)
+        _, expected = measure(*(lambda given, part=part: part(given) for part in parts))
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+        assert np.abs(scores - plain).max() > 1e-3
+        assert not is_stored
+    with raises(ModelError, "RandomResizedCrop", "the third"):
+        measure(training, tokenizer)
+
+
 def test_pictures_prepared_by_a_model_or_a_callers_transform_serve_no_other_transform(
     open_clip, checkpoints, picture_set, tmp_path
 ):

@@ -45,7 +45,7 @@ from tellapart.models.torch.backend import bucket
 from tellapart.models.torch.dual_encoder import Inputs
 
 __all__ = [
-    "LEFT_OUT", "RegionFile", "find_regions",
+    "LEFT_OUT", "REGION_FILES", "RegionFile", "find_regions",
 ]  # fmt: skip
 
 #: A note on timings of models that read regions: the detector is not in them.
@@ -53,7 +53,9 @@ LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
 )
 
-_NAMES = ("regions.safetensors", "regions.npz")  # in the model's folder
+#: In the model's folder, if no other is named; the first is enough.
+REGION_FILES = ("regions.safetensors", "regions.npz")
+
 _PARTS = ("features", "boxes")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _STEP = 4  # regions are padded, masked, to a multiple: detectors give 36, or 10 to 100
@@ -186,12 +188,12 @@ def find_regions(folder: Path, named: Path | None) -> Path:
     """Return the file of regions: `named` if given, else the one in the model's folder."""
     if named is not None:
         return named.expanduser()
-    for name in _NAMES:
+    for name in REGION_FILES:
         if (folder / name).is_file():
             return folder / name
     raise ModelError(
         f"{folder} reads region features of a detector, and none are given: name their file with regions=, or put "
-        f"{' or '.join(_NAMES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
+        f"{' or '.join(REGION_FILES)} into the model's folder, with KEY/features (regions, dimensions) and KEY/boxes "
         "(regions, 4) of every image"
     )
 

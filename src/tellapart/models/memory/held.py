@@ -393,6 +393,12 @@ def _check_preparation(parts: Parts) -> Parts:
             f"a {type(unwrap(parts.module)).__name__} with encode_image and encode_text needs preprocess= and "
             f"tokenizer=, functions; got {' and '.join(part_names) or 'neither'}: write {OPEN_CLIP_LINE}"
         )
+    steps = map(type, getattr(parts.preprocess, "transforms", ()))
+    if drawn := [step.__name__ for step in steps if step.__name__.startswith("Random")]:
+        raise ModelError(
+            f"{parts.name or type(unwrap(parts.module)).__name__}: preprocess holds {drawn[0]}, of training: write "
+            "model, _, preprocess = open_clip.create_model_and_transforms(...), the third"
+        )
     return parts
 
 
@@ -421,7 +427,7 @@ def _reads_like_open_clip(parts: Parts) -> bool:
         and hasattr(steps[-1], "std")
         and "ToTensor" in type(steps[-2]).__name__
         and hasattr(parts.tokenizer, "context_length")
-        and (hasattr(parts.tokenizer, "encoder") or hasattr(parts.tokenizer, "tokenizer"))
+        and all(map(identity.is_of_library, (parts.preprocess, *steps[-2:], parts.tokenizer)))
     )
 
 
@@ -429,12 +435,7 @@ def _encode_module(
     name: str, module: Network, preprocess: Callable[[Any], Any], tokenizer: Callable[..., Any], place: Runtime
 ) -> TorchDual:
     """Return the dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer."""
-    torch, steps = import_torch(), map(type, getattr(preprocess, "transforms", ()))
-    if drawn := [step.__name__ for step in steps if step.__name__.startswith("Random")]:
-        raise ModelError(
-            f"{name}: preprocess holds {drawn[0]}, of training: write model, _, preprocess = "
-            "open_clip.create_model_and_transforms(...), the third"
-        )
+    torch = import_torch()
 
     def prepare(pixels: Pixels) -> Inputs:
         with mistakes.explain_mistakes(f"{name}: preprocess fails"):

@@ -123,8 +123,23 @@ class Description:
             kind = type(part)
             self.facts.append(f"{name} {kind.__module__}.{kind.__qualname__}")
             self.add_attributes(part, name or kind.__name__)
+            self._add_packed(part, name or kind.__name__)
             if part._forward_hooks or part._forward_pre_hooks:
                 self.unknown.append(f"a hook on its {name or kind.__name__}")
+
+    def _add_packed(self, part: Network, name: str) -> None:
+        """Describe what a module saves beside its parameters and buffers: the weights of layers in eight bits."""
+        entries: dict[str, Any] = {}
+        part._save_to_state_dict(entries, "", True)
+        for key in sorted(entries.keys() - {*part._parameters.keys(), *part._buffers.keys()}):
+            values = entries[key] if isinstance(entries[key], tuple) else (entries[key],)
+            for value in values:
+                if import_torch().is_tensor(value):
+                    self.facts.append(f"{key} {_hash_tensor(value.dequantize(), f'{name}.{key}')}")
+                elif _is_plain(value) or isinstance(value, import_torch().dtype):
+                    self.facts.append(f"{key} {value}")
+                else:
+                    self.unknown.append(f"{key} of its {name}")
 
     def add_attributes(self, thing: object, name: str) -> None:
         """Describe an object's attributes, without torch's modules; of a library's class others are left out, too."""
@@ -132,7 +147,7 @@ class Description:
         foreign = _library_of(kind) not in _LIBRARIES
         with_private = _library_of(kind) == "peft"  # they decide whether an adapter is active
         state = _names_set(kind) if foreign else set()
-        for key, value in sorted(vars(thing).items()):
+        for key, value in sorted(getattr(thing, "__dict__", {}).items()):
             is_tensor = import_torch().is_tensor(value)
             # Private attributes are as often a memory as a setting: simple ones count that `__init__` alone sets.
             is_setting = foreign and key not in state and (is_tensor or isinstance(value, _SIMPLE))
@@ -159,7 +174,7 @@ class Description:
         fingerprint = getattr(thing, "fingerprint", None)
         if thing is None or isinstance(fingerprint, str):
             self.facts.append(f"{role} {fingerprint}")
-        elif isinstance(getattr(thing, "transforms", None), list | tuple):
+        elif is_of_library(thing) and isinstance(getattr(thing, "transforms", None), list | tuple):
             for step in thing.transforms:
                 self.add_callable(step, role)
         elif described := _describe_library(thing):
@@ -167,6 +182,9 @@ class Description:
             owner = getattr(thing, "__self__", None)
             if not (owner is None or inspect.isclass(owner) or isinstance(owner, ModuleType)):
                 self.add_callable(owner, role)
+        elif is_of_library(thing) and not _ADDRESS.search(text := repr(thing)):
+            self.facts.append(f"{role} {text}")
+            self.add_attributes(thing, role)  # the text leaves some out: the function of torchvision's Lambda
         elif isinstance(thing, partial):
             self.add_callable(thing.func, role)
             for key, value in (*enumerate(thing.args), *sorted(thing.keywords.items())):
@@ -277,16 +295,22 @@ def _library_of(kind: object) -> str:
     return str(getattr(kind, "__module__", "")).partition(".")[0]
 
 
+def is_of_library(thing: object) -> bool:
+    """Return whether an object's class is a library's: its name and attributes then tell what it does."""
+    return _library_of(type(thing)) in _LIBRARIES
+
+
 def _describe_library(thing: Any) -> str:
-    """Describe an object of an installed library; empty if it is none, or is not described by its `repr`."""
-    if hasattr(thing, "special_tokens_map") or hasattr(thing, "image_processor"):
+    """Describe a library's processor, tokenizer or function; empty if it is none of these."""
+    parts = (thing.image_processor, thing.tokenizer) if hasattr(thing, "image_processor") else (thing,)
+    if (hasattr(thing, "special_tokens_map") or len(parts) > 1) and all(map(is_of_library, parts)):
         from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
 
         facts = processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
         # Of a folder these are facts of the model: how many tokens it reads, and whether all texts are padded.
         length = getattr(getattr(thing, "tokenizer", thing), "model_max_length", None)
         return f"{facts} {length} {getattr(thing, 'text_kwargs', None)}"
-    if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
+    if hasattr(thing, "context_length") and _library_of(type(thing)) == "open_clip":
         from tellapart.models.openclip.tokens import Tokens, copy_tokenizer
 
         return json.dumps(Tokens(copy_tokenizer(thing)).facts, sort_keys=True)
@@ -294,8 +318,7 @@ def _describe_library(thing: Any) -> str:
         file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
         installed = "-packages" in file and not getattr(thing, "__closure__", None)
         return f"{thing.__module__}.{thing.__qualname__} {_source_of(thing)}" if installed else ""
-    text = repr(thing)
-    return "" if _ADDRESS.search(text) or _library_of(type(thing)) not in _LIBRARIES else text
+    return ""
 
 
 def _source_of(thing: object) -> str:

@@ -99,6 +99,7 @@ def convert(
                 f"of a run to={', to='.join(FORMATS)}"
             )
         from tellapart.models.find import declared_prefix, name_forms
+        from tellapart.models.transductive import read_mark, write_mark
 
         model, new = os.fspath(source), as_path(folder, "folder")
         prefix = declared_prefix(model)
@@ -106,6 +107,8 @@ def convert(
             forms = ", ".join(name_forms(can_convert=True))
             raise ModelError(f"convert({quote(model)}): no model that can be converted; write one of {forms}")
         parameters = prefix.convert(model, new, None if tokenizer is None else as_path(tokenizer, "tokenizer"))
+        if items := read_mark(model):
+            write_mark(new, items)
         return Converted(folder=new, parameters=parameters)
     from tellapart.evaluation.verified import read_result
     from tellapart.records.run_folder import write_text_file
