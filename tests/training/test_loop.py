@@ -481,6 +481,9 @@ def test_parts_must_be_equal_and_hold_two_pairs(tmp_path):
     with raises(DataError, "2", "1", "batch.size", "batch.accumulate"):
         fusion = config(tmp_path, loss={"name": "itm"}, matching={"negatives": 2}, batch={"size": 8, "accumulate": 4})
         matching_settings(fusion, read_rows(["folder:train"], tmp_path))
+    with raises(DataError, "data.together", "2", "3", "batch.accumulate"):  # a part has its matrix, and items of two
+        torn = config(tmp_path, data={"together": True}, batch={"size": 12, "accumulate": 4})
+        run_training(torn, tmp_path, tmp_path / "run")
 
 
 def test_a_process_that_has_trained_on_the_cpu_says_so_when_it_is_to_train_on_a_gpu(monkeypatch):

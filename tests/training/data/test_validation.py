@@ -1,5 +1,6 @@
 """What weights are chosen by: never what is reported, and only what has something to be told from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,9 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path):
 def test_rows_without_a_false_caption_choose_nothing():
     plain, settings = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
     assert [item.texts for item in left_over(TrainingRows((plain, settings))).items] == [("two", "three", "four")]
+    fewer = replace(settings, negatives=("five",), item=2)  # a set has one shape
+    cut = left_over(TrainingRows((plain, settings, fewer))).items
+    assert [item.texts for item in cut] == [("two", "three"), ("two", "five")]
     with raises(DataError, "data.share", "1", "data.validation"):
         left_over(TrainingRows((plain,)))
     with raises(DataError, "data.share", "0", "items"):
