@@ -141,6 +141,20 @@ def test_every_pair_of_a_batch_has_its_units_and_a_mate_has_none(tmp_path, image
     assert step.draw([0, 2], 0).texts["units"][:, 0, 0].tolist() == [f"unit {number}" for number in drawn_of]
 
 
+def test_a_step_of_added_losses_draws_what_any_of_them_needs(tmp_path):
+    settings = config(tmp_path, loss={"name": "negclip", "also": {"ce-clip": {}, "trohn-img": {}}})
+    rows, ranks = read_rows(["folder:train"], tmp_path), TrainingRanks(settings.device)
+    _, start = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", ranks)
+    steps = DualStep(settings, start, rows, ranks.accelerator, start.module)
+    drawn = steps.draw([0, 2], 0)
+    assert (drawn.rows, drawn.texts["negative_texts"].shape) == ([0, 2, 1, 3], (4, 4))
+    assert {"ce-clip.rank", "trohn-img.image_to_text"} <= gradients(steps, [0, 2], 0)[0].keys()
+    for added, facts in (("clic", ["itc + clic", "hard counterparts"]), ("cs-clip", ["itc + cs-clip", "units"])):
+        sums = config(tmp_path, loss={"name": "itc", "also": {added: {}}}, data={"negative_images": "pairs"})
+        with raises(DataError, *facts):
+            DualStep(sums, start, rows, ranks.accelerator, start.module)
+
+
 @pytest.mark.slow
 def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number(tmp_path):
     data = {"train": ["units.jsonl"], "negative_images": "none"}
@@ -467,6 +481,9 @@ def test_parts_must_be_equal_and_hold_two_pairs(tmp_path):
     with raises(DataError, "2", "1", "batch.size", "batch.accumulate"):
         fusion = config(tmp_path, loss={"name": "itm"}, matching={"negatives": 2}, batch={"size": 8, "accumulate": 4})
         matching_settings(fusion, read_rows(["folder:train"], tmp_path))
+    with raises(DataError, "data.together", "2", "3", "batch.accumulate"):  # a part has its matrix, and items of two
+        torn = config(tmp_path, data={"together": True}, batch={"size": 12, "accumulate": 4})
+        run_training(torn, tmp_path, tmp_path / "run")
 
 
 def test_a_process_that_has_trained_on_the_cpu_says_so_when_it_is_to_train_on_a_gpu(monkeypatch):

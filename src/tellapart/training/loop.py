@@ -131,6 +131,9 @@ class Training:
         self.order = order = BatchOrder(self.rows, config.batch.size, config.seed, config.data.together)
         if config.batch.part % ranks.of:
             raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
+        if config.data.together and config.batch.part % len(self.rows.items[0]):
+            rows = f"items of {len(self.rows.items[0])} rows do not fill a part of {config.batch.part} pairs"
+            raise DataError(f"data.together: {rows}, which has its similarity matrix; lower batch.accumulate")
         self.total = settings.count_steps(order.steps_per_epoch, limit)
         self.interval = config.validation.interval(self.total)
         self.optimiser = make_optimiser(trainable.module, settings)
@@ -400,7 +403,10 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
 
 
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
-    """Make a validation set of rows that are not trained on: each item's images with its captions."""
+    """Make a validation set of rows that are not trained on: each item's images with its captions.
+
+    A set has one shape, so images with false captions take as many of them as the one with the fewest has.
+    """
     items = []
     for numbers in rows.items:
         left_out = [rows.rows[number] for number in numbers]
@@ -420,6 +426,8 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
             f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
             f"them; {remedy} name a pair set in data.validation"
         )
+    fewest = min(len(item.texts) for item in items)
+    items = [item.model_copy(update={"texts": item.texts[: max(fewest, len(item.images))]}) for item in items]
     return PairSet("validation", tuple(items), Path("/"), read=lambda image: read_image(Path("/", image)))
 
 

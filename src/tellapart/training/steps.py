@@ -29,7 +29,6 @@ from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import (
     Batch,
-    DualLoss,
     FusionLoss,
     LossParts,
     LossTerm,
@@ -111,22 +110,23 @@ class DualStep(TrainingStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        loss, data, rows = self._terms[0].loss, self.config.data, self.rows
-        assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
-        self._units, self._name = loss.units, self.config.loss["name"]
-        if loss.units:
+        losses: list[Any] = [term.loss for term in self._terms]
+        self._units, self._name = max(loss.units for loss in losses), " + ".join(term.name for term in self._terms)
+        data, rows = self.config.data, self.rows
+        if self._units:
             self._expect_rows([row.units for row in rows.rows], "no units; give units in its file, or leave it out")
-        if loss.local and self.config.batch.micro is not None:
+        if self.config.batch.micro is not None and any(loss.local for loss in losses):
             raise DataError(f"batch.micro: loss {self._name!r} reads patches and words, which go in no pieces")
-        # The loss's published numbers fill in the keys that the configuration leaves out.
-        self._captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+        # The losses' published numbers, the largest of several, fill in the keys that the configuration leaves out.
+        published_captions = max(loss.negative_captions for loss in losses)
+        self._captions = published_captions if data.negative_captions is None else data.negative_captions
         complete = all(rows.counterparts)
-        published = "none" if loss.negative_images == "pairs" and not complete else loss.negative_images
-        self._counterparts = data.negative_images or published
+        published = max((loss.negative_images for loss in losses), key=["none", "pairs", "mate"].index)
+        self._counterparts = data.negative_images or ("none" if published == "pairs" and not complete else published)
         if self._counterparts != "none" and not complete:
             remedy = 'give negative_images in its file, or set data.negative_images = "none"'
             self._expect_rows(rows.counterparts, f'no hard counterpart, for "{self._counterparts}"; {remedy}')
-        self._join, self._positives = self._choose_joins(loss)
+        self._join, self._positives = self._choose_joins(any(loss.joins for loss in losses))
 
     def _expect_rows(self, values: Sequence[Sequence[object]], lack: str) -> None:
         """Refuse the first row without a value that the loss reads."""
@@ -135,16 +135,21 @@ class DualStep(TrainingStep):
                 place = f"row {number} ({row.image.name}: {quote(row.caption)})"
                 raise DataError(f"loss {self._name!r}: {place} has {lack}")
 
-    def _choose_joins(self, loss: DualLoss) -> tuple[str, int]:
+    def _choose_joins(self, joins: bool) -> tuple[str, int]:
         """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
         data = self.config.data
-        how = data.join or ("alternate" if loss.joins else "none")
-        if not loss.joins and (how != "none" or data.positive_captions):
+        how = data.join or ("alternate" if joins else "none")
+        if not joins and (how != "none" or data.positive_captions):
             raise DataError(
                 f"data.join, data.positive_captions: {self._name!r} reads no joined pictures; leave them out"
             )
         if how == "none":
             return how, 0
+        if self._units or self._counterparts != "none":
+            raise DataError(
+                f"loss {self._name!r}: joined pictures have no units and no hard counterparts; leave out a loss that "
+                'reads them, and set data.negative_images = "none"'
+            )
         if len(set(self.rows.image_ids.tolist())) < 2:
             raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
         if count := 2 if data.positive_captions is None else data.positive_captions:

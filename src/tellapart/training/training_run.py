@@ -124,8 +124,8 @@ def data_locations(data: DataConfig, home: Path) -> Locations:
 
 
 def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
-    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
-    data = config.data
+    """Return the rows to train on, `share` of all, and the validation set: the one named, or the rows that are left."""
+    data, pairs = config.data, None
     if data.validation is not None:
         name = resolve_name(data.validation, home)
 
@@ -141,16 +141,15 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
             )
         pairs = load_pairs(name, data_locations(data, home)).one_truth()
         metric_of(config.validation.metric, pairs.shape)
-        return rows, pairs
     if data.share == 1:
-        return rows, None
+        return rows, pairs
     trained, rest = rows.split(data.share)
     if not trained.rows:
         raise DataError(
             f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
-            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
+            "clusters that share a picture, stay together; raise it, or leave it out and name a set in data.validation"
         )
-    return trained, left_over(rest, trained)
+    return trained, left_over(rest, trained) if pairs is None else pairs
 
 
 @dataclass(frozen=True, slots=True)

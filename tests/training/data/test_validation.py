@@ -1,5 +1,6 @@
 """What weights are chosen by: never what is reported, and only what has something to be told from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +67,20 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path):
     assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
 
 
+def test_a_share_is_trained_on_beside_a_named_validation_set_too(tmp_path):
+    data = {"share": 0.5, "validation": f"folder:{squares(tmp_path / 'named', 4, seed=1)}"}
+    settings, rows = TrainConfig(**table(tmp_path, data=data)), read_rows(["train"], tmp_path)
+    trained, validation = choose_validation(settings, tmp_path, rows)
+    assert (trained, validation.name, len(validation)) == (rows.split(0.5)[0], "folder:named", 4)
+    assert 0 < len(trained) < len(rows)
+
+
 def test_rows_without_a_false_caption_choose_nothing():
     plain, settings = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
     assert [item.texts for item in left_over(TrainingRows((plain, settings))).items] == [("two", "three", "four")]
+    fewer = replace(settings, negatives=("five",), item=2)  # a set has one shape
+    cut = left_over(TrainingRows((plain, settings, fewer))).items
+    assert [item.texts for item in cut] == [("two", "three"), ("two", "five")]
     with raises(DataError, "data.share", "1", "data.validation"):
         left_over(TrainingRows((plain,)))
     with raises(DataError, "data.share", "0", "items"):
