@@ -206,12 +206,22 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) 
     """Return models in their order by a column, with their ranks if it is `ranked`.
 
     A model without a number there, or with one of a part of the items, comes after those that have it: the one with
-    most numbers first. It has no rank. Equal numbers share a rank.
+    most numbers first. It has no rank. Equal numbers share a rank, as do models of one tier, which models without a
+    tier that are better than its best come before.
     """
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
     cells = [row.cells[by] if row.cells and ranked else None for row in contestants]
-    values = [cell.value for cell in cells if cell and not cell.limited]
-    ranks = [(cell.tier or 1 + values.index(cell.value)) if cell and not cell.limited else None for cell in cells]
+    full = [cell for cell in cells if cell and not cell.limited]
+    values, firsts = [cell.value for cell in full], [cell.tier for cell in full]
+    untested = [cell.value for cell in full if cell.tier is None]
+
+    def rank(cell: Cell) -> int:
+        if cell.tier is None:
+            return 1 + values.index(cell.value)
+        best = values[firsts.index(cell.tier)]
+        return cell.tier + sum(value > best for value in untested)
+
+    ranks = [rank(cell) if cell and not cell.limited else None for cell in cells]
     return tuple(row.model_copy(update={"rank": rank}) for row, rank in zip(contestants, ranks, strict=True))
 
 
