@@ -333,7 +333,7 @@ BY_DOMAIN = "domain-of-benchmarks"
 #: VLUE measures VQA by another rule in each domain.
 _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
-#: The head of the column that averages benchmarks; and the keys of a gap's and of a macro average's, no values of a tag.
+#: The head of the column that averages benchmarks; and the keys of a gap's and a macro average's, no values of a tag.
 MEAN, _GAP, _MACRO = "mean", "\0gap", "\0macro"
 
 
