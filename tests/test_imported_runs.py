@@ -1,5 +1,6 @@
 """Numbers that another tool measured: shown without a page, and never compared."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,16 @@ def imported(tmp_path) -> Path:
     file = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     import_results([file], tmp_path / "theirs", command="")
     return tmp_path / "theirs"
+
+
+def test_the_time_of_an_import_is_utc_as_that_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    file = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
+    started = import_results([file], tmp_path / "theirs", command="").run.started
+    monkeypatch.undo()
+    time.tzset()
+    assert started.endswith("+00:00")
 
 
 def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported):

@@ -238,3 +238,12 @@ def test_paths_in_a_board_file_are_relative_to_it(tmp_path):
     found = read_settings(path)
     assert found.runs == (tmp_path / "runs", Path("/srv/runs"))
     assert found.imported == (tmp_path / "a.toml",)
+
+
+def test_labels_differ_whatever_models_are_called(tmp_path):
+    for number, name in enumerate(("m", "m (2)", "m")):
+        write_run(folder := tmp_path / str(number), name, skill=1.0, seed=number)
+        result = read_result(folder)
+        model = result.model.model_copy(update={"fingerprint": str(number)})
+        write_result(folder, result.model_copy(update={"model": model}))
+    assert labels(open_board(tmp_path)[1]) == ["m", "m (2)", "m (3)"]

@@ -108,3 +108,9 @@ def test_a_place_is_one_more_than_how_many_are_better(values):
     places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
     assert {line["title"]: line["ranks"][0] for line in ranks_page(tables).lines} == places
     assert {row.model.label: row.rank for row in all_benchmarks(tables).rows} == places
+
+
+def test_models_without_a_tier_count_in_the_ranks_of_those_with_one():
+    tables = tables_of("accuracy", [np.array([value]) for value in (0.9, 0.85, 0.84, 0.7, 0.3)])
+    tables.tiers["b", "accuracy"] = {"m1": 1, "m2": 1, "m4": 3}
+    assert [row.rank for row in all_benchmarks(tables).rows] == [1, 2, 2, 4, 5]

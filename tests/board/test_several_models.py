@@ -1,19 +1,21 @@
 """Several models together: every pair tested, corrected for all of the page, and their tiers; and heat maps."""
 
+from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from boards import open_board, write_run
+from boards import open_board, tables_of, write_run
 from sets import biased_runs
 from tellapart.board.records import BoardSettings
 from tellapart.board.rendering import StaticSite, _environment
-from tellapart.board.views.leaderboard import by_tag
+from tellapart.board.views.leaderboard import by_tag, heat_map
 from tellapart.board.views.ranks import choose_benchmarks
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
+from tellapart.records.result import Metrics
 from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import tiers
@@ -86,6 +88,17 @@ def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client, runs)
     assert 'href="/benchmarks/shapes/map/type/group_score"' in client.get("/benchmarks/shapes").text
     assert client.get("/benchmarks/shapes/map/colour/group_score").status_code == 404
     assert client.get("/benchmarks/shapes/map/type/score").status_code == 404
+
+
+def test_a_tags_empty_value_has_a_column_and_a_row():
+    tables = tables_of("accuracy", [np.array([1.0, 0.0])])
+    entry = tables.entries["b", "m0"]
+    groups = {"type": {value: Metrics(metrics=entry.record.metrics) for value in ("", "x")}}
+    record = entry.record.model_copy(update={"by": groups, "macro": {"type": Metrics(metrics=entry.record.metrics)}})
+    tables.entries["b", "m0"] = replace(entry, record=record)
+    titles = [column.title for column in by_tag(tables, "b", "type", "accuracy").columns]
+    assert titles == ["type: ", "type: x", "mean of the values", "gap"]
+    assert [row["title"] for row in heat_map(tables, "b", "type", "accuracy").rows] == ["", "x", "all items"]
 
 
 def test_a_metric_that_is_not_best_high_has_no_tiers_no_places_and_no_ranks(tmp_path):

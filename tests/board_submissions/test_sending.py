@@ -6,6 +6,7 @@ import json
 import math
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import accumulate, islice
 from typing import Any
 
@@ -335,6 +336,20 @@ def shown(board) -> Iterator[tuple[Any, TestClient]]:
     client, _ = open_board(BoardSettings(), submissions=made.service)
     client.follow_redirects = False
     yield made, client
+
+
+def test_a_users_model_on_two_hidden_benchmarks_is_one_row_and_another_users_is_another(shown):
+    made, _ = shown
+    split, prepared = Split(30, 30, 0, {"group_score": 0.95}), made.service.prepared["clocks"]
+    sent = (
+        MeasuredSubmission(str(number), user, "mine", 0.0, split, None) for number, user in enumerate(("ann", "bob"))
+    )
+    of_ann, of_bob = (as_result(row, prepared) for row in sent)
+    again = replace(prepared, benchmark=prepared.benchmark.model_copy(update={"name": "second"}), fingerprint="2")
+    second = as_result(MeasuredSubmission("2", "ann", "mine", 0.0, split, None), again)
+    made.service.results = lambda: [of_ann, second, of_bob]
+    rows = open_board(BoardSettings(), submissions=made.service)[0].get("/?format=json").json()["rows"]
+    assert {row["title"]: sum(map(bool, row["cells"])) for row in rows} == {"mine": 3, "mine (2)": 1}
 
 
 def test_no_page_shows_digits_that_rounding_took_and_a_heat_map_counts_published_items(shown):

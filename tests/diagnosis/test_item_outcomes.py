@@ -160,6 +160,8 @@ def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(
     assert command(*typed, "--json").json == json.loads(found.record.model_dump_json())
     rows = list(csv.DictReader(io.StringIO(command(*typed, "--csv").out)))
     assert [row["id"] for row in rows] == found["id"] and float(rows[0]["right"]) == found["right"][0]
+    found.columns["tag:type"][0] = "=HYPERLINK(1)"
+    assert next(csv.DictReader(io.StringIO(found.to_csv())))["tag:type"] == "'=HYPERLINK(1)"
     refused = command(*typed, "--csv", "--json")
     assert refused.code == 2 and "--csv" in refused.err and "--json" in refused.err
 

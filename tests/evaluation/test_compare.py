@@ -399,6 +399,7 @@ ONE = {"fingerprint": "1"}
             for change in ("dtype", "reading", "prompt", "fingerprint")
         ),
         ([("m", "x", ONE), ("m", "x", ONE)], ["m (run 1)", "m (run 2)"]),
+        ([("m", "x", ONE), ("m (run 1)", "x", ONE), ("m", "x", ONE)], ["m (run 2)", "m (run 1)", "m (run 3)"]),
         # Files of scores are no proof that they came from the model that was computed.
         ([("m", "y", {}), ("m", "x", ONE)], ["m (score files)", "m"]),
     ],

@@ -19,12 +19,12 @@ def _alternate(step: int) -> Path:
     return path
 
 
-def _sheet(path: Path, *, hits: bool = True) -> Path:
+def _sheet(path: Path, *, hits: bool = True, right: object = 1) -> Path:
     book = openpyxl.Workbook()
     book.active.append(["index", "question", "answer", "prediction", "category", *(["hit"] if hits else [])])
     for k in range(6):
         kind = "colour" if k < 3 else "size"
-        book.active.append([k, f"Which {k}?", "A", "AB"[k % 2], kind, *([k % 2] if hits else [])])
+        book.active.append([k, f"Which {k}?", "A", "AB"[k % 2], kind, *([(0, right)[k % 2]] if hits else [])])
     book.save(path)
     return path
 
@@ -163,10 +163,13 @@ def test_scores_of_rewardbench(tmp_path):
     ("make", "facts"),
     [
         (lambda folder: _sheet(folder / "m_set.xlsx", hits=False), ("hit", "_result")),
+        (lambda folder: _sheet(folder / "m_SET.xlsx", right="nan"), (":3", "0 or 1", "nan")),
         (lambda folder: _sheet(folder / "llava_v1.5_7b_MMBench_result.xlsx"), ("model=NAME",)),
         (lambda folder: _rewards(folder / "r.json", results=[1]), ("one length",)),
         (lambda folder: _rewards(folder / "r.json", id=[1, 1, 2], prompt=["a", "b", "c"]), ("easy/1", "two questions")),
         (lambda folder: _rewards(folder / "r.json", model=""), ("model=NAME",)),
+        (lambda folder: _rewards(folder / "r.json", results=[1, None, 0]), ("row 1", "0 or 1", "None")),
+        (lambda folder: _rewards(folder / "r.json", results=[1, 0, 7]), ("row 2", "0 or 1", "7")),
         (lambda folder: _rewards(folder / "r.json", scores_chosen=[1, "x", 2]), ("row 1", "two numbers")),
         (lambda folder: _cut(folder / "cut.eval"), ("cut.eval", "Inspect")),
         (lambda folder: _unnamed(folder / "samples_cats.jsonl"), ("model=NAME",)),
@@ -175,10 +178,13 @@ def test_scores_of_rewardbench(tmp_path):
     ],
     ids=[
         "no hits",
+        "no share",
         "where the name ends",
         "lengths",
         "id",
         "no model",
+        "no result",
+        "no share of a result",
         "no number",
         "cut",
         "no results file",

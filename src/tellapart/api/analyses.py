@@ -13,6 +13,7 @@ from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idl
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
+from tellapart.data.rows import spreadsheet_cell
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.diagnosis.curve import Curves, measure_curves, read_chance
 from tellapart.diagnosis.item_analysis import (
@@ -155,9 +156,9 @@ class ItemsAnalysed(Printed):
         super().show()
 
     def to_csv(self) -> str:
-        """Return a line for each item, under the columns' names."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *zip(*self.columns.values(), strict=True)])
+        """Return a line for each item, under the columns' names, for a spreadsheet: none of its texts is a formula."""
+        text, rows = io.StringIO(), [self.columns, *zip(*self.columns.values(), strict=True)]
+        csv.writer(text, lineterminator="\n").writerows(map(spreadsheet_cell, row) for row in rows)
         return text.getvalue()
 
 

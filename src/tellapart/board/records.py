@@ -458,9 +458,10 @@ def _add_model(tables: Tables, model: Model) -> Model:
     stored = next((each for each in tables.models.values() if each.identity == model.identity), None)
     if stored is not None:
         return stored
-    slug = model.slug
-    if same := sum(each.name == model.name for each in tables.models.values()):
-        model, slug = model.model_copy(update={"label": f"{model.name} ({same + 1})"}), f"{slug}-{same + 1}"
+    labels, count, slug = {each.label for each in tables.models.values()}, 1, model.slug
+    while model.label in labels:
+        count += 1
+        model, slug = model.model_copy(update={"label": f"{model.name} ({count})"}), f"{model.slug}-{count}"
     slug = _free_slug(slug, tables.models)
     tables.models[slug] = model.model_copy(update={"slug": slug})
     return tables.models[slug]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -133,9 +133,12 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
 
 
 def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`."""
-    turns = [names[: number + 1].count(name) for number, name in enumerate(names)]
-    return [f"{name} (run {turn})" if names.count(name) > 1 else name for name, turn in zip(names, turns, strict=True)]
+    """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`. All labels differ."""
+    labels: list[str] = []
+    for name in names:
+        used, numbered = {*names, *labels}, (f"{name} (run {turn})" for turn in count(1))
+        labels.append(next(label for label in numbered if label not in used) if names.count(name) > 1 else name)
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

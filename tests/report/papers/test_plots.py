@@ -19,6 +19,7 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
 from tellapart.report.measured import gather, outcomes_of
+from tellapart.report.plots.agreement import agreement
 from tellapart.report.plots.pareto import points, read_batch_costs, read_costs
 from tellapart.report.plots.prepare import KINDS, prepare_plot
 from tellapart.report.plots.style import look, write_picture
@@ -242,6 +243,17 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
         prepare_plot("agree", [run, other], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
         prepare_plot("agree", [run])
+
+
+def test_agreement_ranks_all_models_of_a_benchmark_by_one_metric(tmp_path):
+    text, lines = (0.35, 0.4, 0.42, 0.45, 0.48, 0.5), ['source = "a paper"']
+    for number, value in enumerate(text):
+        group = "group_score = 0.1\n" * (number > 2)
+        lines += [f"[[models]]\nname = 'm{number}'\n[models.scores.x]\naccuracy = {value}"]
+        lines += [f"[models.scores.winoground]\ntext_score = {value}\n{group}"]
+    (tmp_path / "records.toml").write_text("\n".join(lines))
+    agreeing = agreement(tmp_path / "records.toml")
+    assert agreeing.correlations == ((1, 1), (1, 1)) and {of.metric for of in agreeing.benchmarks} >= {"text_score"}
 
 
 def test_runs_of_different_items_or_sets_share_no_picture(save):

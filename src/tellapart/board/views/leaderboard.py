@@ -206,12 +206,22 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) 
     """Return models in their order by a column, with their ranks if it is `ranked`.
 
     A model without a number there, or with one of a part of the items, comes after those that have it: the one with
-    most numbers first. It has no rank. Equal numbers share a rank.
+    most numbers first. It has no rank. Equal numbers share a rank, as do models of one tier, which models without a
+    tier that are better than its best come before.
     """
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
     cells = [row.cells[by] if row.cells and ranked else None for row in contestants]
-    values = [cell.value for cell in cells if cell and not cell.limited]
-    ranks = [(cell.tier or 1 + values.index(cell.value)) if cell and not cell.limited else None for cell in cells]
+    full = [cell for cell in cells if cell and not cell.limited]
+    values, firsts = [cell.value for cell in full], [cell.tier for cell in full]
+    untested = [cell.value for cell in full if cell.tier is None]
+
+    def rank(cell: Cell) -> int:
+        if cell.tier is None:
+            return 1 + values.index(cell.value)
+        best = values[firsts.index(cell.tier)]
+        return cell.tier + sum(value > best for value in untested)
+
+    ranks = [rank(cell) if cell and not cell.limited else None for cell in cells]
     return tuple(row.model_copy(update={"rank": rank}) for row, rank in zip(contestants, ranks, strict=True))
 
 
@@ -288,12 +298,12 @@ def read_cells(
         if benchmark not in wanted:
             continue
         named = [tables.benchmarks[benchmark].metric] if metrics is None else metrics
-        # Value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all.
+        # Value of the tag -> the numbers over its items, and their macro averages; without a tag, all.
         groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
         if not tag:
             groups = {"": entry.record.metrics}
         elif tag in entry.record.macro:
-            groups[""] = entry.record.macro[tag].metrics
+            groups[_MACRO] = entry.record.macro[tag].metrics
         for value, numbers in groups.items():
             for metric in named:
                 if metric in numbers:
@@ -323,8 +333,8 @@ BY_DOMAIN = "domain-of-benchmarks"
 #: VLUE measures VQA by another rule in each domain.
 _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
-#: The head of the column that averages benchmarks; and the key of a gap's, which is no value of a tag.
-MEAN, _GAP = "mean", "\0gap"
+#: The head of the column that averages benchmarks; and the keys of a gap's and a macro average's, no values of a tag.
+MEAN, _GAP, _MACRO = "mean", "\0gap", "\0macro"
 
 
 def leaderboard(tables: Tables, slug: str) -> Leaderboard:
@@ -344,11 +354,11 @@ def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
         return _by_domain(tables, benchmark, name)
     tag_name = find_name(benchmark, "tag", tag, tags_of(tables, benchmark))
     table = read_cells(tables, [benchmark], "value", [name], tag=tag_name)
-    values = sorted({value for row in table.values() for value in row if value})
+    values = sorted({value for row in table.values() for value in row if value != _MACRO})
     ranked = bool(is_higher_better(name))
     columns = {value: Column(title=f"{tag_name}: {value}", ranked=ranked) for value in values}
     if len(values) > 1:
-        columns[""] = Column(title="mean of the values", about="every value weighs the same")
+        columns[_MACRO] = Column(title="mean of the values", about="every value weighs the same")
     if len(values) == 2:
         columns |= _add_gap(table, values[0], values[1])
     return _of_benchmark(tables, benchmark, columns, table, 0, (tag_name, name))
@@ -560,7 +570,7 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     table = read_cells(tables, [benchmark], "value", [metric_name], tag=tag_name)
     complete = read_cells(tables, [benchmark], "metric", [metric_name])
     overall = {model: row[metric_name] for model, row in complete.items()}
-    values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
+    values = dict.fromkeys(value for row in table.values() for value in row if value != _MACRO)
     by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
     shown = {model for row in by_value.values() for model in row}
     rows = _make_rows(tables, {model: complete.get(model, {}) for model in shown}, [metric_name])

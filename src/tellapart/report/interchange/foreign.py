@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def import_results(
         by_benchmark.setdefault(content.benchmark, []).append((path, content))
     result = Result(
         run=RunRecord(
-            started=datetime.now().astimezone().isoformat(timespec="seconds"),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
             seed=0,
             command=command,
             versions={content.tool: content.version or "not said" for content in measured},

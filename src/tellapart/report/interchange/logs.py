@@ -20,6 +20,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -349,15 +350,18 @@ def _read_vlmevalkit(path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], 
         raise RunError(f"{path} holds predictions that VLMEvalKit has not judged: {why}", path=path, field="hit")
     items = []
     for line, row in table:
-        try:
-            outcomes = {"vlmevalkit:hit": float(row["hit"])}
-        except ValueError as error:
+        hit = math.nan
+        with suppress(ValueError, TypeError):
+            hit = float(row["hit"])
+        if not 0 <= hit <= 1:
             message = f"{path}:{line}: field 'hit': expected 0 or 1, got {quote(row['hit'])}"
-            raise RunError(message, path=path, line=line, field="hit") from error
+            raise RunError(message, path=path, line=line, field="hit")
         tags = {name: str(row[name]) for name in ("category", "l2-category", "split") if row.get(name)}
         question, gold = (str(row.get(name, "")) for name in ("question", "answer"))
         content = json.dumps([question, gold], ensure_ascii=False)
-        items.append(LoggedItem(str(row["index"]), content, outcomes, str(row["prediction"]), gold, tags))
+        items.append(
+            LoggedItem(str(row["index"]), content, {"vlmevalkit:hit": hit}, str(row["prediction"]), gold, tags)
+        )
     stem = re.sub(r"(_result)?\.(xlsx|tsv)(\.gz)?$", "", path.name, flags=re.IGNORECASE)
     # Names of models have "_", too; VLMEvalKit writes into MODEL/DATE/.
     folders = [folder.name for folder in path.absolute().parents[:2]]
@@ -385,7 +389,9 @@ def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None)
         if not all(map(math.isfinite, pair)):
             raise RunError(f"{path}: row {number}: expected two numbers, got {quote(list(pair))}", path=path)
         # Judged by the tool if its file has results; else the chosen answer needs the higher score.
-        right = float(row["results"]) if "results" in row else float(pair[0] > pair[1])
+        right = _number(row["results"]) if "results" in row else float(pair[0] > pair[1])
+        if not 0 <= right <= 1:
+            raise RunError(f"{path}: row {number}: results: expected 0 or 1, got {quote(row['results'])}", path=path)
         texts = [str(row.get(key, "")) for key in ("prompt", "text_chosen", "text_rejected")]
         id_, asked = f"{row.get('subset', '')}/{row.get('id', number)}", json.dumps(texts, ensure_ascii=False)
         tags = {"subset": str(row["subset"])} if "subset" in row else {}

@@ -238,8 +238,8 @@ _WRITERS = {
 #: With more columns of numbers LaTeX's table takes the width of a page of two columns; intervals are set below numbers.
 _MOST_COLUMNS, _MOST_BESIDE = 7, 4
 
-#: Characters that Markdown would read as markup, and HTML within it.
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
+#: Characters that Markdown would read as markup, and HTML and its names of letters within it.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~]|&(?=#?\w+;))")
 
 
 def write_latex(table: Table, *, intervals: bool = False) -> str:

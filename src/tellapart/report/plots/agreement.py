@@ -154,15 +154,16 @@ def agreement(
 def _read_numbers(
     paths: Sequence[Path], labels: Mapping[str, str], benchmarks: Sequence[str] = ()
 ) -> dict[str, dict[str, Measured]]:
-    """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`).
+    """Read the number of each model by the metric that ranks each benchmark, of runs and imported numbers (`.toml`).
 
-    The content of these `benchmarks`, of all if none are named, has to be the same in all runs.
+    It is of the metrics that most models have; a model without it is left out. The content of these `benchmarks`, of
+    all if none are named, has to be the same in all runs.
     """
-    table: dict[str, dict[str, Measured]] = {}
+    table: dict[str, dict[str, Mapping[str, Measured]]] = {}  # model -> benchmark -> metric
 
     def add(model: str, benchmark: str, numbers: Mapping[str, Measured]) -> None:
-        if main := main_metric(headline(numbers) or sorted(numbers)):
-            table.setdefault(model, {})[benchmark] = numbers[main]
+        if numbers:
+            table.setdefault(model, {})[benchmark] = numbers
 
     for imported in (read_imported(path) for path in paths if path.suffix == ".toml"):
         for model in (model for model in imported.models if model.kind == "model"):
@@ -180,7 +181,16 @@ def _read_numbers(
                     raise RunError(f"agree: {name} has other content in {system.place} than in a run before it")
                 shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
                 add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})
-    return table
+    have: dict[str, Counter[str]] = {}
+    for row in table.values():
+        for name, numbers in row.items():
+            have.setdefault(name, Counter()).update([*numbers])
+    shared = {name: sorted(m for m in of if of[m] == max(of.values())) for name, of in have.items()}
+    main = {name: main_metric(headline(metrics) or metrics) for name, metrics in shared.items()}
+    return {
+        model: {name: numbers[main[name]] for name, numbers in row.items() if main[name] in numbers}
+        for model, row in table.items()
+    }
 
 
 def draw_agreement(agreement: Agreeing) -> Figure:
