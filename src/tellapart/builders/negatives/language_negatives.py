@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected, about_set
 from tellapart.builders.negatives.lexicon import BEFORE_NOUN, words
-from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions
+from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions, turns_equals
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
 from tellapart.errors import ModelError
@@ -283,6 +283,8 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
     if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")
+    if way == "replace" and turns_equals(true, *map(" ".join, phrases)):
+        return Rejected("check", "exchanges equals, which means the same")
     if way == "swap":
         swaps = [(equal, text) for equal, text in _list_swaps(before, after, *phrases) if _texts_agree(after, text)]
         if swaps and all(equal for equal, _ in swaps):

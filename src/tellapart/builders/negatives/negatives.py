@@ -256,6 +256,14 @@ def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
     return caption.word(last) == "another" or (bool(near) and before == near)
 
 
+def turns_equals(text: str, old: str, new: str) -> bool:
+    """Return whether a relation of a caption and its opposite say the same, as in "a car behind another car"."""
+    caption = _read_caption(text)
+    phrases = _find_phrases(caption, ASYMMETRIC) if RELATIONS.get(old) == new else ()
+    equal = [_relates_equals(caption, first, last) for first, last, phrase in phrases if phrase == old]
+    return bool(equal) and all(equal)
+
+
 def _find_phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, int, str]]:
     """Yield the known phrases with their ranges of words; the longest at each start, none inside another."""
     start = 0
