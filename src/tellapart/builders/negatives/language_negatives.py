@@ -283,16 +283,16 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
     if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")
-    if way == "replace" and turns_equals(true, *map(" ".join, phrases)):
-        return Rejected("check", "exchanges equals, which means the same")
     if way == "swap":
         swaps = [(equal, text) for equal, text in _list_swaps(before, after, *phrases) if _texts_agree(after, text)]
-        if swaps and all(equal for equal, _ in swaps):
-            return Rejected("check", "exchanges equals, which means the same")
+        same = bool(swaps) and all(equal for equal, _ in swaps)
         rewritten = (text for _, text in swaps)
     else:  # an empty phrase, in whose place another is added, is everywhere
         old, new = phrases if way == "replace" else ([], phrases[0])
+        same = turns_equals(true, " ".join(old), " ".join(new))
         rewritten = (before[:k] + new + before[k + len(old) :] for k in _find_places(before, old))
+    if same:
+        return Rejected("check", "exchanges equals, which means the same")
     fits = any(_texts_agree(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 

@@ -213,19 +213,8 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
 def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(0, "it has neither")
     for first, last, phrase in _find_phrases(caption, frozenset(RELATIONS)):
-        # "filled with", "made out of": the word belongs to the verb before it.
-        belongs = first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"})
-        if first > caption.denied:
-            yield _Unmet(1, "a denial stands before its relation")
-        elif belongs:
-            yield _Unmet(1, "its relation belongs to the verb before it")
-        elif caption.word(last) not in BEFORE_NOUN:
-            yield _Unmet(1, "no article or number follows its relation")
-        elif phrase in ASYMMETRIC and _relates_equals(caption, first, last):
-            # "A car in front of a car": one is behind the other, too.
-            yield _Unmet(2, "its objects are the same")
-        else:
-            yield Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
+        fault = _find_relation_fault(caption, first, last, phrase)
+        yield fault or Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
     for index, word in enumerate(caption.words):
         for group in POSTURES:
             if word not in group:
@@ -241,6 +230,19 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
             for rival in group:
                 if rival != word:
                     yield Rewrite(caption.edit({(index, index + 1): rival}), f"{word} -> {rival}")
+
+
+def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) -> _Unmet | None:
+    if first > caption.denied:
+        return _Unmet(1, "a denial stands before its relation")
+    # "filled with", "made out of": the word belongs to the verb before it.
+    if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"}):
+        return _Unmet(1, "its relation belongs to the verb before it")
+    if caption.word(last) not in BEFORE_NOUN:
+        return _Unmet(1, "no article or number follows its relation")
+    # "A car in front of a car": one is behind the other, too.
+    same = phrase in ASYMMETRIC and _relates_equals(caption, first, last)
+    return _Unmet(2, "its objects are the same") if same else None
 
 
 def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
