@@ -282,18 +282,22 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     name, first, second = (" ".join(row[column].split()) for column in columns)
     with _in_column(columns[0], place, " cannot name a file"):
         check_reference(f"{name}.png")
-    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
+    named = [column for column in row if column.startswith("tag:") and optional_text(row, column, "").strip()]
+    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in named}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
-    if not isinstance(image, str):
-        raise DataError(f"{place}: column 'image_0': expected a string, got {quote(image)}")
+    cluster = _coco_image(name) if row.get("cluster") in (None, "") else row["cluster"]
+    if not isinstance(image, str) or not isinstance(cluster, str):
+        raise DataError(
+            f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
+        )
     if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
         image = ""
     if image:
         with _in_column("image_0", place):
             check_reference(image)
-    return CaptionPair(name, (first, second), optional_text(row, "cluster", _coco_image(name)), tags, image)
+    return CaptionPair(name, (first, second), cluster, tags, image)
 
 
 def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
