@@ -255,3 +255,15 @@ def test_a_listing_without_clusters_promises_none(cups):
     listing.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "cluster"}) + "\n" for row in rows))
     fields = [field["name"] for field in croissant(read_pair_set(cups.root))["recordSet"][0]["field"]]
     assert fields == ["id", "images", "texts", "tags/type"]
+
+
+def test_a_true_caption_that_is_not_the_first_is_the_one_that_is_marked(cups, pictured, blots):
+    set_ = pictured([[blots(0)]], texts=[("a cup", "two cups", "no cup")], name="few")
+    pairs = replace(set_, items=tuple(item.model_copy(update={"true": (1,)}) for item in set_.items))
+    page = html(make_card(pairs, audit(pairs)))
+    assert "<li>two cups <b>(true)" in page and "<li>a cup</li>" in page
+    listing = cups.root / "pairs.jsonl"
+    row = json.loads(listing.read_text().splitlines()[0])
+    listing.write_text(json.dumps(row | {"images": row["images"][:1], "texts": ["a", "b", "c"], "true": [1]}) + "\n")
+    fields = {field["name"]: field for field in croissant(read_pair_set(cups.root))["recordSet"][0]["field"]}
+    assert fields["true"]["dataType"] == "sc:Integer" and "field true" in fields["texts"]["description"]

@@ -19,7 +19,7 @@ import typer
 from facts import check_facts, raises
 from scripts import run_python
 from sets import contents, write_file
-from tellapart import Item, find_benchmark, read_pair_set
+from tellapart import Item, find_benchmark, read_pair_set, write_pair_set
 from tellapart.builders.builder import Candidate, Made
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.hub_export import write_imagefolder
@@ -311,6 +311,10 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe, tmp_p
     read = find_benchmark(str(tmp_path / "set.parquet")).records()
     assert [item.tags for item in read.items] == [item.tags for item in pairs.items]
     assert read.fingerprint() == pairs.fingerprint()
+    # As docs/my_pairs.md makes a folder of it: pictures in cells have no suffix.
+    images = {name: read.read_bytes(name) for item in read.items for name in item.images}
+    write_pair_set(tmp_path / "again", read.items, images, read.card)
+    assert read_pair_set(tmp_path / "again").fingerprint() == pairs.fingerprint()
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 1)])

@@ -99,6 +99,7 @@ def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plur
     assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
+    assert not grammar.split_phrase("toy", "school bus", "box", "").plural
     phrases = ("small battery", "toy", "red berry")
     plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
     assert plurals == ["small batteries", "toys", "red berries"]

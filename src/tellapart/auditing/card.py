@@ -121,9 +121,10 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     count = min(SAMPLES, len(pairs))
     chosen = [pairs.items[k * len(pairs) // count] for k in range(count)]
     samples = [
-        {"id": item.id, "tags": item.tags, "texts": item.texts, "images": item.images, "true": pairs.shape[0] == 1}
+        {"id": item.id, "tags": item.tags, "texts": item.texts, "images": item.images,
+         "true": item.truths if len(item.images) == 1 else ()}
         for item in chosen
-    ]
+    ]  # fmt: skip
     # If no picture was read, none may be readable.
     images = [item.images for item in chosen] if audit.images is not None else []
     facts = {name: text for name in _FACTS if (text := field_text(pairs.card, name))}

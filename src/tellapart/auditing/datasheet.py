@@ -184,14 +184,19 @@ def _entry(kind: str, name: str, description: str, prefix: str = "") -> dict[str
 
 def _record_set(pairs: PairSet) -> dict[str, Any]:
     images, texts = pairs.shape
-    true = "image k belongs to text k" if images == texts else "image 0 and text 0 belong together"
+    # A field that no line of the file has cannot be read from it; an item fills it in.
+    columns = {column for _, row in read_jsonl(pairs.root / LISTING) for column in row}
+    first = "place 0 is true, or those of the field true" if "true" in columns else "image 0 and text 0 belong together"
+    true = "image k belongs to text k" if images == texts else first
     fields = [
         _item_field("id", "The item's name, unique in the set."),
         _item_field("images", f"Paths of its pictures, relative to the folder; {true}.", images),
         _item_field("texts", f"Its captions; {true}.", texts),
     ]
-    # A field that no line of the file has cannot be read from it; an item fills it in.
-    if any("cluster" in row for _, row in read_jsonl(pairs.root / LISTING)):
+    if "true" in columns:
+        places = _item_field("true", "The places of the true ones among its captions, or pictures.", -1)
+        fields.append(places | {"dataType": "sc:Integer"})
+    if "cluster" in columns:
         fields.append(_item_field("cluster", "What must be resampled together."))
     tags = {tag for item in pairs.items for tag in item.tags}
     fields += [_item_field(f"tags/{tag}", f"The item's tag {tag!r}.") for tag in sorted(tags) if _PLAIN.fullmatch(tag)]

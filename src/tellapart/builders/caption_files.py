@@ -263,8 +263,8 @@ def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple
         with _in_column("image", place):
             check_reference(image)
         image = normpath(image)
-    name, text = str(row.get("id", number)), row["caption"]
-    return SourceCaption(name, " ".join(text.split()), image, str(row.get("cluster") or image or name), text)
+    name, text = optional_text(row, "id", str(number)), row["caption"]
+    return SourceCaption(name, " ".join(text.split()), image, optional_text(row, "cluster", image or name), text)
 
 
 def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
@@ -282,11 +282,12 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     name, first, second = (" ".join(row[column].split()) for column in columns)
     with _in_column(columns[0], place, " cannot name a file"):
         check_reference(f"{name}.png")
-    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
+    named = [column for column in row if column.startswith("tag:") and optional_text(row, column, "").strip()]
+    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in named}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
-    image = row.get("image_0", "") if columns is _PAIR_COLUMNS else ""
-    cluster = row.get("cluster") or _coco_image(name)
+    image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
+    cluster = _coco_image(name) if row.get("cluster") in (None, "") else row["cluster"]
     if not isinstance(image, str) or not isinstance(cluster, str):
         raise DataError(
             f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
@@ -297,6 +298,12 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         with _in_column("image_0", place):
             check_reference(image)
     return CaptionPair(name, (first, second), cluster, tags, image)
+
+
+def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
+    """Return a row's value in a column as a text, a number's, too; the default for an absent, null or empty one."""
+    value = row.get(column)
+    return default if value is None or value == "" else str(value)
 
 
 def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:

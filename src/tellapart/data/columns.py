@@ -70,11 +70,14 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
             f"{len(images)} images ({', '.join(columns.images)}) and {len(texts)} texts ({', '.join(columns.texts)}) "
             "make no pairs: give as many images as texts, or one of either"
         )
-    fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
+    fields: dict[str, Any] = {key: row[key] for key in ("cluster", "tags") if row.get(key) is not None}
+    fields |= {"id": row["id"]} if "id" in row else {}
     if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
         fields["id"] = str(fields["id"])
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
+    elif isinstance(tags, Mapping):  # Arrow gives every row's object all names
+        fields["tags"] = {name: value for name, value in tags.items() if value is not None}
     if columns.tags:
         fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags if not _is_empty(row[name])}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]

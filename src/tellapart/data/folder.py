@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
 
 from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.columns import describe_columns, fields_of
-from tellapart.data.images import check_reference, find_inside
+from tellapart.data.images import check_reference, file_format, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_lines, read_object
@@ -129,7 +129,8 @@ def write_pair_set(
         folder: must not exist yet, or be empty.
         items: of one shape, with distinct ids.
         images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items,
-            and of the masks in their provenance. Each is looked up once, when its file is written.
+            and of the masks in their provenance. Each is looked up when its file is written; before that, too, if it
+            has no suffix, which its format then gives it.
         card: title, licence, recipe and the like.
         progress: called with how many images are written, and of how many.
 
@@ -146,18 +147,24 @@ def write_pair_set(
     ['card.json', 'images', 'pairs.jsonl']
     """
     folder = as_path(folder, "folder", DataError)
-    pairs = PairSet(folder.name, tuple(items), folder)
-    _check_images(pairs.items, images)
+    # Pictures in a table's cells have no file names, and so no suffix.
+    names = {name: f"{name}.{file_format(images[name]).lower()}" for name in images if not PurePosixPath(name).suffix}
+    listed = (
+        item.model_copy(update={"images": tuple(names.get(name, name) for name in item.images)}) for item in items
+    )
+    sources = {names.get(name, name): name for name in images}
+    pairs = PairSet(folder.name, tuple(listed if names else items), folder)
+    _check_images(pairs.items, sources)
     # `true` is written where it adds to the item's shape.
     fields = [(item.id, item.model_dump(exclude=None if item.true else {"true"})) for item in pairs.items]
     rows = [_json_bytes(row, f"item {quote(id_, 200)}") for id_, row in fields]
     listing, about = b"".join(rows), _json_bytes(dict(card), "the card", indent=1)
     with atomic_folder(folder) as draft:
-        for done, reference in enumerate(images):
+        for done, (reference, source) in enumerate(sources.items()):
             if progress is not None:
                 progress(done, len(images))
             (draft / reference).parent.mkdir(parents=True, exist_ok=True)
-            (draft / reference).write_bytes(images[reference])
+            (draft / reference).write_bytes(images[source])
         (draft / "pairs.jsonl").write_bytes(listing)
         (draft / "card.json").write_bytes(about)
         read_pair_set(draft)
@@ -200,7 +207,7 @@ def _name_splits(folder: Path) -> str:
     return f"; these inside it are: {', '.join(parts[:10])}" if parts else ""
 
 
-def _check_images(items: Iterable[Item], images: Mapping[str, bytes]) -> None:
+def _check_images(items: Iterable[Item], images: Mapping[str, str]) -> None:
     for reference in images:
         check_reference(reference)
         if normpath(reference) != reference:

@@ -58,7 +58,7 @@ class Noun:
     @property
     def plural(self) -> bool:
         """Whether the name is a plural though it names one thing (gloves, scissors); such things are not counted."""
-        return self.head.endswith("s") and not self.head.endswith("ss")
+        return self.head.endswith("s") and not self.head.endswith(("ss", "us", "is"))
 
     def implies(self, other: Noun) -> bool:
         """Return whether everything that this phrase names may also be called by the other one."""

@@ -21,7 +21,12 @@ from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
 from tellapart.builders.captions import pairs_file
-from tellapart.builders.captions.counterfactuals import Counterfactual, CounterfactualCaptions, counterfactuals
+from tellapart.builders.captions.counterfactuals import (
+    Counterfactual,
+    CounterfactualCaptions,
+    counterfactuals,
+    replace_word,
+)
 from tellapart.builders.captions.pairs_file import write_caption_pairs
 from tellapart.builders.captions.stages import (
     CaptionOptions,
@@ -30,6 +35,7 @@ from tellapart.builders.captions.stages import (
     NltkTagger,
     SentenceGap,
     Stages,
+    Word,
     WordNet,
     open_stages,
 )
@@ -333,6 +339,10 @@ def test_rejoined_words_are_the_authors_own(recipe):
     found = counterfactual('The "dog" , sits .', stages, options)
     assert isinstance(found, Counterfactual)
     assert found.text == f"The `` {found.new} '', sits."
+
+
+def test_a_caption_in_capitals_gets_a_word_in_capitals():
+    assert replace_word("A DOG.", [Word("A", "DT", 0, 1), Word("DOG", "NN", 2, 5)], 1, "cat", "kept") == "A CAT."
 
 
 @pytest.mark.slow

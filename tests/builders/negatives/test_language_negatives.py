@@ -271,6 +271,13 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
         ("swap_obj", "His dog and her cat", ("dog", "cat"), "Her cat and his dog", "exchanges equals"),
         ("swap_obj", "His cat and dog", ("cat", "dog"), "His dog and cat", "exchanges equals"),
         ("swap_att", "A red and blue kite.", ("red", "blue"), "A blue and red kite.", "exchanges equals"),
+        (
+            "replace_rel",
+            "A cat on top of a cat.",
+            ("on top of", "underneath"),
+            "A cat underneath a cat.",
+            "exchanges equal",
+        ),
         ("replace_rel", "A dog.", ("dog", "b c d e f g h"), "A b c d e f g h.", "a phrase of more than 6 words"),
         ("swap_obj", "A dog on a bed.", ("dog", "bed"), "A dog on a dog.", "another change than the one noted"),
         ("swap_obj", "A dog on a bed.", ("dog", "cat"), "A cat on a bed.", "another change than the one noted"),

@@ -66,6 +66,9 @@ def texts(text: str, kind: str) -> list[str]:
         ("swap_obj", "A bird on the back of an elephant", "An elephant on the back of a bird"),
         ("add_obj", "a man on a horse.", "a man on a horse and an elephant."),
         ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
+        ("add_obj", "A DOG ON A BED", "A DOG ON A BED AND A CHAIR"),
+        ("swap_obj", "A Dog On An Apple", "An Apple On A Dog"),
+        ("replace_rel", "a red car in front of a blue car", "a red car behind a blue car"),
     ],
 )
 def test_a_rule_makes_this_false_caption(kind, caption, false):
@@ -101,6 +104,8 @@ def test_a_rule_makes_this_false_caption(kind, caption, false):
         ("replace_rel", "the dog is not in front of the house"),
         ("replace_rel", "a plate of food sitting on a table"),
         ("replace_rel", "A laptop is standing on the desk"),
+        ("replace_rel", "a car in front of a car"),
+        ("replace_rel", "one cat on top of another"),
     ],
 )
 def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind, caption):
@@ -265,6 +270,13 @@ def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe,
     (finding,) = (each for each in audit(pairs, Options(pictures=False)).findings if each.name == "bag of words")
     assert 0 < finding.value < 1
     assert finding.verdict == "pass"
+
+
+def test_a_file_names_what_is_resampled_together_by_numbers_too_and_null_is_no_name(recipe, tmp_path):
+    rows = [{"image": image, "caption": "a red cup", "cluster": 0, "id": None} for image in ("a.png", "sub/b.png")]
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
+    assert {(item.id[:2], item.cluster) for item in pairs.items} == {("1-", "0"), ("2-", "0")}
 
 
 def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe, tmp_path):

@@ -398,6 +398,7 @@ def test_groups_keep_moments_apart_and_gaps_and_words_reject_pairs_unread(builde
     pairs = builder(rows).pairs
     assert list(pairs) == ["1-3"]
     assert pairs["1-3"].tags == {"group": "one"}
+    assert builder([row | {"group": None, "id": None} for row in ROWS]).pairs == builder(ROWS).pairs
     expected = [("moments", "less than 1.0 s apart"), None, None]
     assert [pair.fault for pair in builder(ROWS, min_gap=1.0).pairs.values()] == expected
     faults = [pair.fault for pair in builder(ROWS, min_words=3).pairs.values()]

@@ -27,13 +27,13 @@ from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, fa
 def test_both_forms_say_the_same_and_coco_names_clusters_and_no_given_pictures(tmp_path):
     row = {"id": "k", "caption_0": "a  cat ", "caption_1": "a dog", "cluster": "room", "image_0": "k.jpg"}
     lines = write_file(tmp_path / "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
-    table = write_file(tmp_path / "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
+    table = write_file(tmp_path / "a.csv", f"{','.join(row)},tag:type,tag:n\n{','.join(row.values())},replace,\n")
     expected = {"k": CaptionPair("k", ("a cat", "a dog"), "room", {"type": "replace"}, "k.jpg")}
     assert read_caption_pairs(lines) == read_caption_pairs(table) == expected
     path = write_file(tmp_path / "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
     assert [pair.cluster for pair in read_caption_pairs(path).values()] == ["12", "12", "room_x"]
     images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
-    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
+    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", "cluster": None, **images}
     assert read_caption_pairs(write_file(tmp_path / "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 
@@ -49,7 +49,7 @@ def test_both_forms_say_the_same_and_coco_names_clusters_and_no_given_pictures(t
         ("a.txt", "1\ta cat\n", ("a.txt:1", "2", "id")),
         ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "tags": {"x": 1}}',
          ("'tags'", "object")),
-        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 3}',
+        ("a.jsonl", '{"id": "1", "caption_0": "a", "caption_1": "b", "cluster": 0}',
          ("'image_0'", "'cluster'")),
     ],
 )  # fmt: skip

@@ -62,6 +62,7 @@ def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording
         word = words[index]
         # At a sentence's start the new word begins as the old one does; a model may know small letters only.
         fitting = new[:1].upper() + new[1:] if index == 0 and text[word.start].isupper() else new
+        fitting = fitting.upper() if text.isupper() else fitting
         return text[: word.start] + fitting + text[word.end :]
     joined = " ".join([*(word.text for word in words[:index]), new, *(word.text for word in words[index + 1 :])])
     for mark in (".", "?", "!", ","):

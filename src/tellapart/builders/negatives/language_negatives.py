@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected, about_set
 from tellapart.builders.negatives.lexicon import BEFORE_NOUN, words
-from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions
+from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions, turns_equals
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
 from tellapart.errors import ModelError
@@ -285,12 +285,14 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
         return Rejected("check", "one phrase holds the other, so that both may be true")
     if way == "swap":
         swaps = [(equal, text) for equal, text in _list_swaps(before, after, *phrases) if _texts_agree(after, text)]
-        if swaps and all(equal for equal, _ in swaps):
-            return Rejected("check", "exchanges equals, which means the same")
+        same = bool(swaps) and all(equal for equal, _ in swaps)
         rewritten = (text for _, text in swaps)
     else:  # an empty phrase, in whose place another is added, is everywhere
         old, new = phrases if way == "replace" else ([], phrases[0])
+        same = turns_equals(true, " ".join(old), " ".join(new))
         rewritten = (before[:k] + new + before[k + len(old) :] for k in _find_places(before, old))
+    if same:
+        return Rejected("check", "exchanges equals, which means the same")
     fits = any(_texts_agree(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 

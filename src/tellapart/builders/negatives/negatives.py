@@ -107,10 +107,11 @@ class _Caption:
             if first > 0 and self.words[first - 1] in {"a", "an"}:
                 with_articles[first - 1, first] = article(new)
         text = self.text
+        recase = str.upper if text.isupper() else str.title if text.istitle() else str
         for (first, last), new in sorted(with_articles.items(), reverse=True):
             start, end = self.spans[first][0], self.spans[last - 1][1]
             fitting = new[0].upper() + new[1:] if text[start].isupper() else new
-            text = text[:start] + fitting + text[end:]
+            text = text[:start] + recase(fitting) + text[end:]
         return text
 
 
@@ -212,16 +213,8 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
 def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(0, "it has neither")
     for first, last, phrase in _find_phrases(caption, frozenset(RELATIONS)):
-        # "filled with", "made out of": the word belongs to the verb before it.
-        belongs = first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"})
-        if first > caption.denied:
-            yield _Unmet(1, "a denial stands before its relation")
-        elif belongs:
-            yield _Unmet(1, "its relation belongs to the verb before it")
-        elif caption.word(last) not in BEFORE_NOUN:
-            yield _Unmet(1, "no article or number follows its relation")
-        else:
-            yield Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
+        fault = _find_relation_fault(caption, first, last, phrase)
+        yield fault or Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
     for index, word in enumerate(caption.words):
         for group in POSTURES:
             if word not in group:
@@ -237,6 +230,40 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
             for rival in group:
                 if rival != word:
                     yield Rewrite(caption.edit({(index, index + 1): rival}), f"{word} -> {rival}")
+
+
+def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) -> _Unmet | None:
+    if first > caption.denied:
+        return _Unmet(1, "a denial stands before its relation")
+    # "filled with", "made out of": the word belongs to the verb before it.
+    if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"}):
+        return _Unmet(1, "its relation belongs to the verb before it")
+    if caption.word(last) not in BEFORE_NOUN:
+        return _Unmet(1, "no article or number follows its relation")
+    # "A car in front of a car": one is behind the other, too.
+    same = phrase in ASYMMETRIC and _relates_equals(caption, first, last)
+    return _Unmet(2, "its objects are the same") if same else None
+
+
+def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
+    """Return whether two things that are called the same stand beside a relation, or "another" after it."""
+
+    def called(noun: _Noun) -> tuple[str, bool, str | None]:
+        before = caption.word(noun.index - 1)
+        return noun.singular, noun.many, None if before in BEFORE_NOUN else before
+
+    before = [called(noun) for noun in caption.nouns if noun.index < first][-1:]
+    after = [noun for noun in caption.nouns if noun.index >= last][:1]
+    near = [called(noun) for noun in after if _begins_phrase(caption.words[last : noun.index])]
+    return caption.word(last) == "another" or (bool(near) and before == near)
+
+
+def turns_equals(text: str, old: str, new: str) -> bool:
+    """Return whether a relation of a caption and its opposite say the same, as in "a car behind another car"."""
+    caption = _read_caption(text)
+    phrases = _find_phrases(caption, ASYMMETRIC) if RELATIONS.get(old) == new else ()
+    equal = [_relates_equals(caption, first, last) for first, last, phrase in phrases if phrase == old]
+    return bool(equal) and all(equal)
 
 
 def _find_phrases(caption: _Caption, known: frozenset[str]) -> Iterator[tuple[int, int, str]]:
@@ -376,8 +403,8 @@ class FalseCaptionOptions(BaseModel):
     """The recipe's `[options]`.
 
     Attributes:
-        captions: JSONL or CSV with the columns `image`, `caption` and, if there is one, `id`, or COCO's JSON,
-            relative to the recipe.
+        captions: JSONL or CSV with the columns `image`, `caption` and, if there are any, `id` and `cluster` (else the
+            image), or COCO's JSON, relative to the recipe.
             Rows of the same image are captions of one another's picture (COCO has five).
         images: the folder that the column `image` is relative to.
         kinds: of change.
@@ -417,6 +444,7 @@ class FalseCaptionBuilder(Generic[Options]):
         for caption in self._captions:
             others = tuple(text for name, text in by_image[caption.image] if name != caption.id)
             data: dict[str, Any] = {"caption": caption.raw, "image": caption.image, "others": others}
+            data["cluster"] = caption.cluster
             kinds = dict.fromkeys(self._options.kinds)
             candidates += [Candidate(f"{caption.id}-{kind}", {"kind": kind, **data}) for kind in kinds]
         return candidates
@@ -427,7 +455,7 @@ class FalseCaptionBuilder(Generic[Options]):
         return contradiction(kind, true, false, others) if self._options.other_captions else None
 
     def _make_item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
-        """Return the item of a candidate and its false caption, resampled by image."""
+        """Return the item of a candidate and its false caption."""
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
         if self._options.uniform:
             true, false = uniform(true), uniform(false)
@@ -438,7 +466,7 @@ class FalseCaptionBuilder(Generic[Options]):
             images=(f"images/{reference}",),
             texts=(true, false),
             tags={"type": kind.partition("_")[0], "subset": kind, "bag_of_words": order},
-            cluster=reference,
+            cluster=candidate.data["cluster"],
             provenance=provenance,
         )
         return self._images.complete(item, reference)

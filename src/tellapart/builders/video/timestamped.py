@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import about_set
-from tellapart.builders.caption_files import expect_text, near_column
+from tellapart.builders.caption_files import expect_text, near_column, optional_text
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_lines
@@ -138,11 +138,11 @@ def _read_captions(path: Path) -> Iterable[_Caption]:
         end = start if "time" in row else _read_seconds(row, "end", place)
         if end < start:
             raise DataError(f"{place}: column 'end': {end} lies before the start, {start}")
-        name = str(row.get("id", number))
+        name = optional_text(row, "id", str(number))
         if name in ids:
             raise DataError(f"{place}: id {name!r} appears twice; give every caption a different one")
         ids.add(name)
-        yield _Caption(name, video, str(row.get("group", "")), text, start, end)
+        yield _Caption(name, video, optional_text(row, "group", ""), text, start, end)
     if not ids:
         raise DataError(f"{path} lists no captions")
 
