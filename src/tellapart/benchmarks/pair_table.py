@@ -74,7 +74,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     items: dict[str, Item] = {}
     first: dict[str, Any] = {}
     for number, (where, cells) in enumerate(rows, start=1):
-        row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
+        held = {name: f"{number - 1}/{name}" for name in encoded}
+        row = {**held, **cells}
         try:
             if pictures := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
                 way = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
@@ -82,7 +83,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
                 raise DataError(message, field=pictures[0])
             row = _rename_columns(row, place.columns)
             fields, sources = fields_of(_find_nothing if encoded else images.find, row)
-            item = make_item(Path if encoded else images.find, {"id": f"row-{number}", **fields}, sources)
+            find = images.find if {*held.values()}.isdisjoint(map(str, fields["images"])) else Path
+            item = make_item(find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in items:
@@ -103,7 +105,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     _warn_of_blanks(path, items.values())
     card, frames = read_card(path.parent)
     read = table if encoded else images
-    entries = tuple(items.values()) if encoded else images.relate_images(items.values())
+    entries = images.relate_images(items.values())
     read_as = describe_columns(first, entries[0].shape, dict(place.columns))
     return PairSet(f"{TABLE}{path.name}", entries, path.parent, card, read=read, frames=frames, read_as=read_as)
 

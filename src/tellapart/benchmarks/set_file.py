@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -37,7 +37,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import expect_count, make_item, read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
-from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, plain_stem, plain_suffix, read_whole
 from tellapart.data.task_records import (
     BinaryQuestionSet,
     PreferenceSet,
@@ -390,17 +390,22 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
 
 
 def read_rows(
-    path: Path, before: int = 0, form: str | None = None, each: str | None = None, beside: Sequence[str] = ()
+    path: Path,
+    places: Iterator[int] | None = None,
+    form: str | None = None,
+    each: str | None = None,
+    beside: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV, parquet or a text.
 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
-    or a table's columns, from `0`.
+    or a table's columns, from `0`. `places` number the rows of all files.
     """
+    places = places or count()
     for number, (place, key, fields) in enumerate(_read_file(path, f".{form}" if form else "")):
-        row_fields: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
-        row_fields[TABLE_ROW] = before + number
+        row_fields: dict[str, Any] = {"file": plain_stem(path), "row": number, "key": key, "folder": path.parent.name}
+        row_fields[TABLE_ROW] = next(places)
         if isinstance(fields, list):
             row_fields |= {str(k): value for k, value in enumerate(fields)}
         elif isinstance(fields, dict):
@@ -550,18 +555,17 @@ def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> R
 
 def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
     """Yield the values that fill templates: a row, or as many rows as belong together."""
-    before = 0
+    places = count()  # a row may have several entries, or none
     for path in files_of(declared.name, declared.files, place):
-        everything = list(read_rows(path, before, declared.format, declared.each, declared.beside))
+        everything = list(read_rows(path, places, declared.format, declared.each, declared.beside))
         everything = [_unpack_lists(row, declared) for row in everything]
         if declared.by_id:
             everything = _replace_ids(everything, declared.by_id)
         if declared.joined is not None:
             everything = _join_rows(everything, path, declared.joined, declared.format)
-        before += len(everything)
         rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
-        if (count := declared.counts.get(path.stem)) is not None:
-            expect_count(path, len(rows), count, what="rows")
+        if (counted := declared.counts.get(plain_stem(path))) is not None:
+            expect_count(path, len(rows), counted, what="rows")
         if len(rows) % declared.rows:
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
         for start in range(0, len(rows), declared.rows):

@@ -71,8 +71,9 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
             "make no pairs: give as many images as texts, or one of either"
         )
     fields: dict[str, Any] = {key: row[key] for key in ("id", "cluster", "tags") if key in row}
-    if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
-        fields["id"] = str(fields["id"])
+    for key in ("id", "cluster"):
+        if type(fields.get(key)) is int:  # many a set numbers its items and images; True is not a number
+            fields[key] = str(fields[key])
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
     if columns.tags:
