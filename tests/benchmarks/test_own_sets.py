@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import math
 import re
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -433,12 +435,22 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
     data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
     for columns, named in (
         ({"left-image": data}, {"image": "left-image"}),
-        ({"image": [path.name for path in paths], "embedding": [b"1", b"2"], "cluster": [7, 7]}, {}),
+        (
+            {
+                "image": [path.name for path in paths],
+                "embedding": [b"1", b"2"],
+                "cluster": [7, 7],
+                "day": [date(2026, 11, 30)] * 2,
+                "size": [math.nan] * 2,
+            },
+            {},
+        ),
     ):
         parquet.write_table(pyarrow.table({**columns, **texts}), shades / "pairs.parquet")
         pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
         assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
     assert {item.cluster for item in pairs.items} == {"7"}
+    assert pairs.items[0].provenance.items() >= {"day": "2026-11-30", "size": None}.items()
 
 
 def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shard(tmp_path):
@@ -452,6 +464,25 @@ def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shar
     pairs = ta.load_pairs(str(tmp_path / "s.toml"))
     rows = [0, 0, 0, 0, 2, 2, 3, 3]
     assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == [shade(row) for row in rows]
+    two = facts.replace('each = "asked"', "rows = 2") + 'id = "{file}"\nimages = ["@1.image", "@0.image"]\n'
+    (tmp_path / "s.toml").write_text(two + 'texts = ["a", "b"]\n')
+    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
+    shown = [pairs.read_bytes(image) for item in pairs.items for image in item.images]
+    assert shown == [shade(row) for row in (1, 0, 3, 2)]
+    (tmp_path / "s.toml").write_text(two.replace("rows = 2\n", "") + 'texts = ["a", "b"]\n')
+    with raises(DataError, "@1.image", "rows"):
+        ta.load_pairs(str(tmp_path / "s.toml"))
+
+
+@pytest.mark.parametrize("true", [2, "2", "2.0", [2]])
+def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
+    row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
+    (shades / "pairs.jsonl").write_text(json.dumps(row))
+    pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}", columns={"true": "answer"})
+    assert pairs.items[0].true == (2,) and not pairs.items[0].provenance and "true" in pairs.read_as
+    of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
+    (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
+    assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}
 
 
 def test_ratings_are_decimal_numbers_and_a_packed_file_has_the_plain_one_s_name(tmp_path):

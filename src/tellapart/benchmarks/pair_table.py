@@ -30,7 +30,7 @@ _BLANKS = frozenset(("none", "nan", "na", "n/a", "null", "<na>"))
 _BASE64 = re.compile(r"(data:image/\w+;base64,)?[A-Za-z0-9+/]{200}")
 
 #: Names that a column may be given.
-_FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
+_FIELDS = re.compile(r"id|cluster|true|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
 
 
 def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
@@ -151,7 +151,7 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
                 )
             raise DataError(
                 f"columns={{{field!r}: {column!r}}}: {quote(field)} is not a field of pairs; these are image_0, "
-                "image_1, caption_0, caption_1, ..., image, caption, negative_caption, id, cluster and tag:NAME",
+                "image_1, caption_0, caption_1, ..., image, caption, negative_caption, true, id, cluster and tag:NAME",
                 field=field,
             )
         if column not in row:

@@ -7,6 +7,7 @@ sets that ship are such files, in `benchmarks/sets/`; a user's is named by its p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -452,8 +453,8 @@ def _read_file(path: Path, kind: str) -> Iterator[tuple[str, str, Any]]:
     return read_table(path, (".json", ".jsonl", ".csv", ".tsv", ".parquet"), "rows", kind=kind)
 
 
-#: The first letter of an image that is a cell of a parquet table: `@image_0`.
-IMAGE_COLUMN = "@"
+#: An image that is a cell of a parquet table: `@image_0`; of several rows, `@1.image` is of the second.
+_CELL = re.compile(r"@(?:(?P<row>\d+)\.)?(?P<column>.+)")
 
 
 #: What a declaration and a benchmark call by one name.
@@ -481,7 +482,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image."""
     tables = [*_list_tables(declared), *([declared.gallery] if declared.gallery else [])]
     templates = chain(*(_as_list(table.images if hasattr(table, "images") else table.image) for table in tables))
-    columns = {template.removeprefix(IMAGE_COLUMN) for template in templates if template.startswith(IMAGE_COLUMN)}
+    columns = {cell["column"] for template in templates if (cell := _CELL.fullmatch(template))}
     if columns:
         files = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
         return ParquetTable(files, images=sorted(columns))
@@ -645,12 +646,16 @@ class _Filler:
 
     def images(self, templates: str | list[str], under: str = "") -> tuple[str, ...]:
         """Return references of images; `@image` is the row's cell of that column."""
-        return tuple(
-            f"{self.row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
-            if image.startswith(IMAGE_COLUMN)
-            else (f"{under}/{image}" if under else image)
-            for image in self.all(templates)
-        )
+        references = []
+        for image in self.all(templates):
+            if cell := _CELL.fullmatch(image):
+                row = self.row if cell["row"] is None else self.row.get(cell["row"])
+                if not isinstance(row, Mapping):
+                    raise field_fault(self.place, image, "is missing; several rows make an item by rows = 2 or more")
+                references.append(f"{row[TABLE_ROW]}/{cell['column']}")
+            else:
+                references.append(f"{under}/{image}" if under else image)
+        return tuple(references)
 
     def part(self, box: str | None) -> str:
         """Return what follows the reference of an image of which only the box in that field is shown."""
