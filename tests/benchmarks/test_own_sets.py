@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import math
 import re
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -425,6 +427,78 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shade
         assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [
             path.read_bytes() for path in paths[::-1]
         ]
+
+
+def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_hides_no_path(shades):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    paths = sorted(shades.glob("*.png"))[:2]
+    data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
+    for columns, named in (
+        ({"left-image": data}, {"image": "left-image"}),
+        (
+            {
+                "image": [path.name for path in paths],
+                "embedding": [b"1", b"2"],
+                "cluster": [7, 7],
+                "day": [date(2026, 11, 30)] * 2,
+                "size": [math.nan] * 2,
+            },
+            {},
+        ),
+    ):
+        parquet.write_table(pyarrow.table({**columns, **texts}), shades / "pairs.parquet")
+        pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
+        assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
+    assert {item.cluster for item in pairs.items} == {"7"}
+    assert pairs.items[0].provenance.items() >= {"day": "2026-11-30", "size": None}.items()
+
+
+def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shard(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for shard, rows in enumerate(([0, 1], [2, 3])):
+        asked = [{"q": f"{k}{entry}"} for k in rows for entry in "ab"]
+        table = {"image": [shade(k) for k in rows], "asked": [asked[:2], asked[2:]] if shard else [asked, []]}
+        parquet.write_table(pyarrow.table(table), tmp_path / f"a-{shard}.parquet")
+    facts = OWN.split("files")[0] + 'files = ["a-*.parquet"]\neach = "asked"\n[[item]]\n'
+    (tmp_path / "s.toml").write_text(facts + 'id = "{q}"\nimages = "@image"\ntexts = ["{q}", "no"]\n')
+    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
+    rows = [0, 0, 0, 0, 2, 2, 3, 3]
+    assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == [shade(row) for row in rows]
+    two = facts.replace('each = "asked"', "rows = 2") + 'id = "{file}"\nimages = ["@1.image", "@0.image"]\n'
+    (tmp_path / "s.toml").write_text(two + 'texts = ["a", "b"]\n')
+    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
+    shown = [pairs.read_bytes(image) for item in pairs.items for image in item.images]
+    assert shown == [shade(row) for row in (1, 0, 3, 2)]
+    (tmp_path / "s.toml").write_text(two.replace("rows = 2\n", "") + 'texts = ["a", "b"]\n')
+    with raises(DataError, "@1.image", "rows"):
+        ta.load_pairs(str(tmp_path / "s.toml"))
+
+
+@pytest.mark.parametrize("true", [2, "2", "2.0", [2]])
+def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
+    row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
+    (shades / "pairs.jsonl").write_text(json.dumps(row))
+    pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}", columns={"true": "answer"})
+    assert pairs.items[0].true == (2,) and not pairs.items[0].provenance and "true" in pairs.read_as
+    of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
+    (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
+    assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}
+
+
+def test_ratings_are_decimal_numbers_and_a_packed_file_has_the_plain_one_s_name(tmp_path):
+    rows = [{"image": f"{k}.png", "text": "a cup", "ratings": [k + 0.25, 4], "level": k / 2} for k in range(3)]
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    facts = OWN.split("files")[0] + 'files = ["rows.jsonl.gz"]\ncounts = { rows = COUNT }\n[[rating]]\nid = "{row}"\n'
+    facts += (
+        'image = "{image}"\ntext = "{text}"\nratings = "{ratings}"\ntags = { file = "{file}", level = "{level}" }\n'
+    )
+    (tmp_path / "s.toml").write_text(facts.replace("COUNT", "3"))
+    found = find_benchmark(str(tmp_path / "s.toml")).records().rows
+    assert [row.gold for row in found] == [(0.25, 4), (1.25, 4), (2.25, 4)]
+    assert [row.tags for row in found] == [{"file": "rows", "level": level} for level in ("0", "0.5", "1")]
+    (tmp_path / "s.toml").write_text(facts.replace("COUNT", "4"))
+    with raises(DataError, "rows.jsonl.gz", "3 rows", "4"):
+        find_benchmark(str(tmp_path / "s.toml")).records()
 
 
 def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, shades):

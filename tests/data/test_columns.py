@@ -128,8 +128,8 @@ def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
 @pytest.mark.parametrize("cell", ["", "  ", None, float("nan")])
 def test_an_empty_cell_is_no_tag(cell):
     # Else it is a value of the tag, and counts in the mean over its values.
-    fields, _ = fields_of(print, {**CHOICE, "tag:kind": cell, "tag:n": 0})
-    assert fields["tags"] == {"n": "0"}
+    for tags in ({"tag:kind": cell, "tag:n": 0}, {"tags": {"kind": cell, "n": 0}}):
+        assert fields_of(print, {**CHOICE, **tags})[0]["tags"] == {"n": "0"}
 
 
 def test_a_run_begins_with_the_columns_it_read(command, folder):

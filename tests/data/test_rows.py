@@ -62,6 +62,11 @@ def test_the_header_alone_decides_and_quoted_marks_part_nothing(tmp_path_factory
         assert [row for _, row in read_csv(path)] == [dict.fromkeys(columns, "x")]
 
 
+def test_tabs_part_a_tsv_file_whose_header_has_a_comma(tmp_path):
+    path = written(tmp_path, [["id", "caption, true"], ["7", "a cat, a dog"]], "\t").rename(tmp_path / "a.tsv")
+    assert list(read_csv(path)) == [(2, {"id": "7", "caption, true": "a cat, a dog"})]
+
+
 def test_one_column_has_no_marks(tmp_path):
     path = written(tmp_path, [["caption"], ["a cat; a dog"]], "|")
     assert list(read_csv(path)) == [(2, {"caption": "a cat; a dog"})]

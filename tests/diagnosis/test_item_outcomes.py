@@ -46,6 +46,23 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, t
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
 
 
+def test_a_folder_s_packed_and_parquet_files_are_systems_too(systems):
+    pandas = pytest.importorskip("pandas")
+    name, scores = systems
+    before = ta.items(scores=scores, benchmark=name).record
+    ids = [item.id for item in before.items]
+    for k, path in enumerate(sorted(scores.iterdir())[:2]):
+        rows = [(ids[n], image, text, score) for (n, image, text), score in np.ndenumerate(np.load(path))]
+        table = pandas.DataFrame(rows, columns=["id", "image", "text", "score"])
+        path.unlink()
+        if k:
+            table.to_parquet(path.with_suffix(".parquet"))
+        else:
+            table.to_csv(path.with_suffix(".csv.gz"), index=False)
+    assert ta.items(scores=scores, benchmark=name).record == before
+    assert ta.score(name, scores / "a_0.csv.gz").models == ["a_0"]
+
+
 def test_a_tag_of_which_two_systems_have_other_values_has_no_numbers(systems, tmp_path):
     name, scores = systems
     listed, runs = Path(name.partition(":")[2]) / "pairs.jsonl", []

@@ -151,6 +151,12 @@ def test_results_are_broken_down_by_the_kind_of_change():
     found = table(records, scores_at(records, [1.1, 0.1]))
     values = {label: one.metrics["boundary_accuracy@0.5"].value for label, one in found.by["label"].items()}
     assert values == {"Change of Action": 1.0, "Change of Color": 0.0}
+    one = table(MomentSet("one", rows[:1]), scores_at(made(1.1), [1.1])).metrics["boundary_accuracy@2.5"].chance
+    assert (
+        found.by["label"]["Change of Action"].metrics["boundary_accuracy@2.5"].chance
+        == pytest.approx(one)
+        != (found.metrics["boundary_accuracy@2.5"].chance)
+    )
 
 
 def test_a_limit_changes_neither_lengths_nor_true_times():

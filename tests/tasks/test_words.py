@@ -336,6 +336,7 @@ def test_ungrouped_yes_or_no_has_popes_five_numbers():
     )
     answers = [drawn.choice(("Yes.", "No, there is none.", "A cup", "It is not")) for _ in gold]
     units = measure_yes_no(records, answers)
+    assert len(units) == 1  # a sample an answer, with all of its outcomes
     found = tabulate_units(units).metrics
     said = ["n" if one[:2] in ("No", "It") else "y" for one in answers]
     true = sum(one == "y" and right == "yes" for one, right in zip(said, gold, strict=True))
@@ -432,6 +433,18 @@ def test_groups_that_share_a_cluster_in_any_member_are_one_and_bear_the_tags_of_
     *_, groups = measure_yes_no(BinaryQuestionSet("made", rows), ["yes"] * 6)
     assert groups.noun == "group" and [unit.cluster for unit in groups.units] == ["a", "a", "d"]
     assert [unit.tags for unit in groups.units] == [{"k": "x"}] * 3
+
+
+def test_chance_of_a_part_is_that_of_its_groups():
+    rows = tuple(
+        Record(f"{n}{k}", (f"{n}{k}.png",), ("q?",), "yes", str(n), tags={"size": str(n)})
+        for n in (2, 4)
+        for k in range(n)
+    )
+    found = tabulate_units(measure_yes_no(BinaryQuestionSet("made", rows), ["no"] * 6))
+    chances = {size: part.metrics["g_acc"].chance for size, part in found.by["size"].items()}
+    assert chances == {"2": 1 / 4, "4": 1 / 16}
+    assert found.metrics["g_acc"].chance == found.macro["size"].metrics["g_acc"].chance == (1 / 4 + 1 / 16) / 2
 
 
 @pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])

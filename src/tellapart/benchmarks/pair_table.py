@@ -30,7 +30,7 @@ _BLANKS = frozenset(("none", "nan", "na", "n/a", "null", "<na>"))
 _BASE64 = re.compile(r"(data:image/\w+;base64,)?[A-Za-z0-9+/]{200}")
 
 #: Names that a column may be given.
-_FIELDS = re.compile(r"id|cluster|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
+_FIELDS = re.compile(r"id|cluster|true|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
 
 
 def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
@@ -74,7 +74,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     items: dict[str, Item] = {}
     first: dict[str, Any] = {}
     for number, (where, cells) in enumerate(rows, start=1):
-        row = {**{name: f"{number - 1}/{name}" for name in encoded}, **cells}
+        held = {name: f"{number - 1}/{name}" for name in encoded}
+        row = {**held, **cells}
         try:
             if pictures := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
                 way = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
@@ -82,7 +83,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
                 raise DataError(message, field=pictures[0])
             row = _rename_columns(row, place.columns)
             fields, sources = fields_of(_find_nothing if encoded else images.find, row)
-            item = make_item(Path if encoded else images.find, {"id": f"row-{number}", **fields}, sources)
+            find = images.find if {*held.values()}.isdisjoint(map(str, fields["images"])) else Path
+            item = make_item(find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in items:
@@ -103,7 +105,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     _warn_of_blanks(path, items.values())
     card, frames = read_card(path.parent)
     read = table if encoded else images
-    entries = tuple(items.values()) if encoded else images.relate_images(items.values())
+    entries = images.relate_images(items.values())
     read_as = describe_columns(first, entries[0].shape, dict(place.columns))
     return PairSet(f"{TABLE}{path.name}", entries, path.parent, card, read=read, frames=frames, read_as=read_as)
 
@@ -149,7 +151,7 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
                 )
             raise DataError(
                 f"columns={{{field!r}: {column!r}}}: {quote(field)} is not a field of pairs; these are image_0, "
-                "image_1, caption_0, caption_1, ..., image, caption, negative_caption, id, cluster and tag:NAME",
+                "image_1, caption_0, caption_1, ..., image, caption, negative_caption, true, id, cluster and tag:NAME",
                 field=field,
             )
         if column not in row:

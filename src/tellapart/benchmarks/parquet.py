@@ -21,7 +21,7 @@ _MOST_ROWS, _MOST_BYTES, _BATCH = 5_000_000, 1 << 30, 256
 #: Row groups kept in memory: images are read in the order of items, by a few threads.
 _GROUPS = 2
 
-_REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>\w+)", re.ASCII)
+_REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>.+)", re.ASCII | re.DOTALL)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = No
 class ParquetTable:
     """The rows of one or more parquet files, in order; images stay the encoded bytes that were uploaded.
 
-    An image's reference is its row and column, `17/image_0`.
+    An image's reference is its row and column, `17/image_0`; others are read by `beside`, if there is one.
     """
 
     def __init__(
@@ -128,6 +128,8 @@ class ParquetTable:
                 if not data:
                     raise DataError(f"{path}: row {row - start}: column {match['column']!r} holds no image")
                 return bytes(data)
+        if self._beside is not None and not (match and match["column"] in self._images):
+            return self._beside(reference)
         files = ", ".join(str(path) for path, _ in self._opened)
         columns = ", ".join(self._images)
         raise DataError(f"{files}: {reference!r} is not a row and image column of this table; it has {columns}")

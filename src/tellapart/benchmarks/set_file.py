@@ -7,10 +7,11 @@ sets that ship are such files, in `benchmarks/sets/`; a user's is named by its p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -37,7 +38,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import expect_count, make_item, read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
-from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, plain_stem, plain_suffix, read_whole
 from tellapart.data.task_records import (
     BinaryQuestionSet,
     PreferenceSet,
@@ -390,17 +391,22 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
 
 
 def read_rows(
-    path: Path, before: int = 0, form: str | None = None, each: str | None = None, beside: Sequence[str] = ()
+    path: Path,
+    places: Iterator[int] | None = None,
+    form: str | None = None,
+    each: str | None = None,
+    beside: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV, parquet or a text.
 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
-    or a table's columns, from `0`.
+    or a table's columns, from `0`. `places` number the rows of all files.
     """
+    places = places or count()
     for number, (place, key, fields) in enumerate(_read_file(path, f".{form}" if form else "")):
-        row_fields: dict[str, Any] = {"file": path.stem, "row": number, "key": key, "folder": path.parent.name}
-        row_fields[TABLE_ROW] = before + number
+        row_fields: dict[str, Any] = {"file": plain_stem(path), "row": number, "key": key, "folder": path.parent.name}
+        row_fields[TABLE_ROW] = next(places)
         if isinstance(fields, list):
             row_fields |= {str(k): value for k, value in enumerate(fields)}
         elif isinstance(fields, dict):
@@ -447,8 +453,8 @@ def _read_file(path: Path, kind: str) -> Iterator[tuple[str, str, Any]]:
     return read_table(path, (".json", ".jsonl", ".csv", ".tsv", ".parquet"), "rows", kind=kind)
 
 
-#: The first letter of an image that is a cell of a parquet table: `@image_0`.
-IMAGE_COLUMN = "@"
+#: An image that is a cell of a parquet table: `@image_0`; of several rows, `@1.image` is of the second.
+_CELL = re.compile(r"@(?:(?P<row>\d+)\.)?(?P<column>.+)")
 
 
 #: What a declaration and a benchmark call by one name.
@@ -476,7 +482,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image."""
     tables = [*_list_tables(declared), *([declared.gallery] if declared.gallery else [])]
     templates = chain(*(_as_list(table.images if hasattr(table, "images") else table.image) for table in tables))
-    columns = {template.removeprefix(IMAGE_COLUMN) for template in templates if template.startswith(IMAGE_COLUMN)}
+    columns = {cell["column"] for template in templates if (cell := _CELL.fullmatch(template))}
     if columns:
         files = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
         return ParquetTable(files, images=sorted(columns))
@@ -550,18 +556,17 @@ def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> R
 
 def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:
     """Yield the values that fill templates: a row, or as many rows as belong together."""
-    before = 0
+    places = count()  # a row may have several entries, or none
     for path in files_of(declared.name, declared.files, place):
-        everything = list(read_rows(path, before, declared.format, declared.each, declared.beside))
+        everything = list(read_rows(path, places, declared.format, declared.each, declared.beside))
         everything = [_unpack_lists(row, declared) for row in everything]
         if declared.by_id:
             everything = _replace_ids(everything, declared.by_id)
         if declared.joined is not None:
             everything = _join_rows(everything, path, declared.joined, declared.format)
-        before += len(everything)
         rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
-        if (count := declared.counts.get(path.stem)) is not None:
-            expect_count(path, len(rows), count, what="rows")
+        if (counted := declared.counts.get(plain_stem(path))) is not None:
+            expect_count(path, len(rows), counted, what="rows")
         if len(rows) % declared.rows:
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
         for start in range(0, len(rows), declared.rows):
@@ -641,12 +646,16 @@ class _Filler:
 
     def images(self, templates: str | list[str], under: str = "") -> tuple[str, ...]:
         """Return references of images; `@image` is the row's cell of that column."""
-        return tuple(
-            f"{self.row[TABLE_ROW]}/{image.removeprefix(IMAGE_COLUMN)}"
-            if image.startswith(IMAGE_COLUMN)
-            else (f"{under}/{image}" if under else image)
-            for image in self.all(templates)
-        )
+        references = []
+        for image in self.all(templates):
+            if cell := _CELL.fullmatch(image):
+                row = self.row if cell["row"] is None else self.row.get(cell["row"])
+                if not isinstance(row, Mapping):
+                    raise field_fault(self.place, image, "is missing; several rows make an item by rows = 2 or more")
+                references.append(f"{row[TABLE_ROW]}/{cell['column']}")
+            else:
+                references.append(f"{under}/{image}" if under else image)
+        return tuple(references)
 
     def part(self, box: str | None) -> str:
         """Return what follows the reference of an image of which only the box in that field is shown."""

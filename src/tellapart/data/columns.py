@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -56,7 +57,8 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`,
     `image`, `image_path` or `filepath`; texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`,
     `negative_caption`, `foil`. Numbers begin at 0 or 1, for images and texts alike. `id`, `cluster`, `tags` and
-    `tag:NAME` keep their meaning; every other column becomes provenance. An image without a suffix is searched under
+    `tag:NAME` keep their meaning, and so does `true`, the place of the true text or image (or a list of places) of rows
+    of one image or one text; every other column becomes provenance. An image without a suffix is searched under
     `images/` and in the file's folder, as COCO-Counterfactuals names them.
 
     >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
@@ -72,17 +74,21 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
         )
     fields: dict[str, Any] = {key: row[key] for key in ("cluster", "tags") if row.get(key) is not None}
     fields |= {"id": row["id"]} if "id" in row else {}
-    if type(fields.get("id")) is int:  # many a set numbers its items; True is not a number
-        fields["id"] = str(fields["id"])
+    for key in ("id", "cluster"):
+        if type(fields.get(key)) is int:  # many a set numbers its items and images; True is not a number
+            fields[key] = str(fields[key])
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
-    elif isinstance(tags, Mapping):  # Arrow gives every row's object all names
-        fields["tags"] = {name: value for name, value in tags.items() if value is not None}
-    if columns.tags:
-        fields["tags"] = {name.removeprefix(TAG): str(row[name]) for name in columns.tags if not _is_empty(row[name])}
+    held = {name.removeprefix(TAG): row[name] for name in columns.tags} or fields.get("tags")
+    if isinstance(held, Mapping):  # all rows of a parquet file have the keys of each, null if a row lacks one
+        fields["tags"] = {name: str(value) for name, value in held.items() if not _is_empty(value)}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
-    fields["provenance"] = {column: row[column] for column in _list_unread(row, columns)}
+    places = _read_places(row.get("true")) if min(len(images), len(texts)) == 1 else None
+    if places:
+        fields["true"] = places
+    unread = (column for column in _list_unread(row, columns) if not (places and column == "true"))
+    fields["provenance"] = {column: _as_json(row[column]) for column in unread}
     sources = {f"images[{k}]": source for k, (source, _) in enumerate(images)}
     return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
 
@@ -93,9 +99,11 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
     tags, unread = len(columns.tags), _list_unread(row, columns)
+    chosen = "the true one by true" if min(shape) == 1 < max(shape) and _read_places(row.get("true")) else ""
+    unread = [column for column in unread if not (chosen and column == "true")]
     tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
     kept = f"only kept: {join_names(unread)}" if unread else ""
-    return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", tagged, kept)))
+    return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", chosen, tagged, kept)))
 
 
 def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartError] = DataError) -> None:
@@ -105,6 +113,24 @@ def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartErr
         group = groups.pop()
         expect_distinct([field.name for field in group], path, error=error)
         groups += [[field.type.field(k) for k in range(field.type.num_fields)] for field in group]
+
+
+def _read_places(cell: object) -> list[int] | None:
+    """Return the places that a cell holds, counted from 0, a number or a list of them; None of anything else."""
+    cells = cell if isinstance(cell, list) else [cell]
+    numbers = [re.fullmatch(r"(\d{1,3})(?:\.0)?", str(value)) for value in cells]
+    return [int(number[1]) for number in numbers if number] if numbers and all(numbers) else None
+
+
+def _as_json(cell: object) -> object:
+    """Return what JSON holds of a cell; dates and the like, which parquet has, become texts, and NaN null."""
+    if isinstance(cell, list):
+        return [_as_json(entry) for entry in cell]
+    if isinstance(cell, dict):
+        return {str(key): _as_json(entry) for key, entry in cell.items()}
+    if cell is None or isinstance(cell, str | int):
+        return cell
+    return (cell if math.isfinite(cell) else None) if isinstance(cell, float) else str(cell)
 
 
 def _is_empty(cell: object) -> bool:

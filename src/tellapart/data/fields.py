@@ -22,7 +22,7 @@ _ALONE = re.compile(r"\{[^{}|:]+\}")
 #: No picture has as many pixels to a side.
 _FAR = 1_000_000
 
-_NAMES = {str: "text", int: "a whole number"}
+_NAMES = {str: "text", int: "a number"}
 
 _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {
@@ -240,10 +240,13 @@ def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | No
         value = str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
+    # A decimal number is a value where it stands alone, and a slip in a path or a sentence.
+    decimal = isinstance(value, float) and math.isfinite(value) and field[0] == field.string
+    kind = int if type(value) is int or decimal else str
+    if kind is str and not (isinstance(value, str) and value.strip()):
         raise field_fault(place, path, "expected text or a whole number", value)
-    before = str if kinds is None else kinds.setdefault(path, type(value))
-    if kinds is not None and before is not type(value):
+    before = kind if kinds is None else kinds.setdefault(path, kind)
+    if before is not kind:
         raise field_fault(place, path, f"rows before it hold {_NAMES[before]};", value)
     try:
         text = whole_text(str(value))

@@ -112,7 +112,8 @@ def read_csv(
     """Yield the rows of a CSV file under its header, each with the number of its first line.
 
     Fields are parted by the mark that a first line `sep=;` names; else by commas, or by semicolons or tabs if the
-    header has these and no comma, as spreadsheets write in countries of the decimal comma.
+    header has these and no comma, as spreadsheets write in countries of the decimal comma. A .tsv file is parted by
+    tabs if its header has one.
 
     Args:
         path: the file.
@@ -128,7 +129,8 @@ def read_csv(
     text = text[separator.end() :] if separator else text
     first = _LINE.match(text.lstrip("\r\n"))
     unquoted = _QUOTED.sub("", first[0]) if first else ""
-    mark = separator["mark"] if separator else next((each for each in ",;\t" if each in unquoted), ",")
+    marks = "\t,;" if plain_suffix(path) == ".tsv" else ",;\t"
+    mark = separator["mark"] if separator else next((each for each in marks if each in unquoted), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     header: list[str] = []
     before = 1 if separator else 0

@@ -33,6 +33,11 @@ def plain_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == _GZIP else path).suffix.lower()
 
 
+def plain_stem(path: Path) -> str:
+    """Return a file's name without its suffix, and without that of gzip."""
+    return Path(path.stem).stem if path.suffix.lower() == _GZIP else path.stem
+
+
 def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartError] = DataError) -> bytes:
     """Return the content of a file's bytes: unpacked, to at most `most` bytes, if its name ends in `.gz`."""
     if path.suffix.lower() != _GZIP:

@@ -18,6 +18,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind, join_names
+from tellapart.data.strict_json import plain_stem, plain_suffix
 from tellapart.errors import DataError, RunError, nearest, quote
 from tellapart.evaluation.compare import ALPHA
 from tellapart.evaluation.evaluate import prepare_listed, read_predictions, yield_samples
@@ -112,12 +113,12 @@ def read_systems(
     Return its name, too, as runs hold it. A file's system is named as the file. The column `prediction` of `place` is
     the files' field of predictions.
     """
-    names = [run.label for run in runs] + [path.stem for path in files]
+    names = [run.label for run in runs] + [*map(plain_stem, files)]
     if unknown := [name for name in without if name not in names]:
         hint = nearest(unknown[0], names) or ";"
         raise RunError(f"without={quote(unknown[0])}: no system has that name{hint} there are {join_names(names)}")
     runs = [run for run in runs if run.label not in without]
-    files = [path for path in files if path.stem not in without]
+    files = [path for path in files if plain_stem(path) not in without]
     typed = benchmark or _shared_name(runs)
     name = set_name(typed)
     systems = _read_runs(runs, name) + _read_files(files, typed, kind, place)
@@ -159,7 +160,7 @@ def list_score_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise RunError(f"scores={path}: no such file or folder")
-        inside = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+        inside = sorted(file for file in path.iterdir() if plain_suffix(file) in _SUFFIXES) if path.is_dir() else [path]
         if not inside:
             raise RunError(f"scores={path}: the folder holds no file of {', '.join(_SUFFIXES)}")
         files += inside
@@ -167,7 +168,7 @@ def list_score_files(paths: Sequence[Path]) -> list[Path]:
 
 
 #: Of files of scores and of predictions.
-_SUFFIXES = (".npz", ".npy", ".csv", ".jsonl", ".json")
+_SUFFIXES = (".npz", ".npy", ".csv", ".jsonl", ".json", ".parquet")
 
 
 def name_family(system: str) -> str:
@@ -257,7 +258,7 @@ def _read_files(
         bare = (tuple(replace(unit, scores=(), output=None) for unit in units.units) for units in measured)
         slim = (replace(units, units=some) for units, some in zip(measured, bare, strict=True))
         samples = key_samples(sample for units in slim for sample in yield_samples(units))
-        systems.append(SystemSamples(path.stem, path, samples, field=reading.stated))
+        systems.append(SystemSamples(plain_stem(path), path, samples, field=reading.stated))
     return systems
 
 

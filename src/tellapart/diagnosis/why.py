@@ -29,6 +29,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_csv
 from tellapart.data.scores import ScoreKind
+from tellapart.data.strict_json import plain_stem
 from tellapart.errors import RunError, quote
 from tellapart.evaluation.compare import correct
 from tellapart.evaluation.systems import (
@@ -232,7 +233,7 @@ def explain(
                 refused.append(f"{name}: {_say_shape(record, samples)}")
         expect_same_content(name, [(model.folder, model.record) for model in measured])
         pairs += [(name, pair) for pair in combinations(measured, 2)]
-    for label, path in zip(label_runs([path.stem for path in files]), files, strict=True):
+    for label, path in zip(label_runs([*map(plain_stem, files)]), files, strict=True):
         rows += bound_outcomes(label, benchmark or "files of outcomes", read_outcome_file(path), seed)
     if not rows:
         raise RunError(f"no item to explain: reasons are of as many images as texts, two to six; {'; '.join(refused)}")

@@ -28,6 +28,7 @@ from tellapart.data.atomic import drop_lock, holder_of, take_lock
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, join_names, note_spread
+from tellapart.data.strict_json import plain_stem
 from tellapart.data.validation import describe_changes
 from tellapart.errors import RunError, TellapartError, TellapartWarning
 from tellapart.evaluation.evaluate import (
@@ -636,7 +637,7 @@ def run_scores(
     if name is None and len(files) != 1:
         named = ", ".join(file if isinstance(file, str) else file.name for file in files)
         raise RunError(f"scores= of {named or 'no benchmark'}: name their model with name=")
-    model = ModelRecord(name=name or next(iter(files.values())).stem)
+    model = ModelRecord(name=name or plain_stem(next(iter(files.values()))))
     score_files = []
     for given, path in files.items():
         ready = prepare_listed(find_benchmark(given, place) if isinstance(given, str) else given, strict=strict)

@@ -19,6 +19,7 @@ from tellapart.data.answer_text import watch_reading
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import join_names
+from tellapart.data.strict_json import plain_stem
 from tellapart.errors import RunError, TellapartError, quote
 from tellapart.evaluation.evaluate import (
     Prepared,
@@ -118,7 +119,7 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | bundled
     name = names.get(model.fingerprint)
     # Scores from a file have its name unless the user gave another one.
-    files = [Path(record.file.path).stem for record in result.benchmarks.values() if record.file is not None]
+    files = [plain_stem(Path(record.file.path)) for record in result.benchmarks.values() if record.file is not None]
     if name == model.name or (not model.fingerprint and model.name in files):
         return Check(fact=_MODEL)
     if name is None:

@@ -63,6 +63,8 @@ class PerItem:
     neutral: NDArray[np.float64] | None = None
     #: The value of a model without information; None if that is not defined.
     chance: float | None = None
+    #: That of each item, if items differ in it: float64 `(item,)`, of which `chance` is the mean.
+    chances: NDArray[np.float64] | None = None
     binary: bool = False
     #: It takes means of components `(..., component)` to the metric `(...)`.
     reduce: Reduce | None = None
@@ -104,5 +106,7 @@ class PerItem:
             neutral=None if self.neutral is None else self.neutral[mask],
             official=None if self.official is None else self.official[mask],
             touched=None if self.touched is None else self.touched[mask],
+            chance=self.chance if self.chances is None else float(mean(self.chances[mask])),
+            chances=None if self.chances is None else self.chances[mask],
             groups=None,
         )

@@ -23,7 +23,6 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
-from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
@@ -173,11 +172,9 @@ def _measure_against(
         strict[row], neutral[row] = boundary_accuracy(times, scores, true)
         f1[row] = boundary_f1(times, scores, true)
         chance[row] = random_accuracy(true, records.duration(moment.cluster))
-    of_tolerance = [float(mean(column)) for column in chance.T]
-    accuracy = [{"strict": strict.mean(axis=1), "neutral": neutral.mean(axis=1), "chance": float(mean(of_tolerance))}]
-    accuracy += [
-        {"strict": strict[:, k], "neutral": neutral[:, k], "chance": level} for k, level in enumerate(of_tolerance)
-    ]
+    tables = {"strict": strict, "neutral": neutral, "chances": chance}
+    accuracy = [{name: table.mean(axis=1) for name, table in tables.items()}]
+    accuracy += [{name: table[:, k] for name, table in tables.items()} for k in range(len(TOLERANCES))]
     return accuracy, [{"strict": column} for column in (f1.mean(axis=1), *f1.T)]
 
 

@@ -24,7 +24,7 @@ from tellapart.data.scores import ScoreKind, Scores
 from tellapart.data.task_records import Record, RecordSet, linked_images
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
-from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.per_item import PerItem, mean
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.declared import DECLARED
@@ -205,6 +205,8 @@ def value_of(metric: Metric | str, strict: NDArray[np.float64], **facts: Any) ->
     """Return the value of a metric for every unit; its bounds, and its chance if no other is given, are as declared."""
     metric = DECLARED[metric] if isinstance(metric, str) else metric
     declared: dict[str, Any] = {} if "chance" in facts else {"chance": metric.chance()}
+    if "chances" in facts:
+        declared["chance"] = float(mean(facts["chances"]))
     bounds = None if metric.together else metric.finite_bounds
     return PerItem(name=metric.name, strict=strict, binary=metric.binary, bounds=bounds, **declared, **facts)
 

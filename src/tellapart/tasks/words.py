@@ -298,9 +298,8 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
         values.append(("a_acc_official", officially))
         grouped.append(("g_acc_official", officially))
-    measured = [Units("answer", units, tuple(starmap(value_of, values)))]
-    if _has_pope(records):
-        measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
+    pope = (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official")) if _has_pope(records) else ()
+    measured = [Units("answer", units, (*starmap(value_of, values), *pope))]
     for noun, field, of_group in (
         ("question of a group", "question", [("q_acc", right)]),
         ("image of a group", "images", [("i_acc", right)]),
@@ -327,8 +326,8 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") ->
 def _make_groups(
     units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], right: Sequence[tuple[str, NDArray[np.float64]]]
 ) -> Units:
-    chance = float(np.mean([0.5 ** len(group) for group in groups]))
-    values = (value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
+    chances = np.array([0.5 ** len(group) for group in groups])
+    values = (value_of(metric, group_accuracy(flags, groups), chances=chances) for metric, flags in right)
     return _units_of_groups(units, noun, groups, *values)
 
 

@@ -15,6 +15,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import ModelError, RunError
+from tellapart.evaluation.systems import gather
 from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
@@ -129,6 +130,27 @@ def test_rows_are_made_of_the_draws_outcomes(coin, choice, tmp_path):
     assert rows[0].changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
     assert 0 < rows[0].changed.value <= 1
     assert len(run.to_json()["samples"]) == len(rows)
+
+
+def test_each_metric_of_draws_is_over_its_units(tmp_path):
+    """Questions in pairs: answers and groups are other units of one set."""
+    asked = [{"q": f"{k}?", "i": f"{k}.png", "a": "yes", "g": str(k // 2)} for k in range(80)]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    table = '[[question]]\nid = "{row}"\nimages = "{i}"\nquestion = "{q}"\nanswer = "{a}"\ngroup = "{g}"\n'
+    (tmp_path / "q.toml").write_text(f'name = "q"\ntitle = "q"\nsource = "q"\nfiles = ["q.jsonl"]\n{table}')
+    said = [["yes"] * 80, ["yes" if k % 4 else "no" for k in range(80)]]
+    for draw, answers in enumerate(said, 1):
+        rows = [{"id": str(k), "prediction": answer} for k, answer in enumerate(answers)]
+        (tmp_path / f"{draw}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        name = f"sampled:{draw}@1:coin"
+        ta.score(tmp_path / "q.toml", tmp_path / f"{draw}.jsonl", name=name, out=tmp_path / "runs" / str(draw))
+    found = {row.metric: row for row in samples_rows(gather([tmp_path / "runs"]))}
+    assert {
+        name: (row.n, row.expected.value, row.all_right.value, row.changed.value) for name, row in found.items()
+    } == {
+        "g_acc": (40, 0.75, 0.5, 0.5),
+        "a_acc": (80, 0.875, 0.75, 0.25),
+    }
 
 
 def test_the_table_is_printed(coin, choice, capsys):
