@@ -77,30 +77,32 @@ def _rows_of(
         measured = [system for system in drawn if name in system.result.benchmarks]
         names = [*filter(is_testable, headline(measured[0].record(name).metrics))]
         runs = share_items(read_samples(run.folders[name], name, run.record(name)) for run in measured)
-        clusters = [sample.cluster for sample in runs[0]]
+        clusters = np.array([sample.cluster for sample in runs[0]])
         outcomes = lay_out_outcomes(runs, names) if len(measured) > 1 else {}
-        share = partial(_measure_share, clusters=clusters, seed=seed)
         record = greedy.result.benchmarks.get(name) if greedy is not None else None
         changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*runs, strict=True)], np.float64)
-        for metric, values in outcomes.items():
+        for metric, of_all in outcomes.items():
+            has_value = ~np.isnan(of_all).any(axis=1)  # a group has no value of its questions' metrics
+            values = of_all[has_value]
             if not is_binary(values):  # a bias of the order, which no item has right
                 continue
+            share = partial(_measure_share, clusters=clusters[has_value], seed=seed)
             yield SamplesRow(
                 model=model,
                 benchmark=name,
                 metric=metric,
                 temperature=temperature,
                 draws=len(measured),
-                n=len(clusters),
+                n=len(values),
                 greedy=record.metrics[metric].value if record and metric in record.metrics else None,
                 expected=share(values.mean(axis=1)),
                 all_right=share((values.min(axis=1) >= 1).astype(np.float64)),
                 any_right=share((values.max(axis=1) >= 1).astype(np.float64)),
-                changed=share(changed),
+                changed=share(changed[has_value]),
             )
 
 
-def _measure_share(values: NDArray[np.float64], clusters: Sequence[str], seed: int) -> Share:
+def _measure_share(values: NDArray[np.float64], clusters: NDArray[np.str_], seed: int) -> Share:
     bounds = interval_for(values, clusters, binary=is_binary(values), seed=seed)
     return Share(value=float(values.mean()), low=bounds.low, high=bounds.high, reason=bounds.reason or "")
 
