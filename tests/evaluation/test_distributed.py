@@ -2,10 +2,14 @@
 
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,8 @@ from runs import rankings
 
 from facts import check_facts, raises
 from stored import count_rows
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError, RunError, TellapartError
+from tellapart.evaluation import distributed
 from tellapart.evaluation.distributed import (
     Rank,
     RankGroup,
@@ -264,6 +269,77 @@ class Said(Gone):
         into[:] = self.said
 
 
+class Threads(Gone):
+    """A torch.distributed of ranks that are threads of this process."""
+
+    def __init__(self, of: int) -> None:
+        self.barrier, self.values, self.sent = threading.Barrier(of, timeout=60), [None] * of, queue.Queue[Any]()
+
+    def new_group(self, **_: object) -> str:
+        return "group"
+
+    def all_gather_object(self, into: list[object], own: object, group: object) -> None:
+        self.values[self.here().number] = own
+        self.barrier.wait()
+        into[:] = self.values
+        self.barrier.wait()
+
+    def send(self, tensor: Any, _to: int, group: object) -> None:
+        self.sent.put(tensor)
+
+    def recv(self, into: Any, _sender: int, group: object) -> None:
+        into.copy_(self.sent.get(timeout=60))
+
+    def here(self) -> Rank:
+        return Rank(*map(int, threading.current_thread().name.split()))
+
+    @contextmanager
+    def join(self, rank: Rank) -> Iterator[RankGroup]:
+        yield RankGroup(rank.number, rank.of, self, "start again", (TellapartError, OSError))
+
+
+@needs_torch
+@pytest.mark.parametrize("machines", [1, 2])
+@pytest.mark.parametrize("fault", ["", "image", "dtype"])
+def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
+    made_set, installed, monkeypatch, tmp_path, machines, fault
+):
+    """On one machine with a store in memory, and on two without a common folder."""
+    folder, ranks, ended = made_set(), Threads(2), dict[int, object]()
+    models = ("colours",) if fault else ("colours", "probable")
+    settings = Settings(
+        models=models, benchmarks=(f"folder:{folder}",), dtype="auto" if fault == "dtype" else "float32"
+    )
+    for path in (folder / "images").iterdir() if fault == "image" else ():
+        path.write_bytes(b"no image")
+    import_torch()  # once, before the threads
+    monkeypatch.setattr(Rank, "here", ranks.here)
+    monkeypatch.setattr(distributed, "_join_ranks", ranks.join)
+
+    def measure(number: int) -> None:
+        with EmbeddingStore(tmp_path / str(number) / "store.sqlite" if machines > 1 else None) as store:
+            try:
+                ended[number] = run_in_ranks(settings, tmp_path / "ranks", store=store)
+            except Exception as error:
+                ended[number] = error
+
+    names = {1: ("0 2 0 0", "1 2 1 0"), 2: ("0 2 0 0", "1 2 0 1")}[machines]
+    threads = [threading.Thread(target=measure, args=(k,), name=name) for k, name in enumerate(names)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended[1] == {}
+    if fault:
+        assert isinstance(ended[0], {"image": DataError, "dtype": RunError}[fault])
+        check_facts(str(ended[0]), {"image": "images/", "dtype": "'auto'"}[fault])
+        return
+    run(settings, tmp_path / "one", store=EmbeddingStore(None))
+    assert len(ended[0]) == len(models)
+    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
+    assert computed(tmp_path / "ranks") == 0
+
+
 # torchrun
 
 
@@ -379,18 +455,6 @@ def test_two_machines_need_no_common_folder(made_set, torchrun, tmp_path):
     assert measured(tmp_path / "run-0") == measured(tmp_path / "one")
     assert computed(tmp_path / "run-0") == 0
     assert not (tmp_path / "run-1").exists()
-
-
-@pytest.mark.slow
-@needs_torch
-def test_an_error_in_one_rank_ends_all_with_one_line(made_set, torchrun, tmp_path):
-    folder = made_set()
-    for path in (folder / "images").iterdir():
-        path.write_bytes(b"no image")
-    code, out, err = ended(torchrun("-m", "colours", "-b", f"folder:{folder}", "--cache", "cache"))
-    assert (code, out) == (1, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert "images/" in line
 
 
 # Two ranks measure each family of models as one process does, and no file in a cache ends a run.

@@ -82,10 +82,11 @@ def _rows_of(
         record = greedy.result.benchmarks.get(name) if greedy is not None else None
         changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*runs, strict=True)], np.float64)
         for metric, of_all in outcomes.items():
-            complete = ~np.isnan(of_all).any(axis=1)  # other metrics are of other units
-            values, share = of_all[complete], partial(_measure_share, clusters=clusters[complete], seed=seed)
+            has_value = ~np.isnan(of_all).any(axis=1)  # a group has no value of its questions' metrics
+            values = of_all[has_value]
             if not is_binary(values):  # a bias of the order, which no item has right
                 continue
+            share = partial(_measure_share, clusters=clusters[has_value], seed=seed)
             yield SamplesRow(
                 model=model,
                 benchmark=name,
@@ -97,7 +98,7 @@ def _rows_of(
                 expected=share(values.mean(axis=1)),
                 all_right=share((values.min(axis=1) >= 1).astype(np.float64)),
                 any_right=share((values.max(axis=1) >= 1).astype(np.float64)),
-                changed=share(changed[complete]),
+                changed=share(changed[has_value]),
             )
 
 

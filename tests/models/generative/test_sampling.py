@@ -15,7 +15,6 @@ import tellapart as ta
 from facts import raises
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import ModelError, RunError
-from tellapart.evaluation.systems import gather
 from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
@@ -111,46 +110,45 @@ def choice(tmp_path):
     return f"choice:table:{tmp_path / 'pairs.csv'}"
 
 
-def test_rows_are_made_of_the_draws_outcomes(coin, choice, tmp_path):
-    run = ta.evaluate(coin, choice, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
+@pytest.fixture
+def questions(tmp_path, choice):
+    """The name of a set of 60 questions in 15 groups, with the pictures of the choices."""
+    head = 'name = "asked"\ntitle = "Asked"\nsource = "made"\nfiles = ["asked.csv"]\nfolders = ["."]\n'
+    fields = 'id = "{row}"\nimages = "{image}"\nquestion = "{question}"\nanswer = "{answer}"\ngroup = "{group}"\n'
+    (tmp_path / "asked.toml").write_text(f"{head}[[question]]\n{fields}")
+    rows = "".join(f"{k // 2}.png,Is it {k % 2} of {k // 4}?,{'AB'[k % 2 ^ k // 2 % 2]},{k // 4}\n" for k in range(60))
+    (tmp_path / "asked.csv").write_text("image,question,answer,group\n" + rows)
+    return str(tmp_path / "asked.toml")
+
+
+@pytest.mark.parametrize(
+    ("made", "counts"),
+    [("choice", {"both_orders": 30}), ("questions", {"g_acc": 15, "q_acc": 30, "i_acc": 30, "a_acc": 60})],
+)
+def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, request):
+    subject = request.getfixturevalue(made)
+    run = ta.evaluate(coin, subject, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
     [name] = run.benchmarks
     assert run.models == [coin, *(f"sampled:{k}@0.7:{coin}" for k in range(1, 5))]
     rows = samples_rows(run.systems)
-    assert rows and {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
-    draws = [read_samples(system.folders[name], name, system.record(name)) for system in run.systems]
+    assert counts.items() <= {row.metric: row.n for row in rows}.items()
+    assert {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
+    of_runs = [read_samples(system.folders[name], name, system.record(name)) for system in run.systems]
     for row in rows:
+        draws = [[sample for sample in samples if row.metric in sample.outcomes] for samples in of_runs]
         values = np.array([[sample.outcomes[row.metric] for sample in samples] for samples in draws[1:]])
+        assert row.n == values.shape[1]
         assert row.greedy == pytest.approx(np.mean([sample.outcomes[row.metric] for sample in draws[0]]))
         assert row.expected.value == pytest.approx(values.mean())
         assert row.all_right.value == pytest.approx((values == 1).all(axis=0).mean())
         assert row.any_right.value == pytest.approx((values == 1).any(axis=0).mean())
         assert row.all_right.value <= row.expected.value <= row.any_right.value
-        assert row.expected.low is not None and row.expected.low < row.expected.value < row.expected.high
-    outputs = [{str(samples[k].output) for samples in draws[1:]} for k in range(len(draws[0]))]
-    assert rows[0].changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
-    assert 0 < rows[0].changed.value <= 1
+        assert row.expected.low is None or row.expected.low < row.expected.value < row.expected.high
+        # Of a group its outcomes, for it has no answer.
+        outputs = [{str(one.output or one.outcomes) for one in item} for item in zip(*draws[1:], strict=True)]
+        assert row.changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
+    assert 0 < rows[0].changed.value <= 1 and any(row.expected.low is not None for row in rows)
     assert len(run.to_json()["samples"]) == len(rows)
-
-
-def test_each_metric_of_draws_is_over_its_units(tmp_path):
-    """Questions in pairs: answers and groups are other units of one set."""
-    asked = [{"q": f"{k}?", "i": f"{k}.png", "a": "yes", "g": str(k // 2)} for k in range(80)]
-    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    table = '[[question]]\nid = "{row}"\nimages = "{i}"\nquestion = "{q}"\nanswer = "{a}"\ngroup = "{g}"\n'
-    (tmp_path / "q.toml").write_text(f'name = "q"\ntitle = "q"\nsource = "q"\nfiles = ["q.jsonl"]\n{table}')
-    said = [["yes"] * 80, ["yes" if k % 4 else "no" for k in range(80)]]
-    for draw, answers in enumerate(said, 1):
-        rows = [{"id": str(k), "prediction": answer} for k, answer in enumerate(answers)]
-        (tmp_path / f"{draw}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        name = f"sampled:{draw}@1:coin"
-        ta.score(tmp_path / "q.toml", tmp_path / f"{draw}.jsonl", name=name, out=tmp_path / "runs" / str(draw))
-    found = {row.metric: row for row in samples_rows(gather([tmp_path / "runs"]))}
-    assert {
-        name: (row.n, row.expected.value, row.all_right.value, row.changed.value) for name, row in found.items()
-    } == {
-        "g_acc": (40, 0.75, 0.5, 0.5),
-        "a_acc": (80, 0.875, 0.75, 0.25),
-    }
 
 
 def test_the_table_is_printed(coin, choice, capsys):
