@@ -1,7 +1,7 @@
 """Negatives of training rows: coarse to fine, as for EqSim with ITM models, or nearest images, as for NegCLIP.
 
-A true caption of the same picture, or one that reads the same, is never a negative. That another image's caption is true of
-this one, too, no rule here can detect.
+A true caption of the same picture, or one that reads the same, is never a negative. That another image's caption is
+true of this one, too, no rule here can detect.
 
 Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
 """
