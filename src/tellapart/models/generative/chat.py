@@ -311,7 +311,7 @@ class ChatModel(Reader):
             if value.shape[:2] == row:
                 tail = tails.get(name, [0] * length)  # 0: a token of text
                 added = torch.tensor([tail], dtype=value.dtype, device=value.device)
-                if value.ndim > len(row):  # the images that a token sees: those of the token before it
+                if name == "cross_attention_mask":  # the images that a token sees: those of the token before it
                     added = value[:, prompt - 1 : prompt].expand(-1, length, *value.shape[2:])
                 longer[name] = torch.cat([value[:, :prompt], added], dim=1)
         return self.model(**longer).logits[0, -len(answer) :]
