@@ -82,8 +82,9 @@ class ChatFormat:
         if self._templated:
             conversation = self._apply_template(1, "?", "Yes")
             before, yes, _ = conversation.removeprefix(prompt).partition("Yes")
-            self.tail = conversation.rpartition("Yes")[2]
-            self.lead = before if conversation.startswith(prompt) and yes else self.lead
+            if yes:
+                self.tail = conversation.rpartition("Yes")[2]
+                self.lead = before if conversation.startswith(prompt) else self.lead
 
     def render_prompt(self, images: int, prompt: str) -> str:
         """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
