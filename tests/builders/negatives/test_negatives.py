@@ -455,6 +455,10 @@ def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its
     assert output == pytest.approx(logits["regressor"][:, 0].tolist(), abs=1e-4)
     assert decoded == pytest.approx(logits["decoder"][:, 0].tolist(), abs=1e-4)
     assert np.ptp(good) > 0.01
+    config = Path(shutil.copytree(folders / "cola", folders / "several")) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"problem_type": "multi_label_classification"}))
+    several = find_text_scorer("classifier:several#acceptable", folders).score_texts(TEXTS)
+    assert several == pytest.approx(logits["cola"][:, 1].tolist(), abs=1e-4)  # each label has its sigmoid
 
 
 @pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])

@@ -82,8 +82,9 @@ class ChatFormat:
         if self._templated:
             conversation = self._apply_template(1, "?", "Yes")
             before, yes, _ = conversation.removeprefix(prompt).partition("Yes")
-            self.tail = conversation.rpartition("Yes")[2]
-            self.lead = before if conversation.startswith(prompt) and yes else self.lead
+            if yes:
+                self.tail = conversation.rpartition("Yes")[2]
+                self.lead = before if conversation.startswith(prompt) else self.lead
 
     def render_prompt(self, images: int, prompt: str) -> str:
         """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
@@ -311,7 +312,7 @@ class ChatModel(Reader):
             if value.shape[:2] == row:
                 tail = tails.get(name, [0] * length)  # 0: a token of text
                 added = torch.tensor([tail], dtype=value.dtype, device=value.device)
-                if value.ndim > len(row):  # the images that a token sees: those of the token before it
+                if name == "cross_attention_mask":  # the images that a token sees: those of the token before it
                     added = value[:, prompt - 1 : prompt].expand(-1, length, *value.shape[2:])
                 longer[name] = torch.cat([value[:, :prompt], added], dim=1)
         return self.model(**longer).logits[0, -len(answer) :]

@@ -194,10 +194,12 @@ def load_classifier(source: str, label: str) -> TextFunction:
     if label and label not in labels:
         raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
     column = int(labels[label]) if label else 0
+    # Of several labels that may hold at once, each has its sigmoid.
+    alone = text_model.model.config.problem_type == "multi_label_classification"
 
     def compute(inputs: dict[str, Any]) -> Iterable[Any]:
         logits = text_model.model(**inputs).logits.float()
-        numbers, others = logits[:, column], [k for k in range(logits.shape[1]) if k != column]
+        numbers, others = logits[:, column], [k for k in range(logits.shape[1]) if k != column and not alone]
         return (numbers - logits[:, others].logsumexp(1) if others else numbers).cpu().numpy()
 
     def score(texts: Sequence[str]) -> NDArray[np.float32]:
