@@ -121,7 +121,7 @@ def lost(low: float, high: float, name: str = "cifar10", **tests: object) -> Com
     return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
-def test_the_card_says_what_was_forgotten_shared_and_unknown(record):
+def test_the_card_says_what_was_forgotten_shared_and_unknown(record, tmp_path, monkeypatch):
     worse = model_card(changed(record, comparison=lost(-0.2, -0.01)))
     assert (
         "Worse, p after Holm below .05: cifar10 accuracy." in worse
@@ -143,6 +143,10 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(record):
     card = model_card(TrainRecord.model_validate(bare | {"start": start}))
     assert f"`{start}`" in card
     assert "license: unknown\nbase_model: openai/clip-vit-base-patch32\n" in card
+    assert "\nbase_model: openai/clip\n" in model_card(record, "hf:openai/clip")
+    (tmp_path / "clips" / "base").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert "base_model" not in model_card(record, "clips/base")  # a folder in the form of the hub's names
     assert "what it lost elsewhere is not known" in card
     assert "there was no validation set. It is a smoke run, stopped by `--limit 4`." in card
     assert "s since it was resumed on" in card and ", 2 ranks;" in card

@@ -196,8 +196,8 @@ def read_record(folder: Path) -> TrainRecord:
     return run_folder.read_record(folder / RECORD, TrainRecord, missing=missing, refusal=damaged).result
 
 
-def model_card(record: TrainRecord) -> str:
-    """Return a card in Markdown, with the hub's front matter.
+def model_card(record: TrainRecord, start: str = "") -> str:
+    """Return a card in Markdown, with the hub's front matter; `start` is the start's name as it was opened.
 
     Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
     """
@@ -206,12 +206,13 @@ def model_card(record: TrainRecord) -> str:
     environment.filters |= {"cell": _escape_cell, "code": _escape_code, "percent": percent}
     environment.globals |= {call.__name__: call for call in (percent, points, reason_rows, settings_of, thousands)}
     rows = record.why.rows if record.why else ()
+    hub = (start or config["model"]).removeprefix("hf-hub:").removeprefix("hf:")
     text = files("tellapart.training").joinpath("model_card.md.j2").read_text(encoding="utf-8")
     card = environment.from_string(text).render(
         record=record,
         config=config,
-        # A repository's name: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`.
-        hub=name if re.fullmatch(r"[^:/]+/[^:/]+", name := config["model"].removeprefix("hf-hub:")) else "",
+        # A repository's name, such as `openai/clip-vit-base-patch32`; a folder may have the same form.
+        hub=hub if re.fullmatch(r"[^:/]+/[^:/]+", hub) and not Path(hub).expanduser().exists() else "",
         # The hub has no name for the task of a matching head.
         contrastive=not isinstance(find_loss(config["loss"]["name"]), FusionLoss),
         smoke=f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else "",

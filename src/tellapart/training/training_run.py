@@ -245,7 +245,7 @@ def run_training(
             trained, start = save_model(trainable, files, rounds.items or read_mark(name)), rounds.start or name
             entries |= _measure_both(training, (trained, start), place, before, progress)
             entries["data"] = entries["data"].model_copy(update={"duplicates": counts})
-            record = _write_record(entries, training, state, trained, time.perf_counter() - clock)
+            record = _write_record(entries, training, state, trained, time.perf_counter() - clock, name)
             finished = replace(finished, name=trained, record=record)
     ranks.leave()
     return finished
@@ -385,7 +385,7 @@ def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") ->
 
 
 def _write_record(
-    entries: dict[str, Any], training: Training, state: TrainingState, model: str, seconds: float
+    entries: dict[str, Any], training: Training, state: TrainingState, model: str, seconds: float, start: str
 ) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     config, files = training.config, training.files
@@ -403,7 +403,7 @@ def _write_record(
         idle=run_files.describe_idle(files.log_path, config.loss_terms()),
         transductive=read_mark(str(files.model)),
     )
-    write_text_file(files.model / "README.md", model_card(record))
+    write_text_file(files.model / "README.md", model_card(record, start))
     write_record(files.folder, record)
     return record
 

@@ -212,6 +212,14 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
     assert named.result().model.fingerprint == "mine-3"
 
 
+def test_a_callers_autocast_moves_no_number(towers, tmp_path, picture_set):
+    pairs, folder = picture_set(2), tiny_models.clip(tmp_path)
+    for make in (lambda: ta.model(towers, **PREPARED), lambda: find_model(f"hf:{folder}")):
+        with torch.autocast("cpu", torch.bfloat16):
+            scored = bytes_of(make(), pairs)
+        assert scored == bytes_of(make(), pairs)
+
+
 def test_layers_in_eight_bits_are_known_by_their_weights(known, picture_set, tmp_path):
     def measure(changed, cache):
         torch.manual_seed(changed)

@@ -21,7 +21,7 @@ from tellapart.models.generative.reader import CHAT_TASKS, PromptedAnswer, Reade
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
-from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch, positions_by_key
+from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch, inference, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 
@@ -175,7 +175,7 @@ class ChatModel(Reader):
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
-        with import_torch().inference_mode():
+        with inference():
             if not self._caches_image:
                 return [self._read_whole(pixels, text, asked) for text in texts]
             image, count = self._read_image(pixels), len(list_frames(pixels))
@@ -214,7 +214,7 @@ class ChatModel(Reader):
         for places in positions_by_key(shapes).values():
             for batch, real in fixed_batches(places, rows):
                 joined = {name: torch.cat([inputs[place][name] for place in batch]) for name in inputs[batch[0]]}
-                with torch.inference_mode():
+                with inference():
                     out = self.model.generate(**joined, max_new_tokens=most).tolist()
                 for place, row in zip(batch[:real], out[:real], strict=True):
                     ids = new_tokens(row, inputs[place]["input_ids"][0].tolist())
@@ -319,7 +319,7 @@ class ChatModel(Reader):
 
     def _check_causal(self) -> None:
         """Refuse a family whose later tokens change the predictions for earlier ones: it would see the answer."""
-        with import_torch().inference_mode():
+        with inference():
             inputs = self._encode_prompt([np.full((64, 64, 3), 127, np.uint8)], self.format.render_prompt(1, "?"))
             first, second = self._token_ids("a")[-1], self._token_ids("b")[-1]
             logits = (self._logits_whole(inputs, 0, [token, first])[0].float() for token in (first, second))
@@ -343,7 +343,7 @@ class ChatModel(Reader):
         texts, moved = ["a cat", "two dogs on a red mat, beside a cat"], 0.0
         asked = PromptedAnswer(prompts.VQASCORE.text, "Yes, it does", ends=True)
         try:
-            with import_torch().inference_mode():
+            with inference():
                 for pixels in pictures:
                     image = self._read_image(pixels)
                     added = image.length - len(image.head)

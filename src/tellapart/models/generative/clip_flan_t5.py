@@ -17,7 +17,7 @@ from tellapart.models.generative.answers import pad_to_square
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime, import_torch, inference
 from tellapart.models.torch.network import PreTrainedConfig, Tensor
 
 torch, transformers = import_torch(), import_transformers()
@@ -62,7 +62,7 @@ class ClipFlanT5Model(EncoderDecoderModel):
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Embed image and prompt; the text before the image ends with an end token, and so does the one after it."""
         parts = [self.tokenizer(part).input_ids for part in self._format.format(prompt=prompt).split(_MARK)]
-        with torch.inference_mode():
+        with inference():
             before, after = (self.model.shared(torch.tensor([part], device=self.runtime.device)) for part in parts)
             embedded = torch.cat([before, self._image_patches(pictures[0]).to(before.dtype), after], dim=1)
         return {"inputs_embeds": embedded, "attention_mask": torch.ones_like(embedded[..., 0], dtype=torch.long)}

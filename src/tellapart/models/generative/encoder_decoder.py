@@ -18,7 +18,7 @@ from tellapart.models.generative.reader import PromptedAnswer, Reader, Task, new
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.inputs import image_inputs
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
+from tellapart.models.torch.backend import Runtime, import_torch, inference, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin, Tensor
 
@@ -77,7 +77,7 @@ class EncoderDecoderModel(Reader):
             self.check_text(text)
         questions = [self.fit(asked, text, partial(self._tokenize, pixels)) for text in texts]
         values: dict[int, LogProbability] = {}
-        with import_torch().inference_mode():
+        with inference():
             for prompt, places in positions_by_key(prompt for prompt, _, _ in questions).items():
                 start = import_torch().tensor([[self._start]], device=self.runtime.device)
                 outputs = self.model(**self._encode_prompt([pixels], prompt), decoder_input_ids=start)
@@ -93,7 +93,7 @@ class EncoderDecoderModel(Reader):
         self.check_text(prompt)
         inputs = self._encode_prompt([self.only_picture(pictures)], prompt)
         self.expect_room(max(inputs["attention_mask"].shape[1], max_new_tokens))
-        with import_torch().inference_mode():
+        with inference():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
         return self.decode(out[0])
 
@@ -140,7 +140,7 @@ class Blip(Reader):
         pieces = [self.fit(asked, text, self._tokenize) for text in texts]
         rows = [self._begin(prompt) + answer[:-1] for prompt, answer in pieces]
         answers = [answer for _, answer in pieces]
-        with import_torch().inference_mode():
+        with inference():
             if not self._answers:
                 image = self._read_states(pixels, [])
                 return read_batches(rows, answers, self.context, lambda batch: self._predict_tokens(image, batch))
@@ -153,7 +153,7 @@ class Blip(Reader):
         pixels, ids = self.only_picture(pictures), self._token_ids(prompt)
         start = self._begin(ids)
         self.expect_room(max(len(ids) + 2 if self._answers else 0, len(start) + max_new_tokens))
-        with import_torch().inference_mode():
+        with inference():
             states = self._read_states(pixels, ids)
             out = self.model.text_decoder.generate(
                 input_ids=import_torch().tensor([start], device=self.runtime.device),

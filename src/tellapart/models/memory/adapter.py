@@ -23,6 +23,7 @@ from tellapart.errors import ModelError, quote
 from tellapart.models.memory.identity import Identity
 from tellapart.models.memory.mistakes import explain_mistakes, read_output, to_array
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import inference
 from tellapart.models.torch.network import Network
 from tellapart.models.vectors import dot_products, normalise
 
@@ -221,7 +222,7 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
     # Some kernels differ, in a last bit, for parameters that are trained, even where no gradient is taken.
     weights = [] if gradients else [weight for module in modules for weight in module.parameters()]
     trained = [weight for weight in weights if weight.requires_grad]
-    with keep_random_state(), nullcontext() if torch is None or gradients else torch.inference_mode():
+    with keep_random_state(), nullcontext() if torch is None or gradients else inference():
         try:
             for module, _ in moved:
                 module.eval()

@@ -378,7 +378,8 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str) -> N
         ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
     else:
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
-    theirs = _score_by_library(library, kind, reading, pictures, texts)
+    with backend.inference():
+        theirs = _score_by_library(library, kind, reading, pictures, texts)
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
     if not moved <= _NOISE[library.place.dtype]:
         raise ModelError(

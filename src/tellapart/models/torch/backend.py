@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_sentence, import_torch, require
-from tellapart.models.options import ModelOptions
+from tellapart.models.options import DEVICES, ModelOptions
 from tellapart.models.torch.network import Network, Tensor
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Runtime", "bucket", "exact_batches", "exact_size", "fastest_dtype", "fixed_batches", "forward", "guard_torch_load",
-    "import_torch", "move", "parameter_count", "pass_size", "positions_by_key", "refuse_unsafe_pickle", "run_grouped",
-    "runtime", "weights_fingerprint",
+    "import_torch", "inference", "move", "parameter_count", "pass_size", "positions_by_key", "refuse_unsafe_pickle",
+    "run_grouped", "runtime", "weights_fingerprint",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -256,9 +256,19 @@ def forward(name: str, model: Network) -> Iterator[None]:
     """Compute without gradients, and raise a library's errors as one line; `OutOfMemoryError` passes unchanged."""
     torch = import_torch()
     try:
-        with torch.inference_mode():
+        with inference():
             yield
     except torch.cuda.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise ModelError(f"{name}: {type(model).__name__} fails: {first_sentence(error)}") from error
+
+
+@contextmanager
+def inference() -> Iterator[None]:
+    """Compute without gradients, and in the dtype of the weights: also inside of a caller's `torch.autocast`."""
+    torch = import_torch()
+    with torch.inference_mode(), ExitStack() as stack:
+        for device in filter(torch.is_autocast_enabled, DEVICES):
+            stack.enter_context(torch.autocast(device, enabled=False))
+        yield
