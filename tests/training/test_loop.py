@@ -243,6 +243,12 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path):
 
 @pytest.mark.slow
 def test_other_data_or_options_are_another_run(tmp_path):
+    settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
+    run_training(settings, tmp_path, tmp_path / "chosen-run")
+    shutil.rmtree(tmp_path / "chosen")
+    squares(tmp_path / "chosen", 4, seed=10)
+    with raises(RunError, "chosen-run", "validation"):
+        run_training(settings, tmp_path, tmp_path / "chosen-run", resume=True)
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
     with raises(RunError, "run", "seed 0 -> 1", "model", "out="):
         run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)

@@ -206,6 +206,7 @@ def run_training(
         data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
+        decisive |= {} if validation is None else {"validation": data["data"].validation_fingerprint}
         fingerprint = config.fingerprint(*decisive.values())
         return data | {
             "config": rounds.config.model_dump(mode="json"),
@@ -244,7 +245,6 @@ def run_training(
         if ranks.leads:
             trained, start = save_model(trainable, files, rounds.items or read_mark(name)), rounds.start or name
             entries |= _measure_both(training, (trained, start), place, before, progress)
-            entries["data"] = entries["data"].model_copy(update={"duplicates": counts})
             record = _write_record(entries, training, state, trained, time.perf_counter() - clock)
             finished = replace(finished, name=trained, record=record)
     ranks.leave()
@@ -277,9 +277,14 @@ def _check_data(
         fingerprint=rows.fingerprint,
         validation=None if validation is None else len(validation),
         validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
+        validation_fingerprint=None if validation is None else validation.fingerprint(partial(_hash_file, validation)),
         validation_leak=shared,
     )
     return {"data": record, "leaks": leaks[:count]}
+
+
+def _hash_file(pairs: PairSet, image: str) -> str:
+    return pairs.content_key(image, pairs.read_bytes(image))
 
 
 def _measure_both(
@@ -298,6 +303,7 @@ def _measure_both(
     results = run(settings, files.report, store=store, command="tellapart train", progress=stages)
     folders = [*results]
     measured: dict[str, Any] = {"comparison": compare(folders[1], folders[0])}
+    measured["reported"] = {name: one.fingerprint for name, one in results[folders[0]].benchmarks.items()}
     with suppress(RunError):  # no item is square: the folders were just written
         labels = zip(("before", "after"), reversed(folders), strict=True)
         why = explain([replace(System.of(folder, results[folder]), label=label) for label, folder in labels])
@@ -389,8 +395,9 @@ def _write_record(
 ) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     config, files = training.config, training.files
+    measured = {"duplicates": training.duplicates, "reported": entries.pop("reported", {})}
     record = TrainRecord(
-        **entries,
+        **entries | {"data": entries["data"].model_copy(update=measured)},
         model=model,
         seconds=round(seconds, 1),
         versions=versions(),
