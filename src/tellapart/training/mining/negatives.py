@@ -73,7 +73,7 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Rows by distinct picture: of each its first file, its rows, their captions as they read, and its vector.
+    """Rows by distinct picture: of each its first file, its rows, all their true captions, and its vector.
 
     `of_row` has the picture of each row, `readings` its caption as it reads; hashes are by file.
     """
@@ -98,15 +98,17 @@ def encode_pictures(
     by_hash: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):
         by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
-    members, readings = list(by_hash.values()), [" ".join(words(row.caption)) or row.caption for row in rows.rows]
+    members = list(by_hash.values())
+    # As they read: without case, signs and blanks around words; first the caption, then further true ones.
+    true = [[" ".join(words(text)) or text for text in (row.caption, *row.positives)] for row in rows.rows]
     position = {file: k for k, file in enumerate(caption)}
     files = [str(rows.rows[first].image) for first, *_ in members]
     return RowPictures(
         files=files,
         rows=members,
         of_row={number: picture for picture, numbers in enumerate(members) for number in numbers},
-        readings=readings,  # without case, signs and blanks around words
-        captions=[{readings[number] for number in numbers} for numbers in members],
+        readings=[caption for caption, *_ in true],
+        captions=[{text for number in numbers for text in true[number]} for numbers in members],
         vectors=encoded.images[[position[file] for file in files], 0],
         hashes=dict(encoded.hashes),
     )
