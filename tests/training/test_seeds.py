@@ -227,7 +227,7 @@ def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_th
         folder.mkdir(parents=True)
         return f"weights {float(weights['w']):g}"
 
-    monkeypatch.setattr(training_run, "run", lambda *_, **__: None)
+    monkeypatch.setattr(training_run, "run", lambda *_, **__: {})
     monkeypatch.setattr(training_run, "read_result", read)
     ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
     sweep = training_run.run_sweep(
