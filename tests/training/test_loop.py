@@ -243,6 +243,12 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path):
 
 @pytest.mark.slow
 def test_other_data_or_options_are_another_run(tmp_path):
+    settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
+    run_training(settings, tmp_path, tmp_path / "chosen-run")
+    shutil.rmtree(tmp_path / "chosen")
+    squares(tmp_path / "chosen", 4, seed=10)
+    with raises(RunError, "chosen-run", "validation"):
+        run_training(settings, tmp_path, tmp_path / "chosen-run", resume=True)
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
     with raises(RunError, "run", "seed 0 -> 1", "model", "out="):
         run_training(config(tmp_path, seed=1), tmp_path, tmp_path / "run", resume=True)
@@ -322,6 +328,14 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path):
     assert record.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{record.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
+    # A set and alphas that are reported no more leave no trace in what is measured anew.
+    fewer = config(tmp_path, report={"benchmarks": names[:1], "alphas": [0.25, 0.5]})
+    again = run_training(fewer, tmp_path, tmp_path / "run", resume=True, allow_leak=True).record
+    assert ({row.benchmark for row in again.comparison.rows}, again.sweep.benchmarks) == (
+        {"folder:test"},
+        ("folder:test",),
+    )
+    assert sorted(path.name for path in (tmp_path / "run" / "wise").glob("alpha-*")) == ["alpha-0.25", "alpha-0.50"]
 
 
 def test_a_clip_of_transformers_trains_and_loads_again(tmp_path):

@@ -88,6 +88,15 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
         between(first, second[2:])
     with raises(RunError, "benchmark", "report"):
         between(first, [made(1, (0.5,), (0,), names="z")])
+    sides = [
+        [
+            record.model_copy(update={"data": record.data.model_copy(update={"reported": {"a": content}})})
+            for record in some
+        ]
+        for some, content in ((first, "1"), (second, "2"))
+    ]
+    with raises(RunError, "items", "a", "benchmarks"):  # sets of one name are not one set
+        between(*sides)
 
 
 def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
@@ -218,7 +227,7 @@ def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_th
         folder.mkdir(parents=True)
         return f"weights {float(weights['w']):g}"
 
-    monkeypatch.setattr(training_run, "run", lambda *_, **__: None)
+    monkeypatch.setattr(training_run, "run", lambda *_, **__: {})
     monkeypatch.setattr(training_run, "read_result", read)
     ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
     sweep = training_run.run_sweep(

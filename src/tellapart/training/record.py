@@ -65,11 +65,13 @@ class Sweep:
 
 
 class DataRecord(Record):
-    """The training data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
+    """The data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
 
     Attributes:
         validation: items that the weights were chosen by; None if the last weights were taken.
         validation_metric: by which metric of theirs; None without such items.
+        validation_fingerprint: SHA-256 of these items and of their images' files; None without them.
+        reported: fingerprint of each benchmark that start and trained model were measured on.
         validation_leak: pictures that the set of `data.validation` shares with the training images, if one is named.
         duplicates: rows with the same caption or picture, and texts that are cut; None before they are counted.
     """
@@ -80,6 +82,8 @@ class DataRecord(Record):
     fingerprint: str
     validation: int | None = None
     validation_metric: str | None = None
+    validation_fingerprint: str | None = None
+    reported: dict[str, str] = Field(default_factory=dict)
     validation_leak: Leak | None = None
     duplicates: Duplicates | None = None
 

@@ -296,7 +296,8 @@ def train_seeds(
     odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data != records[0].data]
     with ranks.together():
         if odd:
-            raise RunError(f"{out}: {join_names(odd)} trained on other data than the rest; delete them, and resume")
+            other = "trained on other data than the rest, or measured other items"
+            raise RunError(f"{out}: {join_names(odd)} {other}; delete them, and resume")
     ranks.leave()
     return records
 
@@ -321,6 +322,9 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
         listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
         raise RunError(f"the two share no seed: {listed[0]} and {listed[1]}; train both with the same seeds")
     rows = _compare_values([one[seed] for seed in seeds], [other[seed] for seed in seeds])
+    sets, others = (records[0].data.reported for records in (first, second))
+    if changed := sorted(name for name in sets.keys() & others.keys() if sets[name] != others[name]):
+        raise RunError(f"the two measured other items of {join_names(changed)}; train both with the same benchmarks")
     if not rows:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
     return rows

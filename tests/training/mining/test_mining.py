@@ -112,6 +112,19 @@ def test_as_many_neighbours_as_there_are_others_can_be_had(k):
         nearest(np.zeros((3, 2), np.float32), 1)
 
 
+def test_a_further_true_caption_of_a_picture_is_never_its_negative(listed):
+    rows = rows_of(listed())
+    first = replace(rows.rows[0], positives=tuple(f"Picture {k}, said 0!" for k in range(1, 10)))
+    mined = nearest_images(TrainingRows((first, *rows.rows[1:])), Colours(), store=EmbeddingStore(None), count=9)
+    assert {rows.rows[number].caption for number in mined.rows[0].counterparts}.isdisjoint(
+        f"picture {k}, said 0" for k in range(1, 10)
+    )
+    few = coarse_to_fine(
+        TrainingRows((first, *rows.rows[1:])), Colours(), Together(), store=EmbeddingStore(None), **FEW
+    )
+    assert not {text.rstrip("!").lower() for text in first.positives} & set(few.rows[0].negatives)
+
+
 def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed):
     rows = rows_of(listed())
     mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **FEW)

@@ -97,18 +97,16 @@ def encode_pictures(
     by_hash: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):
         by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
-    members, readings = list(by_hash.values()), [words_of(row.caption) for row in rows.rows]
+    members = list(by_hash.values())
+    true = [[words_of(text) for text in (row.caption, *row.positives)] for row in rows.rows]
     position = {file: k for k, file in enumerate(caption)}
     files = [str(rows.rows[first].image) for first, *_ in members]
     return RowPictures(
         files=files,
         rows=members,
         of_row={number: picture for picture, numbers in enumerate(members) for number in numbers},
-        readings=readings,
-        captions=[
-            {words_of(text) for number in numbers for text in (rows.rows[number].caption, *rows.rows[number].positives)}
-            for numbers in members
-        ],
+        readings=[caption for caption, *_ in true],
+        captions=[{text for number in numbers for text in true[number]} for numbers in members],
         vectors=encoded.images[[position[file] for file in files], 0],
         hashes=dict(encoded.hashes),
     )
