@@ -145,3 +145,9 @@ def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(comm
     page = gallery_page(opened.tables, name, "s")
     ranks = [(query["texts"], query["rank"]) for query in page.queries]
     assert ranks[-2:] == [(("caption 4",), 1), (("caption 0",), 6)]
+
+
+def test_queries_of_the_other_side_are_no_further_items_and_no_model_gets_them_right(client):
+    listed = [client.get(f"/benchmarks/coco-retrieval/items/pages/{page}?format=json").json() for page in (1, 2)]
+    assert (listed[0]["benchmark"]["n"], listed[0]["total"]) == (48, 72)  # 24 images, two captions each
+    assert [item["failed"] for page in listed for item in page["items"]].count(None) == 48

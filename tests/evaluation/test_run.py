@@ -164,6 +164,7 @@ def test_a_limited_run_gives_its_items_the_scores_of_the_whole(made_set, install
     assert len(part) == 5
     assert all(whole[item] == sample for item, sample in part.items())
     assert (sole(tmp_path / "part").limited_from, sole(tmp_path / "whole").limited_from) == (12, None)
+    assert (sole(tmp_path / "part").limited_to, sole(tmp_path / "whole").limited_to) == (5, None)
     assert sole(tmp_path / "part").fingerprint != sole(tmp_path / "whole").fingerprint
 
 

@@ -17,12 +17,12 @@ from tellapart.catalog import REFERENCES
 from tellapart.diagnosis import probes
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
-from tellapart.records.result import Result, Value
+from tellapart.records.result import BenchmarkResult, Result, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.report.benchmark_runs import BenchmarkRuns, ReportRun, arrange_runs
 from tellapart.report.conclusions import conclude, rivals_of
-from tellapart.report.numbers import deviation, percent, score
+from tellapart.report.numbers import count_text, deviation, items_text, percent, score
 from tellapart.report.paper_tables.table import (
     write_csv,
     write_json,
@@ -391,3 +391,11 @@ def test_two_runs_of_a_model_are_numbered_and_runs_of_other_sets_may_lie_beside_
         assert ("runs: plain (run 1) is a; plain (run 2) is b" in shown) == ("by" not in options)
     with raises(RunError, "places"):
         run.picture("places", "places-0000/0.png")
+
+
+def test_a_limit_counts_records_whatever_units_a_metric_has():
+    recall = Value(value=0.5, method="wilson", n=20, clusters=20, average="micro: captions")
+    record = BenchmarkResult(title="", fingerprint="", metrics={"t2i_recall@1": recall}, origin="")
+    assert items_text(record) == "20 items"
+    assert items_text(record.model_copy(update={"limited_from": 24, "limited_to": 10})) == "10 of 24 items"
+    assert (count_text(20, 24, 10), count_text(10, 24, 10)) == ("20 (10 of 24)", "10 of 24")

@@ -490,7 +490,7 @@ def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
             return benchmark
     if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
-    slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(entry.items.rows)}-of-{full_size}"
+    slug = file_name(name) if full_size is None else f"{file_name(name)}-{_count_items(entry)}-of-{full_size}"
     slug = _free_slug(slug, tables.benchmarks)
     listed = declared_benchmark(set_name)
     title = (listed and listed.title) or record.title
@@ -513,9 +513,15 @@ def _has_same_items(benchmark: Benchmark, entry: Entry) -> bool:
     return ids_only and benchmark.items.digest == entry.items.digest
 
 
+def _count_items(entry: Entry) -> int:
+    """Return the number of items of an entry; further units of a task, such as groups of items, are not counted."""
+    measured = max((value.n for value in entry.record.metrics.values()), default=0)
+    return entry.record.limited_to or measured or len(entry.items.rows)
+
+
 def _filled(benchmark: Benchmark, entry: Entry) -> Benchmark:
     record, items = entry.record, entry.items
-    n = len(items.rows) or max((value.n for value in record.metrics.values()), default=0)
+    n = _count_items(entry)
     part = "" if benchmark.limited_from is None else f"{n:,} of {benchmark.limited_from:,} items"
     title = record.title if items.rows else benchmark.set_title
     facts = {name: getattr(record, name) for name in ("fingerprint", "task", "shape")}

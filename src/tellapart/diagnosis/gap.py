@@ -180,8 +180,8 @@ def _make_rows(model: str, benchmarks: dict[str, BenchmarkResult]) -> Iterator[G
                     low=low,
                     high=high,
                     reason=None if lacking is None else lacking.reason,
-                    in_domain_items=values[0].n,
-                    out_of_domain_items=values[1].n,
+                    in_domain_items=inside.limited_to or values[0].n,
+                    out_of_domain_items=outside.limited_to or values[1].n,
                     in_domain_limited_from=inside.limited_from,
                     out_of_domain_limited_from=outside.limited_from,
                 )

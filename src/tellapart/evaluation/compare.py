@@ -51,7 +51,7 @@ class MetricComparison(BaseModel, frozen=True):
     Attributes:
         subset: the tag's value that all these items carry; None for all items.
         clusters: of the items that were tested; None if that is not known.
-        limited_from: the benchmark's number of items, if the runs measured a part of them.
+        limited_from, limited_to: the benchmark's number of records and that of the part, if the runs measured a part.
         a, b: the metric's values in the two runs; a tie counts as wrong.
         difference, low, high, method: b minus a, new minus old, and its paired interval.
         reason: why there is no interval; None if there is one.
@@ -64,6 +64,7 @@ class MetricComparison(BaseModel, frozen=True):
     n: int
     clusters: int | None = None
     limited_from: int | None = None
+    limited_to: int | None = None
     a: float
     b: float
     difference: float
@@ -103,6 +104,7 @@ class MetricTiers(BaseModel, frozen=True):
     n: int
     clusters: int | None = None
     limited_from: int | None = None
+    limited_to: int | None = None
     tiers: tuple[Tier, ...]
 
 
@@ -213,6 +215,7 @@ def _rank_models(labels: Sequence[str], shared: Sequence[SharedBenchmark], seed:
                     n=len(values),
                     clusters=len({*clusters}),
                     limited_from=benchmark.limited_from,
+                    limited_to=benchmark.limited_to,
                     tiers=tuple(rank_outcomes(outcomes, clusters, seed=seed)),
                 )
 
@@ -357,7 +360,8 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     tested = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
     change, numbers = tested.difference, asdict(tested)
     numbers |= {"difference": change.value, "method": change.method, "reason": change.reason or None}
-    numbers |= {"subset": subset, "limited_from": benchmark.limited_from, "low": change.low, "high": change.high}
+    numbers |= {"subset": subset, "low": change.low, "high": change.high}
+    numbers |= {name: getattr(benchmark, name) for name in ("limited_from", "limited_to")}
     return MetricComparison(benchmark=benchmark.name, metric=metric, p_holm=1.0, **numbers)
 
 
@@ -462,6 +466,8 @@ def count_items(of: MetricComparison | MetricTiers) -> str:
     """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
     full = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
     items = count_nouns(of.n, "item") if full is None else f"{of.n:,} of {count_nouns(full, 'item')}"
+    if full is not None and of.limited_to not in (None, of.n):  # units of other size than the set's records
+        items = f"{count_nouns(of.n, 'item')} ({of.limited_to:,} of {full:,})"
     return items if of.clusters is None or of.clusters == of.n else f"{items} in {count_nouns(of.clusters, 'cluster')}"
 
 
@@ -485,7 +491,8 @@ class GateRow(BaseModel, frozen=True):
             per item, so that only the limit can judge it.
         fails: whether the gate stops for this row.
         reason: why it stops, or why it cannot judge; empty if the numbers are enough.
-        n, limited_from, low, high, p, p_holm, test: as of `MetricComparison`; p is corrected for all headlines.
+        n, limited_from, limited_to, low, high, p, p_holm, test: as of `MetricComparison`; p is corrected for all
+            headlines.
         base, new: the values of the metric; a tie counts as wrong.
         change: new minus base.
         p_holm_text: the adjusted p, for print.
@@ -501,6 +508,7 @@ class GateRow(BaseModel, frozen=True):
     reason: str = ""
     n: int = 0
     limited_from: int | None = None
+    limited_to: int | None = None
     base: float | None = None
     new: float | None = None
     change: float | None = None
@@ -655,6 +663,10 @@ def _sign(metric: str) -> int:
     return {True: 1, False: -1, None: 0}[is_higher_better(metric)]
 
 
+#: What a gate's row has of a comparison's.
+_OF_ROW = ("benchmark", "metric", "n", "limited_from", "limited_to", "low", "high", "p", "p_holm", "test")
+
+
 def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, max_drop: float | None) -> GateRow:
     values, clusters = benchmark.values(row.metric, (0, 1))
     sign = _sign(row.metric)
@@ -681,7 +693,7 @@ def _judge_row(row: MetricComparison, benchmark: SharedBenchmark, tests: int, ma
         p_holm_text=row.p_holm_text,
         could_see=could_see,
         no_interval=row.reason,
-        **row.model_dump(include={"benchmark", "metric", "n", "limited_from", "low", "high", "p", "p_holm", "test"}),
+        **row.model_dump(include={*_OF_ROW}),
     )
 
 
@@ -706,6 +718,7 @@ def _judge_untested(benchmark: SharedBenchmark, max_drop: float | None) -> Itera
             reason=f"beyond --max-drop {max_drop:g}" if beyond else why,
             n=before.n,
             limited_from=base.limited_from,
+            limited_to=base.limited_to,
             base=before.value,
             new=after.value,
             change=after.value - before.value,

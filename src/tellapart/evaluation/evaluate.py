@@ -274,7 +274,7 @@ def evaluate_predictions(
     """
     started = time.monotonic()
     reading = reading or Reading()
-    task, benchmark = ready.task, ready.benchmark
+    task, benchmark, size = ready.task, ready.benchmark, ready.task.size(ready.records)
     measured = task.measure(ready.records, predictions)
     # The authors' units are made of these again: their samples are not written.
     table = tabulate_units(
@@ -296,7 +296,8 @@ def evaluate_predictions(
         output=task.output,
         official=benchmark.official,
         published_items=benchmark.items if ready.unlike else None,
-        limited_from=ready.available if task.size(ready.records) < ready.available else None,
+        limited_from=ready.available if size < ready.available else None,
+        limited_to=size if size < ready.available else None,
         field=reading.stated,
         thoughts=reading.stripped,
         thoughts_cut=reading.cut,

@@ -229,6 +229,11 @@ class SharedBenchmark:
         """The benchmark's number of items, if the runs measured a part of them."""
         return next((record.limited_from for record in self.records.values() if record.limited_from is not None), None)
 
+    @property
+    def limited_to(self) -> int | None:
+        """How many of them were measured, if these are a part."""
+        return next((record.limited_to for record in self.records.values() if record.limited_to is not None), None)
+
     def values(
         self, metric: str, runs: Sequence[int], items: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

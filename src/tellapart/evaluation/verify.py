@@ -310,6 +310,7 @@ def _check_set(
     limited = len(places) < ready.available
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
     yield compare("limited_from", record.limited_from, ready.available if limited else None)
+    yield compare("limited_to", record.limited_to, len(places) if limited else None)
     records = ready.task.select(ready.records, places) if limited else ready.records
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))

@@ -156,7 +156,7 @@ class BenchmarkResult(Record):
         rounded_ties: items in which two scores of a score file differ, but beyond float32 only.
         images_encoded, texts_encoded, pairs_scored: those that this process had to compute; the store had the rest.
         texts_shared: the texts encoded by a tower that computed common beginnings once; the others were encoded apart.
-        limited_from: the benchmark's full number of items if a limit cut it.
+        limited_from, limited_to: the benchmark's full number of records if a limit cut it, and how many it left.
         read_as, field: how the columns of its table, and of a file of predictions or scores, were read.
         published_items: the published number of records, if the files held others: the numbers do not compare.
         origin: the folder of images or the score file, for people.
@@ -189,6 +189,7 @@ class BenchmarkResult(Record):
     pairs_scored: int = 0
     seconds: float = 0.0
     limited_from: int | None = None
+    limited_to: int | None = None
     read_as: str = ""
     field: str = ""
     published_items: int | None = None

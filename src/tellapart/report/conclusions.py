@@ -205,7 +205,7 @@ def conclude(measured: BenchmarkRuns, rivals: Rivals) -> Conclusion:
         metric=f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric,
         noun=next((sample.unit for sample in measured.samples if metric in sample.outcomes), "item"),
         main=measured.record.metrics[metric],
-        limited_from=measured.record.limited_from,
+        record=measured.record,
         weak=weak_subsets(rivals.ranking[0], metric)[:_MOST_SUBSETS],
         words=_measure_words(measured, metric),
         constants={"below": BELOW, "few": MOST_NAMED, "tested": MOST_TESTED, "alpha": ALPHA, "words": WORDS_ALONE},

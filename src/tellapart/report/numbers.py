@@ -45,14 +45,17 @@ def chance(value: Value | None, decimals: int = 2) -> str:
     return "–" if value is None or value.chance is None else percent(value.chance, decimals)
 
 
-def count_text(n: int, limited_from: int | None = None) -> str:
-    """Write a number of items, and their number before a limit cut them."""
-    return thousands(n) if limited_from is None else f"{thousands(n)} of {thousands(limited_from)}"
+def count_text(n: int, limited_from: int | None = None, limited_to: int | None = None) -> str:
+    """Write a number of items, and the number of the set's records before and after a limit cut them."""
+    if limited_from is None:
+        return thousands(n)
+    part = f"{thousands(n if limited_to is None else limited_to)} of {thousands(limited_from)}"
+    return part if limited_to in (None, n) else f"{thousands(n)} ({part})"
 
 
 def items_text(record: BenchmarkResult) -> str:
-    """Write the number of a record's items, and their number before a limit cut them; nothing if unknown."""
-    items = max((value.n for value in record.metrics.values()), default=0)
+    """Write the number of a record's items; after a limit, of how many records it left how many; nothing if unknown."""
+    items = record.limited_to or max((value.n for value in record.metrics.values()), default=0)
     if not items:
         return ""
     single = items == 1 and record.limited_from is None

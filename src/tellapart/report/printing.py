@@ -59,8 +59,9 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             labelled = [
-                ([row.subset or "all items", count_text(row.n, None if row.subset else row.limited_from)], row)
+                ([row.subset or "all items", size], row)
                 for row in rows
+                for size in [count_text(row.n, None if row.subset else row.limited_from, row.limited_to)]
                 if row.metric == metric
             ]
             tables.append((f"{benchmark}: {metric}", [comparison.by, "items"], labelled))
@@ -287,7 +288,7 @@ def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
         if row.base is not None and row.new is not None and row.change is not None:
             change = points(row.change, row.low, row.high, row.no_interval)
             numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
-        items = count_text(row.n, row.limited_from) if row.n else no_items
+        items = count_text(row.n, row.limited_from, row.limited_to) if row.n else no_items
         return [items, *numbers, row.verdict if row.reason else row.says]
 
     apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)

@@ -324,7 +324,9 @@ def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
     for same in groups:
         main = main_metric(same.headline)
         first = same.record.metrics.get(main)
-        size = "" if first is None or not first.n else count_text(first.n, same.record.limited_from)
+        size, record = "", same.record
+        if first is not None and first.n:
+            size = count_text(record.limited_to or first.n, record.limited_from)
         rows = [
             (f"{of.label} (imported)" if measured and is_imported(of.record) else of.label, of.record.metrics.get(main))
             for of in same.entries

@@ -283,7 +283,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     items = benchmark.items.rows
     pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
     outcomes = collect_outcomes(tables, benchmark)
-    failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
+    failed, models, measured = (outcomes < 1).sum(axis=1), outcomes.shape[1], ~np.isnan(outcomes).all(axis=1)
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     first = next((k for k in order if items[k].images), None)
@@ -299,7 +299,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
             "images": min(thumbnails, len(items[k].images)),
             "texts": items[k].texts,
             "tags": items[k].tags,
-            "failed": int(failed[k]) if models else None,
+            "failed": int(failed[k]) if measured[k] else None,
             "discrimination": None if np.isnan(discrimination[k]) else round(float(discrimination[k]), 3),
         }
         for k in order
@@ -309,6 +309,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
         title=f"{benchmark.title}: items",
         table_rows=[("item", "failed by", "discrimination", "texts"), *rows],
         benchmark=benchmark,
+        total=len(items),
         items=listed,
         page=page,
         pages=pages,
@@ -320,9 +321,10 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
 def item_page(tables: Tables, slug: str, position: int) -> Content:
     """Show an item, the models that fail it by the metric that ranks the benchmark, and those that do not."""
     benchmark = tables.benchmark(slug)
-    if not 0 <= position < len(benchmark.items.rows):
-        raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {benchmark.n:,}, counted from 0")
-    item, models = benchmark.items.rows[position], _models_on_item(tables, benchmark, position)
+    items = benchmark.items.rows
+    if not 0 <= position < len(items):
+        raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {len(items):,}, counted from 0")
+    item, models = items[position], _models_on_item(tables, benchmark, position)
     main = benchmark.metric
     judged = [model for model in models if main in model["verdicts"]]
     return Content(
@@ -334,7 +336,7 @@ def item_page(tables: Tables, slug: str, position: int) -> Content:
         won=[model["model"] for model in judged if model["verdicts"][main] == "won"],
         made=models,
         before=position - 1 if position else None,
-        after=position + 1 if position + 1 < benchmark.n else None,
+        after=position + 1 if position + 1 < len(items) else None,
     )
 
 

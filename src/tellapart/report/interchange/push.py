@@ -71,7 +71,10 @@ def harness_json(result: Result) -> str:
             name: {metric: is_higher_better(metric) for metric in shares} for name, (_, shares, _) in tasks.items()
         },
         "n-samples": {
-            name: {"original": (name in subtasks and record.limited_from) or items, "effective": items}
+            name: {
+                "original": (name in subtasks and record.limited_from) or items,
+                "effective": (name in subtasks and record.limited_to) or items,
+            }
             for name, (record, _, items) in tasks.items()
         },
         "config": {
@@ -229,6 +232,7 @@ def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
         "ties": value.ties if value.n else None,
         "effective_items": None if value.effective is None else round(value.effective, 1),
         "limited_from": record.limited_from,
+        "limited_to": record.limited_to,
         "published_items": record.published_items,
         "chance": value.chance,
         "imported": list(record.notes) if is_imported(record) else None,
