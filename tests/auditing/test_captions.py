@@ -21,7 +21,7 @@ from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gap
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.builders.captions.stages import NltkTagger
-from tellapart.errors import ModelError, RunError
+from tellapart.errors import DataError, ModelError, RunError
 from tellapart.models.reference import Blind, Constant
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
@@ -394,12 +394,16 @@ def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, t
     corpus.write_text("a red car is parked\n")
     finding, classes = seen_bindings(pairs, corpus, tagger)
     assert (finding.value, finding.verdict, {*classes.values()}) == (0.0, "pass", {"partly"})
+    corpus.write_text("\n")
+    with raises(DataError, "captions.txt"):
+        seen_bindings(pairs, corpus, tagger)
 
 
 @NEEDS_NLTK_DATA
 def test_an_audit_writes_the_classes_of_items(tmp_path):
     corpus = tmp_path / "captions.jsonl"
-    corpus.write_text(json.dumps({"caption": "a red cube left of a blue sphere"}) + "\n")
+    row = {"id": 1, "image": "https://example.com/1", "caption": "a red cube left of a blue sphere"}
+    corpus.write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
     audited = ta.audit("demo", corpus=corpus, tagger=f"nltk:{NLTK_DATA}", read_images=False, to=tmp_path / "audit")
     rows = [json.loads(line) for line in (tmp_path / "audit" / "bindings.jsonl").read_text().splitlines()]
     assert {row["id"]: row["bindings"] for row in rows} == audited.record.bindings

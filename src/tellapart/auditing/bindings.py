@@ -17,12 +17,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from tellapart.auditing.finding import MARGIN, Finding, excludes, judge, mean_with_interval
-from tellapart.builders.caption_files import read_captions
+from tellapart.builders.caption_files import expect_text, read_json_captions
 from tellapart.builders.captions.stages import NltkTagger, Word
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.rows import read_lines
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
-from tellapart.errors import ModelError, require
+from tellapart.errors import DataError, ModelError, require
 
 #: Stems of an attribute and its noun, or of a subject, a relation and its object.
 Binding: TypeAlias = tuple[str, ...]
@@ -162,7 +163,14 @@ def seen_bindings(
 
 def _read_corpus(path: Path) -> list[str]:
     """Return captions: of a .txt the lines, after a tab if there is one; of another file its captions."""
-    if plain_suffix(path) != ".txt":
-        return [caption.text for caption in read_captions(path)]
-    lines = decode_text(read_whole(path), path).split("\n")
-    return [text for line in lines if (text := line.rpartition("\t")[2].strip())]
+    # Ids may repeat there, and images may be addresses: neither is read.
+    if plain_suffix(path) == ".json":
+        captions = [expect_text(row, "caption", place, ()) for place, row in read_json_captions(path)]
+    elif plain_suffix(path) != ".txt":
+        captions = [expect_text(row, "caption", f"{path}:{line}", ()) for line, row in read_lines(path)]
+    else:
+        lines = decode_text(read_whole(path), path).split("\n")
+        captions = [text for line in lines if (text := line.rpartition("\t")[2].strip())]
+    if not captions:
+        raise DataError(f"{path} lists no captions")
+    return captions

@@ -149,11 +149,10 @@ def write_pair_set(
     folder = as_path(folder, "folder", DataError)
     # Pictures in a table's cells have no file names, and so no suffix.
     names = {name: f"{name}.{file_format(images[name]).lower()}" for name in images if not PurePosixPath(name).suffix}
-    listed = (
-        item.model_copy(update={"images": tuple(names.get(name, name) for name in item.images)}) for item in items
-    )
     sources = {names.get(name, name): name for name in images}
-    pairs = PairSet(folder.name, tuple(listed if names else items), folder)
+    if names:
+        items = (i.model_copy(update={"images": tuple(names.get(name, name) for name in i.images)}) for i in items)
+    pairs = PairSet(folder.name, tuple(items), folder)
     _check_images(pairs.items, sources)
     # `true` is written where it adds to the item's shape.
     fields = [(item.id, item.model_dump(exclude=None if item.true else {"true"})) for item in pairs.items]

@@ -76,22 +76,22 @@ def test_captions_become_pairs_in_one_form_and_the_audit_reads_them(server, capt
 
 
 def test_answers_that_will_not_do_are_counted_by_why(server, captions):
-    home = captions([*ROWS[:1], ("a.png", "A man on a zebra"), ("b.png", "A dog on a bed")])
+    home = captions([*ROWS[:1], ("a.png", "A man on a zebra"), ("b.png", "A DOG ON A BED")])
     answers = {
         ROWS[0][1]: "CHANGE: horse -> zebra\nCAPTION: A man riding a zebra",
         "A man on a zebra": "Of course! A man on a bus.",
-        "A dog on a bed": "CHANGE: dog -> cat\nCAPTION: A cat on a rug",
+        "A DOG ON A BED": "CHANGE: dog -> cat\nCAPTION: A cat on a rug",
     }
     server.write = lambda body: answers[body["messages"][-1]["content"]]
     recipe = written(home, server, 'kinds = ["replace_obj"]')
     with raises(DataError, "3", "candidates", "'Of course! A man on a bus.'"):
         build(recipe, home / "none")
-    answers["A dog on a bed"] = "CHANGE: dog -> cat\nCAPTION: A cat on a bed"
+    answers["A DOG ON A BED"] = "CHANGE: dog -> cat\nCAPTION: A cat on a bed"
     built = build(written(home, server, 'kinds = ["replace_obj"]\nuniform = false'), home / "set")
     assert built.funnel.rejected == Counter(
         {("other-captions", "names what another caption names"): 1, ("parse", "not of the form"): 1}
     )
-    assert read_pair_set(built.folder).items[0].texts == ("A dog on a bed", "A cat on a bed")
+    assert read_pair_set(built.folder).items[0].texts == ("A DOG ON A BED", "A CAT ON A BED")
     server.finish = "length"
     with raises(DataError, "3", "max_tokens"):
         build(recipe, home / "other")

@@ -457,6 +457,7 @@ class FalseCaptionBuilder(Generic[Options]):
     def _make_item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
         """Return the item of a candidate and its false caption."""
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
+        false = false.upper() if true.isupper() else false
         if self._options.uniform:
             true, false = uniform(true), uniform(false)
         # As SugarCrepe's items have it: the audit asks for it, since a mixture of both is two tasks.
