@@ -126,6 +126,9 @@ def test_bounds_of_a_count_of_equal_weights_are_those_of_poisson():
         low, high = area_bounds(margins, wrong, codes, None)
         assert low == pytest.approx(chi2.ppf(0.025, 2 * errors) / 100 if errors else 0)
         assert high == pytest.approx(chi2.ppf(0.975, 2 * errors + 2) / 100)
+        # Where few are right, these are counted; even of none the area is not known to be 1.
+        assert draw_many(margins, 1 - wrong, codes, 0) is None
+        assert area_bounds(margins, 1 - wrong, codes, None) == pytest.approx((1 - high, 1 - low))
     assert area_bounds(np.zeros(19), np.zeros(19), np.arange(19), None) == (None, None)
 
 

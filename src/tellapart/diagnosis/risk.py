@@ -41,7 +41,8 @@ MARGINS: Mapping[str, str] = MappingProxyType(
 #: Resamples of the clusters, and shares of the items at which a curve is kept.
 _RESAMPLES, _POINTS = 2000, 100
 
-#: Clusters with an error from which the bootstrap's spread is known; of fewer the interval is that of a weighted count.
+#: Clusters with an error, and with a right item, from which the bootstrap's spread is known; of fewer the interval is
+#: that of a weighted count.
 MANY_ERRORS = 10
 
 
@@ -53,7 +54,8 @@ class RiskRow(BaseModel, frozen=True):
         area: the mean risk over all coverages, 0 is best. A margin without information has `risk`; of a group score
             less, since a large margin of four scores is right more often, even if the scores are random.
         low, high: its 95% interval over clusters: of Student's t on the logarithm, by the spread of bootstrap draws;
-            with errors in fewer than 10 clusters, that of a weighted count of errors. None below 20 clusters.
+            with errors, or right items, in fewer than 10 clusters, that of a weighted count of them. Of an area above
+            one half it is 1 less that of the area of right items. None below 20 clusters.
         least: the area of a margin that is larger on every right item than on any wrong one.
         curve: coverage and risk, at each per cent of the items.
     """
@@ -206,7 +208,7 @@ def area_bounds(
 
     Of draws it is Student's on the scale of the logarithm, since they are skewed: an interval of their percentiles
     contains 87 to 93 % of areas where errors are rare. Without draws the area is a sum of weights of the wrong items,
-    whose clusters are counted as rare events.
+    whose clusters are counted as rare events. Above one half it is 1 less the area of right items.
 
     Source: Fay & Feuer (1997), Statistics in Medicine 16, 791-801, for weighted counts; Tiwari, Clegg & Zou (2006),
     Statistical Methods in Medical Research 15, 547-569, for the weight of one more event: the mean over all.
@@ -214,10 +216,12 @@ def area_bounds(
     clusters, items = int(codes.max()) + 1, len(wrong)
     if clusters < FEW_CLUSTERS:
         return None, None
+    if (area := float(risk_curve(margins, wrong).mean())) > 1 / 2:  # the rarer of right and wrong items is counted
+        low, high = area_bounds(margins, 1 - wrong, codes, None if draws is None else 1 - draws)
+        return (None, None) if low is None or high is None else (1 - high, 1 - low)
     if draws is not None:
         spread = math.sqrt(clusters / (clusters - 1)) * float(np.log(np.maximum(draws, 1 / items**2)).std())
         reach = math.exp(float(stdtrit(clusters - 1, 0.975)) * spread)
-        area = float(risk_curve(margins, wrong).mean())
         return area / reach, min(1.0, area * reach)
     weights = _weights(margins)
     every, counted = np.bincount(codes, weights), np.bincount(codes, weights * wrong)
@@ -241,8 +245,9 @@ def _weights(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 def draw_many(
     margins: NDArray[np.float64], wrong: NDArray[np.float64], codes: NDArray[np.intp], seed: int
 ) -> NDArray[np.float64] | None:
-    """Return the draws of an area; None of few clusters, or few of them with an error."""
-    many = int(codes.max()) + 1 >= FEW_CLUSTERS and len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
+    """Return the draws of an area; None of few clusters, or few of them with an error, or with a right item."""
+    rarer = min(len(np.unique(codes[wrong > 0])), len(np.unique(codes[wrong < 1])))
+    many = int(codes.max()) + 1 >= FEW_CLUSTERS and rarer >= MANY_ERRORS
     return draw_areas(margins, wrong, codes, seed) if many else None
 
 
