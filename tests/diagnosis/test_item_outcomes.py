@@ -244,11 +244,12 @@ def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ())]
+    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ()), (None, ())]
 )
 def test_a_file_of_ids_that_does_not_fit_is_refused(made_set, tmp_path, text, facts):
     path = tmp_path / "short.txt"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with raises(RunError, "items=", *facts, path=path):
         ta.evaluate("oracle", f"folder:{made_set()}", items=path)
 
