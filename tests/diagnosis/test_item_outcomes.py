@@ -259,6 +259,11 @@ def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
     path.write_text("item-3\n")
     with raises(RunError, "items=", "demo"):
         ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
+    head = 'name = "shelf"\ntitle = "Shelf"\nsource = "made"\nfiles = ["rows.csv"]\n'
+    (tmp_path / "shelf.toml").write_text(head + '[gallery]\nimage = "{image}"\ncaptions = ["{caption}"]\n')
+    (tmp_path / "rows.csv").write_text("image,caption\na.png,a cup\nb.png,a box\n")
+    with raises(RunError, "items=", "set:shelf.toml", "limit="):
+        ta.evaluate("demo-encoder", str(tmp_path / "shelf.toml"), items=path)
 
 
 def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(systems, tmp_path):

@@ -19,6 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import prepare
 from tellapart.models.generative.answers import BothOrders
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -242,6 +243,9 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     ran = command("export", "choice:cups.csv", "--to", "asked.jsonl", code=0)
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     assert [(row["1"], row["2"]) for row in asked[:2]] == [("0 red", "0 blue"), ("0 blue", "0 red")]
+    Path("ids.txt").write_text("row-3\nrow-1\n")
+    part = prepare(find_benchmark("choice:cups.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
+    assert [row.id for row in part.records.rows] == ["row-1", "row-3"] and part.available == 4
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
     Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
     ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json", code=0)
