@@ -138,6 +138,43 @@ def test_answers_to_questions_are_a_third_kind_of_input(tmp_path):
     assert [row.solved for row in found.items] == [6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0]
 
 
+RATED = """
+name = "rated"
+title = "Which size?"
+source = "drawn here"
+files = ["rows.csv"]
+
+[[{}]]
+id = "{{row}}"
+image = "{{size}}.png"
+tags = {{ size = "{{size}}" }}
+"""
+
+
+def test_graded_outcomes_have_a_table_and_no_curve(tmp_path):
+    (tmp_path / "rows.csv").write_text("size\n" + "".join(f"{k % 6}\n" for k in range(24)))
+    (tmp_path / "rated.toml").write_text(RATED.format("rating") + 'text = "{size} cups"\nratings = ["{size}"]\n')
+    subject = str(tmp_path / "rated.toml")
+    sizes, noise = np.arange(24) % 6, np.random.default_rng(0).random((6, 24))
+    for k, values in enumerate(noise):
+        np.save(tmp_path / f"s{k}.npy", (sizes + k * values)[:, None, None])
+    files = sorted(tmp_path.glob("s*.npy"))
+    found, runs = ta.items(scores=files, benchmark=subject).record, [ta.score(subject, path) for path in files]
+    assert (found.metric, found.scores[0]) == ("pairwise_accuracy", 1)
+    assert found.scores == pytest.approx([run.value(found.metric) for run in runs])
+    assert [any(word in note for note in found.notes) for word in ("right or wrong", "clusters")] == [True, True]
+    with raises(RunError, "pairwise_accuracy", "graded"):
+        ta.curve(runs[-1], over="size")
+    with raises(RunError, "adaptive=20", "'ratings'"):
+        ta.curve(model="demo-encoder", benchmark=subject, over="size", adaptive=20)
+    (tmp_path / "rated.toml").write_text(RATED.format("open") + 'question = "How many?"\nanswer = "{size}"\n')
+    (tmp_path / "said.jsonl").write_text("".join(f'{{"id": "{k}", "prediction": "3"}}\n' for k in range(24)))
+    run = ta.score(subject, tmp_path / "said.jsonl")
+    assert run.value("answer_match") == 4 / 24
+    with raises(RunError, "answer_match", "chance"):
+        ta.curve(run, over="size")
+
+
 def test_families_are_those_of_a_file_a_mapping_or_the_names(systems, tmp_path):
     name, scores = systems
     names = [path.stem for path in sorted(scores.iterdir())]
@@ -153,6 +190,12 @@ def test_families_are_those_of_a_file_a_mapping_or_the_names(systems, tmp_path):
         ta.items(scores=scores, benchmark=name, family=table)
     with raises(RunError, "family=", "a_0"):
         ta.items(scores=scores, benchmark=name, family={"b_1": "b"})
+    for text, facts in (("system\na_0\n", ("columns", "family")), ("system,family\na_0,a\na_0,b\n", (":3", "'a_0'"))):
+        table.write_text(text)
+        with raises(RunError, *facts, path=table):
+            ta.items(scores=scores, benchmark=name, family=table)
+    with raises(RunError, "family=", "none.csv"):
+        ta.items(scores=scores, benchmark=name, family=tmp_path / "none.csv")
 
 
 def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(systems, command):
@@ -168,6 +211,11 @@ def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(
         ta.items(scores=scores)
     with raises(RunError, "scores=", scores / "none"):
         ta.items(scores=scores / "none", benchmark=name)
+    (scores.parent / "empty").mkdir()
+    with raises(RunError, "scores=", scores.parent / "empty", ".npz"):
+        ta.items(scores=scores.parent / "empty", benchmark=name)
+    with raises(RunError, "no system"):
+        ta.items(scores=files[0], benchmark=name, without=files[0].stem)
     assert ta.items(scores=scores, benchmark=name, without=["a_0", "b_1"]).record.systems[0] == "a_2"
     name, scores = systems
     typed = ("items", "--scores", str(scores), "-b", name)
@@ -215,11 +263,12 @@ def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ())]
+    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ()), (None, ())]
 )
 def test_a_file_of_ids_that_does_not_fit_is_refused(made_set, tmp_path, text, facts):
     path = tmp_path / "short.txt"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with raises(RunError, "items=", *facts, path=path):
         ta.evaluate("oracle", f"folder:{made_set()}", items=path)
 
@@ -229,6 +278,11 @@ def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
     path.write_text("item-3\n")
     with raises(RunError, "items=", "demo"):
         ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
+    head = 'name = "shelf"\ntitle = "Shelf"\nsource = "made"\nfiles = ["rows.csv"]\n'
+    (tmp_path / "shelf.toml").write_text(head + '[gallery]\nimage = "{image}"\ncaptions = ["{caption}"]\n')
+    (tmp_path / "rows.csv").write_text("image,caption\na.png,a cup\nb.png,a box\n")
+    with raises(RunError, "items=", "set:shelf.toml", "limit="):
+        ta.evaluate("demo-encoder", str(tmp_path / "shelf.toml"), items=path)
 
 
 def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(systems, tmp_path):

@@ -232,13 +232,6 @@ def test_a_rank_that_is_no_number_of_the_world_is_refused(monkeypatch, name, val
         Rank.here()
 
 
-def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(command, monkeypatch, tmp_path):
-    tell(monkeypatch, {"RANK": 1, "WORLD_SIZE": 2})
-    ran = command("run", "-m", "oracle", "-b", "demo", "--limit", "2", "--out", "r")
-    assert (ran.code, ran.out, (tmp_path / "r").exists()) == (2, "", False)
-    check_facts(ran.err, "RANK", "WORLD_SIZE", "GROUP_RANK", "torchrun --nproc-per-node")
-
-
 class Gone:
     """A torch.distributed whose connections are gone."""
 
@@ -341,20 +334,6 @@ def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
 
 
 # torchrun
-
-
-@pytest.mark.slow
-@needs_torch
-def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set, start, tmp_path):
-    names = ("-m", "colours", "-b", f"folder:{made_set('first')}")
-    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    options = (*names, "--out", "ranks", "--no-cache", "--json")
-    ranks = [start("run", *options, **world, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
-    (code, out, err), (other_code, other_out, _) = map(ended, ranks)
-    assert (code, other_code, other_out) == (0, 0, ""), err
-    assert Path(json.loads(out)["out"]) == Path("ranks")
-    run(Settings(models=("colours",), benchmarks=names[3:]), tmp_path / "one", store=EmbeddingStore(None))
-    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
 
 
 #: A rank alone, which imports what keeps torch's default group: how many threads it has at work, and afterwards.

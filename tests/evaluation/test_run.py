@@ -18,7 +18,6 @@ from tellapart import EmbeddingStore, catalog, errors, find_benchmark, read_resu
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores, note_spread
 from tellapart.errors import DataError, RunError
-from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.evaluate import chosen, evaluate, prepare, yield_samples
 from tellapart.evaluation.run import Settings, _describe_flips, _list_changed, compare_precisions, run, run_scores
 from tellapart.models.memory.external import write_scores
@@ -656,7 +655,7 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
     assert np.isfinite(result.benchmarks["demo"].seconds)
 
 
-def test_auto_is_float32_without_a_faster_dtype_and_not_chosen_in_several_ranks(tmp_path, monkeypatch):
+def test_auto_is_float32_without_a_faster_dtype(tmp_path, monkeypatch):
     monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "float32")
     settings = Settings(models=("oracle",), limit="3", dtype="auto")
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
@@ -664,13 +663,6 @@ def test_auto_is_float32_without_a_faster_dtype_and_not_chosen_in_several_ranks(
     record = result.benchmarks["demo"]
     assert (result.model.dtype, result.run.check, record.precision) == (None, None, None)
     assert any("auto" in note and "float32" in note and "cpu" in note for note in record.notes)
-    for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "0"}.items():
-        monkeypatch.setenv(variable, value)
-    for variable in ("MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(variable, "1")
-    settings = Settings(models=("oracle",), dtype="auto")
-    with raises(RunError, "auto", "2 ranks", "check="):
-        run_in_ranks(settings, tmp_path / "run", store=EmbeddingStore(None))
 
 
 def test_a_record_reads_back_as_it_was(made_set, tmp_path):

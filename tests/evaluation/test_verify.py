@@ -152,6 +152,45 @@ def test_a_run_of_answers_in_words_is_verified(asked, right, tmp_path):
     assert states(ta.verify(tmp_path / "run"), "different") == []
 
 
+RATED = """
+name = "rated"
+title = "Rated cups"
+source = "drawn here"
+files = ["rows.csv"]
+folders = ["."]
+
+[[rating]]
+id = "{row}"
+image = "{size}.png"
+text = "{row} cups"
+ratings = ["{size}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ({}, range(24)),
+        ({"limit": 6}, range(0, 24, 4)),
+        ({"items": "ids.txt"}, (1, 3, 8, 20)),
+        ({"items": "ids.txt", "limit": 2}, (1, 8)),
+    ],
+)
+def test_a_part_of_a_tasks_records_is_verified_by_their_ids(options, ids, tmp_path):
+    for size in range(6):
+        Image.new("RGB", (8, 8), (40 * size, 0, 0)).save(tmp_path / f"{size}.png")
+    (tmp_path / "rows.csv").write_text("size\n" + "".join(f"{k % 5 + k // 20}\n" for k in range(24)))
+    (tmp_path / "rated.toml").write_text(RATED)
+    (tmp_path / "ids.txt").write_text("3\n1\n8\n20\n")
+    options |= {"items": tmp_path / options["items"]} if "items" in options else {}
+    run = ta.evaluate("random", str(tmp_path / "rated.toml"), out=tmp_path / "run", cache=False, **options)
+    assert run.items()["id"] == [str(number) for number in ids]
+    verified = ta.verify(tmp_path / "run")
+    assert [row for row in verified.rows() if row["state"] != "equal"] == []
+    change_record(tmp_path / "run", limited_from=25, fingerprint="records-0")
+    assert states(ta.verify(tmp_path / "run"), "different") == ["limited_from", *["fingerprint"] * (not options)]
+
+
 def test_measured_values_that_are_all_1_are_verified_as_measured(tmp_path):
     # An interval of outcomes would be another one: the number is no share of right answers.
     query = {"query": "a house", "candidates": ["a.png", "b.png"], "people": [1, 2]}

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
+from tellapart.evaluation.evaluate import prepare
 from tellapart.models.generative.answers import BothOrders
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -104,6 +106,59 @@ def test_answers_are_read_by_order_and_letter_and_a_folder_without_them_is_refus
         read_choices(tmp_path, CUPS)
 
 
+ORDERS = ("positive-first", "negative-first")
+
+#: The caption that each published answer repeats, by order; the benchmark has dropped the last item.
+REPEATED = (("red", "blue", "no", "red"), ("red", "red", "blue", "blue"))
+
+
+def write_published(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+    """Write answers of four items in the form of SugarCrepe's, after a change of the files of the two orders."""
+    files: list[dict[str, Any]] = []
+    for chosen in REPEATED:
+        items = {
+            str(k): {
+                "answer": {"free_form_answer": "", "multiple_choice_answer": f"{k} {word} cups"},
+                **{"caption": f"{k} red cups", "negative_caption": f"{k} blue cups"},
+                **{"filename": f"{k}.png", "correct": word == "red"},
+            }
+            for k, word in enumerate(chosen)
+        }
+        files.append({"accuracy": chosen.count("red") / 4, **items})
+    change(*files)
+    for order, content in zip(ORDERS, files, strict=True):
+        (folder / order).mkdir()
+        (folder / order / "gpt4v-swap_obj.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_published_answers_are_counted_by_order_without_items_that_were_dropped(tmp_path):
+    records = ChoiceSet("cups", tuple(replace(row, id=f"swap_obj/{row.id}") for row in CUPS.rows[:3]))
+    chosen = read_choices(write_published(tmp_path, lambda *_: None), records)
+    assert (chosen.true_first, chosen.true_second) == ((1, -1, 0), (1, 1, -1))
+    assert any("swap_obj/3" in note for note in CHOICE.notes(records, chosen))
+    (units,) = measure_choices(records, chosen)
+    found = {one.name: one.strict.mean() for one in units.values}
+    assert [found[name] for name in ("both_orders", "true_first", "true_second")] == pytest.approx(
+        [1 / 3, 1 / 3, 2 / 3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        (lambda first, second: first["1"].update(correct=True), ("positive-first", "'1'", "correct", "1 blue cups")),
+        (lambda first, second: first.update(accuracy=0.75), ("accuracy", "0.75", "0.5000")),
+        (lambda first, second: second.pop("2") and second.pop("accuracy"), ("'2'", "one of them")),
+        (lambda first, second: second["2"].update(filename="3.png"), ("negative-first", "'2'", "image")),
+        (lambda first, second: [second.pop(key) for key in "0123"], ("negative-first", "no items")),
+    ],
+)
+def test_published_answers_that_contradict_each_other_are_refused(tmp_path, change, facts):
+    with raises(DataError, *facts):
+        read_choices(write_published(tmp_path, change), CUPS)
+
+
 class Person:
     """Sees the colour of a picture; answers by its habit."""
 
@@ -188,6 +243,9 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     ran = command("export", "choice:cups.csv", "--to", "asked.jsonl", code=0)
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     assert [(row["1"], row["2"]) for row in asked[:2]] == [("0 red", "0 blue"), ("0 blue", "0 red")]
+    Path("ids.txt").write_text("row-3\nrow-1\n")
+    part = prepare(find_benchmark("choice:cups.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
+    assert [row.id for row in part.records.rows] == ["row-1", "row-3"] and part.available == 4
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
     Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
     ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json", code=0)

@@ -304,14 +304,15 @@ def _check_set(
             raise RunError(benchmark.needs())
         ready = prepare(replace(benchmark, place=place), store=store)  # without the network
         places = _find_places(ready, result, name, samples)
+        limited = len(places) < ready.available
+        records = ready.task.select(ready.records, places) if limited else ready.records
     except TellapartError as error:
         yield Check(fact=_SET, state="cannot be checked", why=str(error))
         return
-    limited = len(places) < ready.available
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
     yield compare("limited_from", record.limited_from, ready.available if limited else None)
-    yield compare("limited_to", record.limited_to, len(places) if limited else None)
-    records = ready.task.select(ready.records, places) if limited else ready.records
+    if record.limited_to is not None:  # records of 1.0.0rc1 have none
+        yield compare("limited_to", record.limited_to, len(places) if limited else None)
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
         yield _judge(_SET, f"{moved} of {len(samples)} items are not as the set has them" if moved else "")
@@ -337,7 +338,7 @@ def _check_set(
 
 
 def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
-    """Return the places of a run's records among those of the set."""
+    """Return the places of a run's records among those of the set; of rows as they are among the samples."""
     if isinstance(ready.records, PairSet):
         places = {item.id: place for place, item in enumerate(ready.records.items)}
         if missing := [sample.id for sample in samples if sample.id not in places]:
@@ -345,6 +346,9 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
         return [places[sample.id] for sample in samples]
     if result.benchmarks[name].limited_from is None:
         return range(ready.available)
+    measured = {sample.id for sample in samples}
+    if rows := [place for place, row in enumerate(getattr(ready.records, "rows", ())) if row.id in measured]:
+        return rows
     if result.run.limit is None:
         raise RunError("the record does not show which of the set's records were measured")
     return chosen(ready.available, result.run.limit)

@@ -334,7 +334,6 @@ def test_a_sample_is_scored_in_float32_too(checkpoints, picture_set, tmp_path):
     assert "40 items" in note and f"group_score {found.flips['group_score'].flipped}" in note
 
 
-@pytest.mark.slow
 def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(checkpoints, picture_set, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "bfloat16")
     name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
