@@ -5,6 +5,7 @@ Three layouts are read: the flat list of a million rows, a JSON file for each da
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ _FLAT = "ann_json_finegrained_random.json"
 _CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
 
 #: The rows of a quadruple, by their place in `[image][caption]`: number in the file, image and caption.
-_Corners = dict[int, tuple[int, Any, Any]]
+_Corners = list[tuple[int, Any, Any] | None]
 
 
 def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
@@ -80,17 +81,19 @@ def _read_flat(path: Path) -> tuple[list[Item], NDArray[np.int64]]:
             valid = False
         if not valid:
             raise DataError(_unknown_corner(row, f"{path}: row {number}"))
-        corners = quadruples.setdefault((count, dataset), {})
-        if corner in corners:
+        corners = quadruples.setdefault((count, dataset), [None] * len(_CORNERS))
+        if corners[corner]:
             raise DataError(f"{path}: row {number}: {info['name']} of {dataset} {count} is in the file already")
         corners[corner] = (number, row.get("image"), row.get("caption"))
-    order, file = sorted(quadruples), str(path)
-    items = [_make_quadruple(f"{file}: {key[1]} {key[0]}", *key, quadruples[key]) for key in order]
-    held = Counter(dataset for _, dataset in order)
+    file, items, rows = str(path), [], array("q")
+    for count, dataset in sorted(quadruples):
+        numbers, item = _make_quadruple(f"{file}: {dataset} {count}", count, dataset, quadruples[count, dataset])
+        items.append(item)
+        rows.extend(numbers)
+    held = Counter(dataset for _, dataset in quadruples)
     for dataset, (_, published) in SUBSETS.items():
         expect_count(f"{path}: {dataset}", held[dataset], published)
-    rows = np.fromiter((quadruples[key][corner][0] for key in order for corner in range(4)), np.int64)
-    return items, rows.reshape(-1, 2, 2)
+    return items, np.array(rows, np.int64).reshape(-1, 2, 2)
 
 
 def _unknown_corner(value: object, place: str) -> str:
@@ -105,11 +108,11 @@ def _unknown_corner(value: object, place: str) -> str:
     )
 
 
-def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> Item:
-    if len(corners) < len(_CORNERS):
-        missing = [name for name, place in _CORNERS.items() if place not in corners]
+def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> tuple[tuple[int, ...], Item]:
+    if None in corners:
+        missing = [name for name, place in _CORNERS.items() if corners[place] is None]
         raise DataError(f"{where}: {', '.join(missing)} missing; the file is incomplete")
-    _, images, captions = zip(*(corners[place] for place in range(4)), strict=True)
+    numbers, images, captions = zip(*filter(None, corners), strict=True)
     for field, values in (("image", images), ("caption", captions)):
         for value in values:
             if not isinstance(value, str) or not value.strip():
@@ -117,7 +120,7 @@ def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> 
     (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = images, captions
     if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
         raise DataError(f"{where}: its four rows are not two images by two captions")
-    return _make_eqben_item(where, dataset, count, (image0, image1), (caption0, caption1))
+    return numbers, _make_eqben_item(where, dataset, count, (image0, image1), (caption0, caption1))
 
 
 def _read_subset(path: Path, dataset: str = "") -> list[Item]:

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -128,6 +128,7 @@ class FolderImages:
         self._deeper = deeper
         self._outside = outside
         self._homes: dict[Path, Path] = {}
+        self._listed: dict[Path, dict[str, list[Path]]] = {}
         self._names = " or ".join(map(str, self._roots))
 
     @cached_property
@@ -153,7 +154,8 @@ class FolderImages:
             raise DataError(f"{quote(reference, 200)} {fault}{_ALLOW}")
         path = PurePosixPath(reference)
         try:
-            names = [*dict.fromkeys([reference, *(str(path.with_suffix(suffix)) for suffix in self._suffixes)])]
+            others = [path.with_suffix(suffix) for suffix in self._suffixes]
+            names = dict(zip([reference, *map(str, others)], [path, *others], strict=True))
             for listed in (True, False):  # a file in another case, or saved since, is in no list
                 places = self._find_places(names, listed=listed)
                 if (found := next(places, None)) is not None:
@@ -163,12 +165,11 @@ class FolderImages:
             raise DataError(f"{quote(reference, 200)} in {self._roots[0]} cannot be read ({error})") from error
         raise DataError(f"no image {quote(reference, 200)} in {self._names}{self._suggest(path)}")
 
-    def _find_places(self, names: Sequence[str], *, listed: bool) -> Iterator[tuple[Path, str]]:
+    def _find_places(self, names: Mapping[str, PurePosixPath], *, listed: bool) -> Iterator[tuple[Path, str]]:
         """Yield the folders that hold a file of a name, each with the name; or the inner ones whose lists lack it."""
         first, *others = self._roots
-        for name in names:
-            head = PurePosixPath(name).parts[0]
-            within = [folder for folder, entries in self._subfolders.items() if (head in entries) == listed]
+        for name, path in names.items():
+            within = [folder for folder, entries in self._subfolders.items() if (path.parts[0] in entries) == listed]
             for folder in (first, *within, *others) if listed else within:
                 if (folder / name).is_file():
                     yield folder, name
@@ -190,9 +191,7 @@ class FolderImages:
         """Return a file whose path differs in case and blanks alone, or in letters; the folder above, or the way on."""
         alike = self._all_folders
         for part in reference.parts:
-            plain = "".join(part.split()).casefold()
-            entries = [path for folder in alike if folder.is_dir() for path in folder.iterdir()]
-            alike = [path for path in entries if "".join(path.name.split()).casefold() == plain]
+            alike = [path for folder in alike for path in self._list_plain(folder).get(_plain(part), ())]
         if alike:
             return f"; did you mean {quote(str(PurePosixPath(*alike[0].parts[-len(reference.parts) :])))}?"
         parents = (root.parent for root in map(Path.absolute, self._roots) if (root.parent / reference).is_file())
@@ -201,6 +200,14 @@ class FolderImages:
         names = (path.name for folder in folders if folder.is_dir() for path in islice(folder.iterdir(), 10_000))
         digits = re.sub(r"\D", "", reference.name)  # another number is another picture, not a slip
         return nearest(reference.name, [name for name in names if re.sub(r"\D", "", name) == digits]) or way_on
+
+    def _list_plain(self, folder: Path) -> dict[str, list[Path]]:
+        """Return a folder's entries by their plain names, listed once: ten thousand pictures may be missing."""
+        if (entries := self._listed.get(folder)) is None:
+            entries = self._listed[folder] = {}
+            for path in folder.iterdir() if folder.is_dir() else ():
+                entries.setdefault(_plain(path.name), []).append(path)
+        return entries
 
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.
@@ -242,6 +249,10 @@ class FolderImages:
     def __call__(self, reference: str) -> bytes:
         """Return the file's bytes."""
         return read_whole(self.find(reference))
+
+
+def _plain(name: str) -> str:
+    return "".join(name.split()).casefold()
 
 
 def _list_names(folder: Path) -> frozenset[str]:

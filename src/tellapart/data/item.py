@@ -13,9 +13,9 @@ __all__ = ["Item"]
 
 _AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 _Text = Annotated[str, AfterValidator(whole_text)]
-_Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], _AS_TUPLE, Field(min_length=1)]
+_Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], Field(min_length=1), _AS_TUPLE]
 _Caption = Annotated[_Text, Field(min_length=1), AfterValidator(one_text)]
-_Captions = Annotated[tuple[_Caption, ...], _AS_TUPLE, Field(min_length=1)]
+_Captions = Annotated[tuple[_Caption, ...], Field(min_length=1), _AS_TUPLE]
 
 
 class Item(BaseModel):

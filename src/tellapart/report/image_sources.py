@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -67,23 +68,26 @@ def data_uri(data: bytes, name: str) -> str:
 def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: int) -> Album:
     """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none."""
 
-    def make(name: str) -> str | None:
-        try:
-            return data_uri(read(name), name)
-        except DataError:  # one broken file must not cost the report; the page counts them
-            return None
+    def make(names: Sequence[str]) -> dict[str, str]:
+        made = {}
+        for name in names:
+            with suppress(DataError):  # one broken file must not cost the report; the page counts them
+                made[name] = data_uri(read(name), name)
+        return made
 
     uris: dict[str, str] = {}
     unreadable: dict[str, None] = {}
     size, left_out, full = 0, 0, False
     waiting = iter(items)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    threads = os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
         while block := list(islice(waiting, _AHEAD)):
             names = [] if full else [n for n in dict.fromkeys(chain(*block)) if n not in uris and n not in unreadable]
-            pictures = dict(zip(names, pool.map(make, names), strict=True))
+            shares = pool.map(make, (names[k::threads] for k in range(threads)))
+            pictures = dict(chain.from_iterable(share.items() for share in shares))
             for references in block:
-                fresh = {n: pictures.get(n) for n in references if n not in uris and n not in unreadable}
-                new = {name: uri for name, uri in fresh.items() if uri is not None}
+                fresh = dict.fromkeys(n for n in references if n not in uris and n not in unreadable)
+                new = {name: pictures[name] for name in fresh if name in pictures}
                 if not full:
                     unreadable |= {name: None for name in fresh if name not in new}
                     size += sum(map(len, new.values()))

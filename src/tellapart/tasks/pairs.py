@@ -235,8 +235,11 @@ def _yield_rows(pairs: PairSet, *, labelled: bool = False) -> Iterator[Mapping[s
 
 def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
     """Name items that no model can get right: two of their captions, or of their pictures, are the same."""
-    entries = ((item, set(item.texts), set(item.images)) for item in pairs.items or ())
-    ids = [it.id for it, texts, images in entries if len(texts) < len(it.texts) or len(images) < len(it.images)]
+    ids = [
+        item.id
+        for item in pairs.items or ()
+        if len({*item.texts}) < len(item.texts) or len({*item.images}) < len(item.images)
+    ]
     if not ids:
         return ()
     items = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
