@@ -311,7 +311,7 @@ def _check_set(
         return
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
     yield compare("limited_from", record.limited_from, ready.available if limited else None)
-    if record.limited_to is not None:  # records of 1.0.0rc1 have none
+    if record.limited_to is not None:  # older records have none
         yield compare("limited_to", record.limited_to, len(places) if limited else None)
     if isinstance(records, PairSet):
         moved = sum(map(_differs, samples, map(Item.truth_first, records.items)))
