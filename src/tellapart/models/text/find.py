@@ -114,7 +114,7 @@ class TextModel:
         limit, tensor = self.limit, import_torch().tensor
         # A classifier on a decoder finds a text's last token by the padding of its configuration.
         pads = (getattr(self.model.config, "pad_token_id", None), self.tokenizer.pad_token_id)
-        pad = next((pad for pad in pads if pad is not None), 0)
+        pad = next((pad for pad in pads if pad is not None and pad >= 0), 0)
 
         def compute_batch(batch: Sequence[list[int]]) -> Iterable[Any]:
             gaps = [backend.bucket(len(row), limit) - len(row) for row in batch]
