@@ -271,6 +271,15 @@ def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(folder, monke
             assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is model
 
 
+def test_a_deferred_reranker_is_noted_as_one(folder, monkeypatch):
+    model = Constant()
+    model.is_reranker = True
+    monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
+    with EmbeddingStore(None) as store:
+        both = [find_deferred(f"local-dir:{folder}", ModelOptions(), store) for _ in range(2)]
+    assert isinstance(both[1], Deferred) and both[1].is_reranker
+
+
 def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_changed():
     model = Constant()
     model.truncated = 3

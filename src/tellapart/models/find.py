@@ -220,6 +220,7 @@ class Deferred:
     texts: str = ""
     provenance: str = ""
     notes: str = ""
+    is_reranker: bool = False
     _loaded: Model | None = field(default=None, init=False)
 
     @property
@@ -252,7 +253,8 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        facts = {fact: getattr(model, fact, "") for fact in ("name", "fingerprint", "kind", "texts", "provenance")}
+        kept = ("name", "fingerprint", "kind", "texts", "provenance", "is_reranker")
+        facts = {fact: getattr(model, fact, "") for fact in kept}
         facts["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
         store.put_model(key, facts)
     return model
