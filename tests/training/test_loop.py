@@ -155,6 +155,15 @@ def test_a_step_of_added_losses_draws_what_any_of_them_needs(tmp_path):
             DualStep(sums, start, rows, ranks.accelerator, start.module)
 
 
+def test_a_bias_that_no_loss_reads_has_a_gradient_that_several_ranks_wait_for(tmp_path):
+    settings, ranks = config(tmp_path), TrainingRanks("cpu")
+    biased = architecture(tmp_path / "biased", init_logit_bias=-10.0)
+    _, start = draw_start(biased, settings, tmp_path / "start", ranks)
+    steps = DualStep(settings, start, read_rows(["folder:train"], tmp_path), ranks.accelerator, start.module)
+    found = gradients(steps, [0, 2], 0)[1]
+    assert found.keys() == dict(start.module.named_parameters()).keys() and found["model.logit_bias"] == 0
+
+
 @pytest.mark.slow
 def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number(tmp_path):
     data = {"train": ["units.jsonl"], "negative_images": "none"}

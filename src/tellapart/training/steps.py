@@ -192,6 +192,9 @@ class DualStep(TrainingStep):
         pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
         encoded = self._encode_piece(pieces[0], step, 0) if count == 1 else self._encode_pieces(pieces, step)
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
+        # Several ranks wait for the gradient of each weight, that of a scale or a bias which no loss reads, too.
+        read = encoded.scale if encoded.bias is None else encoded.scale + encoded.bias.sum()
+        parts["total"] = parts["total"] + 0 * read
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
 

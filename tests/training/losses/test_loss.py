@@ -43,6 +43,7 @@ def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three():
         ({"name": "itc", "also": {"siglip": {"factor": -1}}}, ("also.siglip", "-1")),
         ({"name": "itm", "also": {"itc": {"reading": "rank"}}}, ("also.itc", "'rank'")),
         ({"name": "itm", "also": {"negclip": {}}}, ("also.negclip", "captions")),
+        ({"name": "itm", "also": {"siglip": {}}}, ("also.siglip", "bias")),
         ({"name": "itm", "also": {"eqsim": {"margin": 1}}}, ("[loss]", "'eqsim'", "'margin'")),
         ({"name": "itm", "also": ["itc"]}, ("'also'", "loss", "[loss.also.itc]")),
     ],

@@ -354,8 +354,11 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
             raise DataError(f"{place}: [loss] is that loss already")
         if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
             raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
-        if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
-            raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
+        needs = isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate" or loss.bias)
+        if matching and needs:
+            raise DataError(
+                f"{place}: needs false captions, counterparts or a bias, which no fusion encoder's step has"
+            )
         terms.append(term)
     return tuple(terms)
 
