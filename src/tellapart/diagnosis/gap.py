@@ -56,7 +56,7 @@ class Gap(BaseModel, frozen=True):
     Attributes:
         task: `IN-DOMAIN BENCHMARK: metric`.
         in_domain, out_of_domain: the values.
-        in_domain_items, out_of_domain_items: how many items each counts.
+        in_domain_items, out_of_domain_items: how many items each counts; after a limit, how many records it left.
         in_domain_limited_from, out_of_domain_limited_from: the benchmark's full number of items if a limit cut it.
         gap: the first less the second; positive if the model loses.
         low, high: its interval, the two benchmarks being independent of each other; None if one has none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, count
@@ -134,10 +135,12 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
 
 def label_runs(names: Sequence[str]) -> list[str]:
     """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`. All labels differ."""
-    labels: list[str] = []
+    labels, used, counts = [], {*names}, Counter(names)
     for name in names:
-        used, numbered = {*names, *labels}, (f"{name} (run {turn})" for turn in count(1))
-        labels.append(next(label for label in numbered if label not in used) if names.count(name) > 1 else name)
+        numbered = (f"{name} (run {turn})" for turn in count(1))
+        label = next(label for label in numbered if label not in used) if counts[name] > 1 else name
+        used.add(label)
+        labels.append(label)
     return labels
 
 

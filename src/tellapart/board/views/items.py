@@ -283,7 +283,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     items = benchmark.items.rows
     pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
     outcomes = collect_outcomes(tables, benchmark)
-    failed, models, judged = (outcomes < 1).sum(axis=1), outcomes.shape[1], np.isfinite(outcomes).sum(axis=1)
+    failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     first = next((k for k in order if items[k].images), None)
@@ -299,7 +299,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
             "images": min(thumbnails, len(items[k].images)),
             "texts": items[k].texts,
             "tags": items[k].tags,
-            "failed": int(failed[k]) if judged[k] else None,
+            "failed": None if np.isnan(outcomes[k]).all() else int(failed[k]),
             "discrimination": None if np.isnan(discrimination[k]) else round(float(discrimination[k]), 3),
         }
         for k in order

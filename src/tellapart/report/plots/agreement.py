@@ -181,12 +181,14 @@ def _read_numbers(
                     raise RunError(f"agree: {name} has other content in {system.place} than in a run before it")
                 shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
                 add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})
-    have: dict[str, Counter[str]] = {}
+    models_of: dict[str, Counter[str]] = {}  # benchmark -> metric -> how many models have it
     for row in table.values():
         for name, numbers in row.items():
-            have.setdefault(name, Counter()).update([*numbers])
-    shared = {name: sorted(m for m in of if of[m] == max(of.values())) for name, of in have.items()}
-    main = {name: main_metric(headline(metrics) or metrics) for name, metrics in shared.items()}
+            models_of.setdefault(name, Counter()).update([*numbers])
+    main = {}
+    for name, counts in models_of.items():
+        metrics = sorted(metric for metric, models in counts.items() if models == max(counts.values()))
+        main[name] = main_metric(headline(metrics) or metrics)
     return {
         model: {name: numbers[main[name]] for name, numbers in row.items() if main[name] in numbers}
         for model, row in table.items()
