@@ -125,12 +125,13 @@ def test_a_number_of_a_part_of_the_items_says_so(command, runs):
     } == {(50, 6967, None)}
 
 
-def test_the_reference_models_of_several_runs_are_no_models(runs):
+@pytest.mark.parametrize("name", ["oracle", "sampled:1@0.7:mine"])
+def test_the_reference_models_and_draws_of_several_runs_are_no_models(runs, name):
     plain = gap(runs)
     for run in runs:
         record = read_result(run)
-        reference = record.model.model_copy(update={"name": "oracle"})
-        write_result(beside(run, "oracle"), record.model_copy(update={"model": reference}))
+        reference = record.model.model_copy(update={"name": name})
+        write_result(beside(run, name), record.model_copy(update={"model": reference}))
     assert gap(runs) == plain
 
 

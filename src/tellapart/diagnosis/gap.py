@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.catalog import BENCHMARKS, REFERENCES, names
+from tellapart.catalog import BENCHMARKS, is_ranked, names
 from tellapart.data.arguments import PathGiven
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, RunError
@@ -115,8 +115,8 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     models: dict[tuple[str, ...], tuple[str, dict[str, BenchmarkResult]]] = {}
     with run_folders(runs, "runs") as folders:
         results = [read_result(run) for folder in folders for run in find_runs(folder)]
-    # The reference models of several runs are no models of their own: they lie beside each.
-    for result in [other for other in results if other.model.name not in REFERENCES] or results:
+    # Reference models of several runs, and draws of answers, are no models of their own: they lie beside each.
+    for result in [other for other in results if is_ranked(other.model.name)] or results:
         name, records = models.setdefault(result.model.system, (result.model.name, {}))
         if twice := [benchmark for benchmark in result.benchmarks if benchmark in records]:
             raise RunError(f"{name} measured {twice[0]} in two of these runs; name one of them")

@@ -148,8 +148,8 @@ def label_runs(names: Sequence[str]) -> list[str]:
 class ModelChoice:
     """The models of some run folders that are compared, labelled so that they can be printed.
 
-    Reference models that lie beside others and were not named are left out; every other model is compared with the
-    baseline, if there is one.
+    Reference models and draws of answers that lie beside others and were not named are left out; every other model is
+    compared with the baseline, if there is one.
     """
 
     runs: tuple[System, ...]
@@ -158,9 +158,9 @@ class ModelChoice:
 
 
 def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: bool = False) -> ModelChoice:
-    """Choose all models of some run folders, but for reference models that only lie beside others.
+    """Choose all models of some run folders, but for reference models and draws that only lie beside others.
 
-    A reference model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
+    Such a model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
     can mean, and its pairs would cost the others power (Holm).
     """
     runs = [replace(run, label=plain(run.label)) for run in gather(folders)]
@@ -169,7 +169,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
     left_out = [
         run
         for run in runs
-        if run.result.model.name in REFERENCES
+        if not is_ranked(run.result.model.name)
         and run.label != label
         and places.isdisjoint(folder.resolve() for folder in run.runs)
     ]

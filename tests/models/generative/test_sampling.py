@@ -15,6 +15,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import ModelError, RunError
+from tellapart.evaluation.systems import choose_models
 from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
@@ -130,6 +131,7 @@ def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, reque
     run = ta.evaluate(coin, subject, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
     [name] = run.benchmarks
     assert run.models == [coin, *(f"sampled:{k}@0.7:{coin}" for k in range(1, 5))]
+    assert [system.label for system in choose_models([tmp_path / "run"]).runs] == [coin]
     rows = samples_rows(run.systems)
     assert counts.items() <= {row.metric: row.n for row in rows}.items()
     assert {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
