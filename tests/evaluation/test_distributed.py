@@ -262,11 +262,12 @@ class Said(Gone):
         into[:] = self.said
 
 
-class Threads(Gone):
+class Threads:
     """A torch.distributed of ranks that are threads of this process."""
 
     def __init__(self, of: int) -> None:
-        self.barrier, self.values, self.sent = threading.Barrier(of, timeout=60), [None] * of, queue.Queue[Any]()
+        self.barrier, self.sent = threading.Barrier(of, timeout=60), queue.Queue[Any]()
+        self.values: list[Any] = [None] * of
 
     def new_group(self, **_: object) -> str:
         return "group"
@@ -298,7 +299,7 @@ def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
     made_set, installed, monkeypatch, tmp_path, machines, fault
 ):
     """On one machine with a store in memory, and on two without a common folder."""
-    folder, ranks, ended = made_set(), Threads(2), dict[int, object]()
+    folder, ranks, returned = made_set(), Threads(2), dict[int, Any]()
     models = ("colours",) if fault else ("colours", "probable")
     settings = Settings(
         models=models, benchmarks=(f"folder:{folder}",), dtype="auto" if fault == "dtype" else "float32"
@@ -312,9 +313,9 @@ def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
     def measure(number: int) -> None:
         with EmbeddingStore(tmp_path / str(number) / "store.sqlite" if machines > 1 else None) as store:
             try:
-                ended[number] = run_in_ranks(settings, tmp_path / "ranks", store=store)
+                returned[number] = run_in_ranks(settings, tmp_path / "ranks", store=store)
             except Exception as error:
-                ended[number] = error
+                returned[number] = error
 
     names = {1: ("0 2 0 0", "1 2 1 0"), 2: ("0 2 0 0", "1 2 0 1")}[machines]
     threads = [threading.Thread(target=measure, args=(k,), name=name) for k, name in enumerate(names)]
@@ -322,13 +323,13 @@ def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
         thread.start()
     for thread in threads:
         thread.join()
-    assert ended[1] == {}
+    assert returned[1] == {}
     if fault:
-        assert isinstance(ended[0], {"image": DataError, "dtype": RunError}[fault])
-        check_facts(str(ended[0]), {"image": "images/", "dtype": "'auto'"}[fault])
+        assert isinstance(returned[0], {"image": DataError, "dtype": RunError}[fault])
+        check_facts(str(returned[0]), {"image": "images/", "dtype": "'auto'"}[fault])
         return
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
-    assert len(ended[0]) == len(models)
+    assert len(returned[0]) == len(models)
     assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
     assert computed(tmp_path / "ranks") == 0
 

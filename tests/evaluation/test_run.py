@@ -211,17 +211,24 @@ def test_the_first_model_is_the_subject_and_the_others_lie_beside_it_by_the_name
 
 
 def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set, tmp_path):
+    asked = []
+
     def broken(image, text: str) -> float:
+        asked.append(text)
         raise ValueError("no weights")
 
     broken.fingerprint = "broken-1"
+    sets = [f"folder:{made_set(name)}" for name in "ab"]
     with (
-        pytest.warns(errors.TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
+        pytest.warns(errors.TellapartWarning, match=r"broken stopped on folder:a;.*run.*leave it out"),
         raises(errors.TellapartError, "no weights"),
     ):
-        ta.evaluate(["oracle", broken, "blind"], f"folder:{made_set()}", out=tmp_path / "run", progress=False)
-    assert sole(tmp_path / "run").metrics["group_score"].value == 1
-    assert sole(tmp_path / "run" / "beside" / "blind").metrics["group_score"].value == 0
+        ta.evaluate(["oracle", broken, "blind"], sets, out=tmp_path / "run", progress=False)
+    for folder, value in (("run", 1), ("run/beside/blind", 0)):
+        records = read_result(tmp_path / folder).benchmarks.values()
+        assert [record.metrics["group_score"].value for record in records] == [value, value]
+    assert len(asked) == 2  # of the first set alone: in a batch, and again to name the image
+    assert not (tmp_path / "run" / "beside" / "broken").exists()
 
 
 # Taken up again

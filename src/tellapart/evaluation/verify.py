@@ -338,7 +338,7 @@ def _check_set(
 
 
 def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[Sample]) -> Sequence[int]:
-    """Return the places of a run's records among those of the set; of rows as they are among the samples."""
+    """Return the places of a run's records in the set: of pairs and rows by their ids, of others by the limit."""
     if isinstance(ready.records, PairSet):
         places = {item.id: place for place, item in enumerate(ready.records.items)}
         if missing := [sample.id for sample in samples if sample.id not in places]:
