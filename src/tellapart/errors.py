@@ -14,6 +14,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -281,6 +282,7 @@ def require(module: str, *, extra: str) -> ModuleType:
         ) from missing
 
 
+@cache
 def import_torch() -> ModuleType:
     """Import torch, and make the torchvision installed with it importable; call it before transformers or open_clip.
 

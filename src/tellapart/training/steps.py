@@ -187,10 +187,8 @@ class DualStep(TrainingStep):
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
-        texts, count = drawn.every_text, -(-len(images) // (self.config.batch.micro or len(images)))
-        cuts = [[k * len(side) // count for k in range(count + 1)] for side in (images, texts)]
-        pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
-        encoded = self._encode_piece(pieces[0], step, 0) if count == 1 else self._encode_pieces(pieces, step)
+        whole, count = (images, drawn.every_text), -(-len(images) // (self.config.batch.micro or len(images)))
+        encoded = self._encode_piece(whole, step, 0) if count == 1 else self._encode_pieces(whole, count, step)
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
         # Several ranks wait for the gradient of each weight, that of a scale or a bias which no loss reads, too.
         read = encoded.scale if encoded.bias is None else encoded.scale + encoded.bias.sum()
@@ -198,8 +196,10 @@ class DualStep(TrainingStep):
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
 
-    def _encode_pieces(self, pieces: Sequence[_Piece], step: int) -> Encoded:
-        """Encode pieces of which no activations stay: the backward pass encodes each again, for its gradients."""
+    def _encode_pieces(self, whole: _Piece, count: int, step: int) -> Encoded:
+        """Encode so many pieces of which no activations stay: the backward pass encodes them again, for gradients."""
+        cuts = [[k * len(side) // count for k in range(count + 1)] for side in whole]
+        pieces = [(whole[0][a:b], whole[1][c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
         alone, passes = partial(self.accelerator.no_sync, self.module), list[Encoded]()
         # The backward pass takes the last one first, and so adds gradients up from piece 0 on. Of the forward passes
         # that of piece 0 is not alone: ranks exchange the gradients of all pieces once.

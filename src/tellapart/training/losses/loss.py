@@ -50,7 +50,8 @@ def _check_shapes(inputs: Batch | Matches) -> None:
             continue
         shape = tuple(tensor.shape)
         if len(shape) == len(axes):
-            sizes = {axis: max(size, 1) for axis, size in zip(axes, shape, strict=True)} | sizes
+            for axis, size in zip(axes, shape, strict=True):
+                sizes.setdefault(axis, max(size, 1))
         expected = tuple(sizes.get(axis, 1) for axis in axes)
         if shape != expected:
             place, named = f"{kind.__name__}({name}=...)", ", ".join(_AXES[axis] for axis in axes)
