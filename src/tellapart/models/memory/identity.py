@@ -302,8 +302,9 @@ def is_of_library(thing: object) -> bool:
 
 def _describe_library(thing: Any) -> str:
     """Describe a library's processor, tokenizer or function; empty if it is none of these."""
-    parts = (thing.image_processor, thing.tokenizer) if hasattr(thing, "image_processor") else (thing,)
-    if (hasattr(thing, "special_tokens_map") or len(parts) > 1) and all(map(is_of_library, parts)):
+    parts = [getattr(thing, role, None) for role in ("image_processor", "tokenizer")]
+    described = parts if parts[0] is not None else [thing]
+    if (parts[0] is not None or hasattr(thing, "special_tokens_map")) and all(map(is_of_library, described)):
         from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
 
         facts = processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
