@@ -235,15 +235,12 @@ def _yield_rows(pairs: PairSet, *, labelled: bool = False) -> Iterator[Mapping[s
 
 def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
     """Name items that no model can get right: two of their captions, or of their pictures, are the same."""
-    ids = [
-        item.id
-        for item in pairs.items or ()
-        if len({*item.texts}) < len(item.texts) or len({*item.images}) < len(item.images)
-    ]
+    items = pairs.items or ()
+    ids = [it.id for it in items if len({*it.texts}) < len(it.texts) or len({*it.images}) < len(it.images)]
     if not ids:
         return ()
-    items = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
-    return (f"{items}, which ties for every model; tellapart audit lists them",)
+    several = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
+    return (f"{several}, which ties for every model; tellapart audit lists them",)
 
 
 PAIRS = Task(
