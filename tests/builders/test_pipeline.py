@@ -173,6 +173,14 @@ def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_script_that_its_workers_cannot_read_again_ends_at_once(recipe, site, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import tellapart\ntellapart.build({str(recipe())!r}, {str(tmp_path / 'set')!r}, workers=2)\n")
+    done = run_python(script, status=1, env={**os.environ, "PYTHONPATH": str(site)})
+    assert "RunError: workers" in done.stderr and '`if __name__ == "__main__":`' in done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(recipe, tmp_path, workers):
     out = tmp_path / "set"

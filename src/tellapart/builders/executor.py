@@ -91,6 +91,7 @@ class _WorkerProcess(Generic[Job, Result]):
         self._process.start()
         child_end.close()  # the child alone holds it from now on: when the child dies, the pipe ends
         self._jobs: list[Job] = []
+        self._began = False
 
     @property
     def busy(self) -> bool:
@@ -104,9 +105,15 @@ class _WorkerProcess(Generic[Job, Result]):
     def receive(self) -> tuple[Job, Result | Lost]:
         job = self._jobs.pop()
         try:
+            self._began = self._began or self.connection.recv()
             succeeded, result = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self._process.join()
+            if not self._began:
+                raise RunError(
+                    f"workers: a worker process could not begin (exit code {self._process.exitcode}). It reads the "
+                    'calling script again: make the call under `if __name__ == "__main__":`, in a file'
+                ) from None
             self.connection.close()
             return job, Lost(f"exit code {self._process.exitcode}")
         if not succeeded:
@@ -123,6 +130,7 @@ def _serve_jobs(task: Callable[[Job], Result], connection: Connection) -> None:
     """Do jobs until the pipe ends: when the parent closes it, or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; it stops its workers
     try:
+        connection.send(True)  # it has begun
         while True:
             job = connection.recv()
             try:
