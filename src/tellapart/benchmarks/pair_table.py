@@ -83,6 +83,9 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
                 raise DataError(message, field=pictures[0])
             row = _rename_columns(row, place.columns)
             fields, sources = fields_of(_find_nothing if encoded else images.find, row)
+            if "true" in dict(place.columns) and (other := fields["provenance"].get("true")):
+                message = f"columns={{'true': ...}}: {quote(other)} is no place of a text or an image, counted from 0"
+                raise DataError(message, field="true", got=other)
             find = images.find if {*held.values()}.isdisjoint(map(str, fields["images"])) else Path
             item = make_item(find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:

@@ -84,7 +84,8 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
         fields["tags"] = {name: str(value) for name, value in held.items() if not _is_empty(value)}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
-    places = _read_places(row.get("true")) if min(len(images), len(texts)) == 1 else None
+    shape = len(images), len(texts)
+    places = _read_places(row.get("true")) if min(shape) == 1 < max(shape) else None
     if places:
         fields["true"] = places
     unread = (column for column in _list_unread(row, columns) if not (places and column == "true"))
