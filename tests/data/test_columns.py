@@ -118,6 +118,7 @@ def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
     item = read_pair_set(home).items[0]
     assert (item.tags, item.provenance) == ({"kind": "swap", "n": "2"}, {})
     assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
+    assert fields_of(str, {"image": I0, "caption": "a", "true": 1})[0]["provenance"] == {"true": 1}  # of nothing
     arrow = {**CHOICE, "cluster": None, "tags": {"kind": "swap", "level": None}}  # of rows with other tags
     assert {key: fields_of(str, arrow)[0].get(key, "none") for key in ("tags", "cluster")} == {
         "tags": {"kind": "swap"},

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,14 @@ def test_a_part_of_a_tasks_records_is_verified_by_their_ids(options, ids, tmp_pa
     assert states(ta.verify(tmp_path / "run"), "different") == ["limited_from", *["fingerprint"] * (not options)]
 
 
+def test_a_group_that_is_named_as_a_record_is_no_record_of_a_part():
+    rows = [SimpleNamespace(id=str(number)) for number in range(4)]
+    ready: Any = SimpleNamespace(records=SimpleNamespace(rows=rows), available=4)
+    result: Any = SimpleNamespace(benchmarks={"nlvr2": SimpleNamespace(limited_from=4)})
+    samples = [Sample(id=id_, cluster="s", unit=unit, outcomes={}) for unit, id_ in (("statement", "2"), ("sentence", "1"))]
+    assert verify._find_places(ready, result, "nlvr2", samples) == [2]
+
+
 def test_measured_values_that_are_all_1_are_verified_as_measured(tmp_path):
     # An interval of outcomes would be another one: the number is no share of right answers.
     query = {"query": "a house", "candidates": ["a.png", "b.png"], "people": [1, 2]}
@@ -328,6 +337,11 @@ def test_scores_of_an_unknown_name_and_a_folder_without_a_run_are_refused(scored
     assert "model" in states(ta.verify(scored), "equal")
     rename(scored, "better")
     assert states(ta.verify(scored), "different") == ["model"]
+    file = read_result(scored).benchmarks["folder:set"].file
+    change_record(scored, file=file.model_copy(update={"path": "scores.csv.gz"}))
+    for name in ("scores", "scores.csv"):  # as now, and as before packed files had the plain ones' names
+        rename(scored, name)
+        assert "model" in states(ta.verify(scored), "equal")
     (tmp_path / "empty").mkdir()
     with raises(RunError, tmp_path / "empty"):
         ta.verify(tmp_path / "empty")

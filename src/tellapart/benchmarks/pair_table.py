@@ -74,16 +74,19 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     items: dict[str, Item] = {}
     first: dict[str, Any] = {}
     for number, (where, cells) in enumerate(rows, start=1):
-        held = {name: f"{number - 1}/{name}" for name in encoded}
-        row = {**held, **cells}
+        pictures = {name: f"{number - 1}/{name}" for name in encoded}
+        row = {**pictures, **cells}
         try:
-            if pictures := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
+            if texts := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
                 way = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
-                message = f"field {pictures[0]!r} is a picture as base64, which is not read; {way}"
-                raise DataError(message, field=pictures[0])
+                message = f"field {texts[0]!r} is a picture as base64, which is not read; {way}"
+                raise DataError(message, field=texts[0])
             row = _rename_columns(row, place.columns)
             fields, sources = fields_of(_find_nothing if encoded else images.find, row)
-            find = images.find if {*held.values()}.isdisjoint(map(str, fields["images"])) else Path
+            if "true" in dict(place.columns) and (other := fields["provenance"].get("true")):
+                message = f"columns={{'true': ...}}: {quote(other)} is no place of a text or an image, counted from 0"
+                raise DataError(message, field="true", got=other)
+            find = images.find if {*pictures.values()}.isdisjoint(map(str, fields["images"])) else Path
             item = make_item(find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error

@@ -565,7 +565,7 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
         if declared.joined is not None:
             everything = _join_rows(everything, path, declared.joined, declared.format)
         rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
-        if (counted := declared.counts.get(plain_stem(path))) is not None:
+        if (counted := declared.counts.get(plain_stem(path), declared.counts.get(path.stem))) is not None:
             expect_count(path, len(rows), counted, what="rows")
         if len(rows) % declared.rows:
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")

@@ -79,12 +79,13 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
             fields[key] = str(fields[key])
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
-    held = {name.removeprefix(TAG): row[name] for name in columns.tags} or fields.get("tags")
-    if isinstance(held, Mapping):  # all rows of a parquet file have the keys of each, null if a row lacks one
-        fields["tags"] = {name: str(value) for name, value in held.items() if not _is_empty(value)}
+    tags = {name.removeprefix(TAG): row[name] for name in columns.tags} or fields.get("tags")
+    if isinstance(tags, Mapping):  # all rows of a parquet file have the keys of each, null if a row lacks one
+        fields["tags"] = {name: str(value) for name, value in tags.items() if not _is_empty(value)}
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
-    places = _read_places(row.get("true")) if min(len(images), len(texts)) == 1 else None
+    shape = len(images), len(texts)
+    places = _read_places(row.get("true")) if min(shape) == 1 < max(shape) else None
     if places:
         fields["true"] = places
     unread = (column for column in _list_unread(row, columns) if not (places and column == "true"))

@@ -175,7 +175,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
     ]
     choice = ModelChoice(tuple(run for run in runs if run not in left_out), tuple(run.label for run in left_out), label)
     if two and len(choice.runs) < 2:
-        hint = f" beside the reference models {', '.join(choice.left_out)}; name one with baseline=, or by its folder"
+        hint = f" beside {', '.join(choice.left_out)}; name it with baseline=, or by its folder"
         raise RunError(
             f"{' and '.join(map(str, folders))}: one model, {', '.join(run.label for run in choice.runs)},"
             f"{hint if choice.left_out else ' and two are needed: name a run of another model, too'}"

@@ -119,7 +119,8 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | bundled
     name = names.get(model.fingerprint)
     # Scores from a file have its name unless the user gave another one.
-    files = [plain_stem(Path(record.file.path)) for record in result.benchmarks.values() if record.file is not None]
+    paths = [Path(record.file.path) for record in result.benchmarks.values() if record.file is not None]
+    files = [name for path in paths for name in (plain_stem(path), path.stem)]  # older records name packed files so
     if name == model.name or (not model.fingerprint and model.name in files):
         return Check(fact=_MODEL)
     if name is None:
@@ -346,7 +347,7 @@ def _find_places(ready: Prepared, result: Result, name: str, samples: Sequence[S
         return [places[sample.id] for sample in samples]
     if result.benchmarks[name].limited_from is None:
         return range(ready.available)
-    measured = {sample.id for sample in samples}
+    measured = {sample.id for sample in samples if sample.unit == samples[0].unit}  # a group may have a row's id
     if rows := [place for place, row in enumerate(getattr(ready.records, "rows", ())) if row.id in measured]:
         return rows
     if result.run.limit is None:
