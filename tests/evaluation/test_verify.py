@@ -257,6 +257,14 @@ def test_a_file_of_scores_that_moved_is_found_by_option_and_beside_the_run(place
     assert "samples against mine.npz" in states(ta.verify(away / "run"), "equal")
 
 
+def test_an_older_record_names_the_model_of_a_packed_file_by_its_first_suffix(scored):
+    result = read_result(scored)
+    write_result(scored, result.model_copy(update={"model": result.model.model_copy(update={"name": "mine.npz"})}))
+    file = next(iter(result.benchmarks.values())).file
+    change_record(scored, file=file.model_copy(update={"path": "mine.npz.gz"}))
+    assert "model" in states(ta.verify(scored), "equal")
+
+
 def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verification(scored, monkeypatch):
     file, hashed = scored.parent / "mine.npz", list[Path]()
     plain = verify.locate

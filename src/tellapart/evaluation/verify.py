@@ -119,7 +119,8 @@ def _check_model(result: Result, store: EmbeddingStore) -> Check | str:
     names = {entry.fingerprint: entry.name for entry in store.models() if entry.name} | bundled
     name = names.get(model.fingerprint)
     # Scores from a file have its name unless the user gave another one.
-    files = [plain_stem(Path(record.file.path)) for record in result.benchmarks.values() if record.file is not None]
+    paths = [Path(record.file.path) for record in result.benchmarks.values() if record.file is not None]
+    files = [*map(plain_stem, paths), *(path.stem for path in paths)]  # older records have `s.csv` of `s.csv.gz`
     if name == model.name or (not model.fingerprint and model.name in files):
         return Check(fact=_MODEL)
     if name is None:
