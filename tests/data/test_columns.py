@@ -113,6 +113,13 @@ def test_columns_that_contradict_each_other_are_refused(folder, kind):
         read_pair_set(folder([row], "metadata.jsonl"))
 
 
+def test_a_tag_that_is_a_list_is_no_text_and_a_pair_alone_chooses_no_place(folder):
+    with raises(DataError, "metadata.jsonl:1", "tags"):
+        read_pair_set(folder([{**PAIRS, "tags": {"kind": ["swap"]}}], "metadata.jsonl"))
+    fields, _ = fields_of(str, {"image": I0, "caption": "x", "true": 1})
+    assert fields["provenance"] == {"true": 1} and "true" not in fields
+
+
 def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
     home = folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")
     item = read_pair_set(home).items[0]

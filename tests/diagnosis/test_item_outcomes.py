@@ -87,13 +87,14 @@ def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(ma
 def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems, tmp_path):
     name, scores = systems
     runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
+    limit = {"limited_from": 300, "limited_to": 7}
     for run in runs:
         result = ta.read_result(run)
-        part = {key: one.model_copy(update={"limited_from": 300}) for key, one in result.benchmarks.items()}
+        part = {name: of.model_copy(update=limit) for name, of in result.benchmarks.items()}
         write_result(run.folder, result.model_copy(update={"benchmarks": part}))
     found = ta.items(*runs)
     assert found.record.limited_from == 300
-    assert "20 of 300 items" in repr(found) and "measured, of 300" in repr(found)
+    assert "20 (7 of 300) items" in repr(found) and "measured, 7 of 300" in repr(found)
 
 
 def test_items_without_a_value_of_a_system_are_left_out_and_counted(systems, tmp_path):

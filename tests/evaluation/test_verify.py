@@ -196,7 +196,9 @@ def test_a_group_that_is_named_as_a_record_is_no_record_of_a_part():
     rows = [SimpleNamespace(id=str(number)) for number in range(4)]
     ready: Any = SimpleNamespace(records=SimpleNamespace(rows=rows), available=4)
     result: Any = SimpleNamespace(benchmarks={"nlvr2": SimpleNamespace(limited_from=4)})
-    samples = [Sample(id=id_, cluster="s", unit=unit, outcomes={}) for unit, id_ in (("statement", "2"), ("sentence", "1"))]
+    samples = [
+        Sample(id=id_, cluster="s", unit=unit, outcomes={}) for unit, id_ in (("statement", "2"), ("sentence", "1"))
+    ]
     assert verify._find_places(ready, result, "nlvr2", samples) == [2]
 
 
@@ -264,6 +266,14 @@ def test_a_file_of_scores_that_moved_is_found_by_option_and_beside_the_run(place
     assert states(ta.verify(away / "run"), "cannot be checked").count("samples against mine.npz") == 1
     shutil.copy(moved, away / place / "mine.npz")
     assert "samples against mine.npz" in states(ta.verify(away / "run"), "equal")
+
+
+def test_an_older_record_names_the_model_of_a_packed_file_by_its_first_suffix(scored):
+    result = read_result(scored)
+    write_result(scored, result.model_copy(update={"model": result.model.model_copy(update={"name": "mine.npz"})}))
+    file = next(iter(result.benchmarks.values())).file
+    change_record(scored, file=file.model_copy(update={"path": "mine.npz.gz"}))
+    assert "model" in states(ta.verify(scored), "equal")
 
 
 def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verification(scored, monkeypatch):

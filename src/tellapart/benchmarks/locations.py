@@ -204,9 +204,10 @@ class FolderImages:
     def _list_plain(self, folder: Path) -> dict[str, list[Path]]:
         """Return a folder's entries by their plain names, listed once: ten thousand pictures may be missing."""
         if (entries := self._listed.get(folder)) is None:
-            entries = self._listed[folder] = {}
+            entries = {}
             for path in folder.iterdir() if folder.is_dir() else ():
                 entries.setdefault(_plain(path.name), []).append(path)
+            self._listed[folder] = entries  # complete: threads read pictures
         return entries
 
     def relate(self, reference: str) -> str:

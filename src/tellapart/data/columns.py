@@ -81,7 +81,11 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
     tags = {name.removeprefix(TAG): row[name] for name in columns.tags} or fields.get("tags")
     if isinstance(tags, Mapping):  # all rows of a parquet file have the keys of each, null if a row lacks one
-        fields["tags"] = {name: str(value) for name, value in tags.items() if not _is_empty(value)}
+        fields["tags"] = {
+            name: value if isinstance(value, list | dict) else str(value)  # those are refused
+            for name, value in tags.items()
+            if not _is_empty(value)
+        }
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
     shape = len(images), len(texts)

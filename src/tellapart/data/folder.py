@@ -149,6 +149,7 @@ def write_pair_set(
     folder = as_path(folder, "folder", DataError)
     # Pictures in a table's cells have no file names, and so no suffix.
     names = {name: f"{name}.{file_format(images[name]).lower()}" for name in images if not PurePosixPath(name).suffix}
+    names = {name: new for name, new in names.items() if new not in images and not new.endswith(".other")}
     sources = {names.get(name, name): name for name in images}
     if names:
         items = (i.model_copy(update={"images": tuple(names.get(name, name) for name in i.images)}) for i in items)

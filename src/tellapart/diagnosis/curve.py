@@ -152,7 +152,7 @@ class Curves(BaseModel, frozen=True):
         over, by: the numeric tag, and the tag whose values get curves of their own.
         chance: the guess rate.
         smallest, largest: the tag's values.
-        limited_from: the benchmark's full number of items, if the runs measured a part of them.
+        limited_from, limited_to: the benchmark's number of records and that of the part, if the runs measured a part.
         drawn, seed: ids of items that were chosen one by one, in their order, and the seed; empty if all were measured.
     """
 
@@ -167,6 +167,7 @@ class Curves(BaseModel, frozen=True):
     curves: tuple[Curve, ...]
     differences: tuple[ThresholdDifference, ...]
     limited_from: int | None = None
+    limited_to: int | None = None
     notes: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
     seed: int | None = None
@@ -233,7 +234,7 @@ def measure_curves(
     return Curves(
         benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
         smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
-        differences=tuple(correct(differences)), limited_from=outcomes.limited_from,
+        differences=tuple(correct(differences)), limited_from=outcomes.limited_from, limited_to=outcomes.limited_to,
         notes=tuple(_list_notes(outcomes, over, values, curves)),
     )  # fmt: skip
 

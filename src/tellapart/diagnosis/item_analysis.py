@@ -66,7 +66,7 @@ class ItemOutcomes:
         items: one of each, for ids, clusters, tags, images and texts; its scores are the first system's.
         values: float64 `(item, system)`, 1 is right.
         unmeasured: items left out because a system has no value of them.
-        limited_from: the benchmark's full number of items, if the runs measured a part of them.
+        limited_from, limited_to: the benchmark's number of records and that of the part, if the runs measured a part.
         fields: of systems that come from files: the field that each was read from.
         retagged: an item for each tag of which two systems have different values.
     """
@@ -78,6 +78,7 @@ class ItemOutcomes:
     values: NDArray[np.float64]
     unmeasured: int = 0
     limited_from: int | None = None
+    limited_to: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     retagged: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,6 +97,7 @@ class SystemSamples:
     place: Path
     samples: KeyedSamples
     limited_from: int | None = None
+    limited_to: int | None = None
     field: str = ""
 
 
@@ -149,6 +151,7 @@ def outcomes_of(benchmark: str, systems: Sequence[SystemSamples], metric: str | 
         values=values[measured],
         unmeasured=int((~measured & ~missing.all(axis=1)).sum()),
         limited_from=systems[0].limited_from,
+        limited_to=systems[0].limited_to,
         fields={system.name: system.field for system in systems if system.field},
         retagged=retagged,
     )
@@ -238,9 +241,10 @@ def _read_runs(runs: Sequence[System], name: str) -> list[SystemSamples]:
             f"benchmark=: the runs hold {join_names(list(matches))}"
         )
     keyed = read_same_items(name, runs, matched)
+    records = [run.record(matched[number]) for number, run in enumerate(runs)]
     return [
-        SystemSamples(run.label, run.folders[matched[number]], keyed[number], run.record(matched[number]).limited_from)
-        for number, run in enumerate(runs)
+        SystemSamples(run.label, run.folders[matched[number]], keyed[number], of.limited_from, of.limited_to)
+        for number, (run, of) in enumerate(zip(runs, records, strict=True))
     ]
 
 
@@ -364,7 +368,7 @@ class ItemAnalysis(BaseModel, frozen=True):
         needed: difference -> items that show it four times in five; empty if outcomes are not 0 or 1.
         groups: ids of items that are got together beyond their difficulty.
         unmeasured: items left out because a system has no value of them.
-        limited_from: the benchmark's full number of items, if the runs measured a part of them.
+        limited_from, limited_to: the benchmark's number of records and that of the part, if the runs measured a part.
         notes: facts beyond the numbers.
         short: ids of the short form that was asked for, in the order in which they were chosen.
         short_forms: the cost of short forms of several sizes, that one's among them.
@@ -397,6 +401,7 @@ class ItemAnalysis(BaseModel, frozen=True):
     short: tuple[str, ...] = ()
     short_forms: tuple[ShortForm, ...] = ()
     limited_from: int | None = None
+    limited_to: int | None = None
 
 
 def analyse_items(
@@ -466,6 +471,7 @@ def analyse_items(
         groups=tuple(tuple(ids[k] for k in group) for group in groups),
         unmeasured=outcomes.unmeasured,
         limited_from=outcomes.limited_from,
+        limited_to=outcomes.limited_to,
         notes=tuple(notes),
         short=tuple(ids[k] for k in shorter),
         short_forms=tuple(forms),

@@ -82,7 +82,7 @@ class RiskDifference(BaseModel, frozen=True):
 
 
 class Risks(BaseModel, frozen=True):
-    """Curves of risk over coverage of models on one benchmark; `limited_from` as of `Curves`."""
+    """Curves of risk over coverage of models on one benchmark; `limited_from` and `limited_to` as of `Curves`."""
 
     benchmark: str
     metric: str
@@ -90,6 +90,7 @@ class Risks(BaseModel, frozen=True):
     rows: tuple[RiskRow, ...]
     differences: tuple[RiskDifference, ...]
     limited_from: int | None = None
+    limited_to: int | None = None
 
 
 def margin_of(scores: Sequence[Sequence[float]], metric: str) -> float:
@@ -157,7 +158,7 @@ def measure_risks(
     ]
     return Risks(
         benchmark=outcomes.benchmark, metric=outcomes.metric, n=len(wrong), rows=tuple(rows),
-        differences=tuple(differences), limited_from=outcomes.limited_from,
+        differences=tuple(differences), limited_from=outcomes.limited_from, limited_to=outcomes.limited_to,
     )  # fmt: skip
 
 

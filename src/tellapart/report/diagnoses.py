@@ -37,7 +37,7 @@ _MOST_TAGS, _MOST_ACROSS = 2, 3
 
 def curves_title(curves: Curves) -> str:
     """Write what is shown: the benchmark, its metric and items, the tag."""
-    size = count_text(curves.n, curves.limited_from)
+    size = count_text(curves.n, curves.limited_from, curves.limited_to)
     return f"{plain(curves.benchmark)}, {curves.metric} of {size} items over {plain(curves.over)}"
 
 
@@ -156,7 +156,7 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
 
 def risks_title(risks: Risks) -> str:
     """Write what is shown: the benchmark, its metric and items."""
-    size = count_text(risks.n, risks.limited_from)
+    size = count_text(risks.n, risks.limited_from, risks.limited_to)
     return f"{plain(risks.benchmark)}, errors of {risks.metric} on {size} items"
 
 

@@ -68,7 +68,8 @@ def texts(text: str, kind: str) -> list[str]:
         ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
         ("add_obj", "A DOG ON A BED", "A DOG ON A BED AND A CHAIR"),
         ("swap_obj", "A Dog On An Apple", "An Apple On A Dog"),
-        ("replace_rel", "a red car in front of a blue car", "a red car behind a blue car"),
+        ("replace_rel", "a big red car in front of a small red car", "a big red car behind a small red car"),
+        ("replace_rel", "Two cars in front of three cars", "Two cars behind three cars"),
     ],
 )
 def test_a_rule_makes_this_false_caption(kind, caption, false):

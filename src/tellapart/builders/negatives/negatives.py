@@ -248,9 +248,10 @@ def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) 
 def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
     """Return whether two things that are called the same stand beside a relation, or "another" after it."""
 
-    def called(noun: _Noun) -> tuple[str, bool, str | None]:
-        before = caption.word(noun.index - 1)
-        return noun.singular, noun.many, None if before in BEFORE_NOUN else before
+    def called(noun: _Noun) -> tuple[str, bool, list[str]]:
+        start = max((k for k in range(noun.index) if caption.words[k] in BEFORE_NOUN), default=0)
+        words = caption.words[start : noun.index]
+        return noun.singular, noun.many, [word for word in words if word not in {"a", "an", "the", "another"}]
 
     before = [called(noun) for noun in caption.nouns if noun.index < first][-1:]
     after = [noun for noun in caption.nouns if noun.index >= last][:1]
