@@ -219,7 +219,7 @@ class ChoiceModel(Generative):
 class Reading(NamedTuple):
     """A reading: its class, its part of the fingerprint, a task that a model needs, and what others lack.
 
-    `ends` says whether an answer's end is part of its numbers.
+    `ends`: whether an answer's end is part of its numbers.
     """
 
     make: type[Generative]

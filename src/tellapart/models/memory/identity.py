@@ -145,7 +145,7 @@ class Description:
     def add_attributes(self, thing: object, name: str, text: str = "") -> None:
         """Describe an object's attributes, without torch's modules; of a library's class others are left out, too.
 
-        Beside a text on the object those that it writes, and those that its class sets by default, say nothing new.
+        Beside a text on the object those that it writes, and those that its class sets by default, add nothing.
         """
         kind = type(thing)
         usual = inspect.signature(kind.__init__).parameters if text else {}
