@@ -25,6 +25,7 @@ from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import Encoded, draw_start, open_dual, write_new_model
 from tellapart.training.loop import TrainingRanks, rate
 from tellapart.training.record import read_record, write_progress
+from tellapart.training.run_files import RunFiles
 from tellapart.training.steps import DualStep, matching_settings
 from tellapart.training.training_run import run_training
 
@@ -254,9 +255,17 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path):
 def test_other_data_or_options_are_another_run(tmp_path):
     settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
     run_training(settings, tmp_path, tmp_path / "chosen-run")
+    older, owner = RunFiles(tmp_path / "older-run"), RunFiles(tmp_path / "chosen-run").read_owner()
+    values = {name: value for name, value in owner["values"].items() if name != "validation_items"}
+    facts = [values[name] for name in ("rows", "start", "tellapart", "limit")]
+    older._write_owner({"fingerprint": settings.fingerprint(*facts), "values": values})
+    assert run_training(settings, tmp_path, older.folder, resume=True).resumed
+    with raises(RunError, "chosen-run", "validation.every"):
+        oftener = settings.changed(validation={"every": 1})
+        run_training(oftener, tmp_path, tmp_path / "chosen-run", resume=True)
     shutil.rmtree(tmp_path / "chosen")
     squares(tmp_path / "chosen", 4, seed=10)
-    with raises(RunError, "chosen-run", "validation"):
+    with raises(RunError, "chosen-run", "validation_items"):
         run_training(settings, tmp_path, tmp_path / "chosen-run", resume=True)
     run_training(config(tmp_path), tmp_path, tmp_path / "run")
     with raises(RunError, "run", "seed 0 -> 1", "model", "out="):
@@ -337,7 +346,7 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path):
     assert record.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{record.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
-    # A set and alphas that are reported no more leave no trace in what is measured anew.
+    # A set and alphas that are reported no more leave no trace in what is measured anew; the folder keeps its sets.
     fewer = config(tmp_path, report={"benchmarks": names[:1], "alphas": [0.25, 0.5]})
     again = run_training(fewer, tmp_path, tmp_path / "run", resume=True, allow_leak=True).record
     assert ({row.benchmark for row in again.comparison.rows}, again.sweep.benchmarks) == (
@@ -345,6 +354,7 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path):
         ("folder:test",),
     )
     assert sorted(path.name for path in (tmp_path / "run" / "wise").glob("alpha-*")) == ["alpha-0.25", "alpha-0.50"]
+    assert read_result(RunFiles(tmp_path / "run").report).benchmarks.keys() == {"folder:test", "demo-objects"}
 
 
 def test_a_clip_of_transformers_trains_and_loads_again(tmp_path):

@@ -99,6 +99,14 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
         between(*sides)
 
 
+def test_an_older_record_lacks_fingerprints_and_has_the_same_data():
+    older = made(1, (0.5,), (0,)).data
+    newer = older.model_copy(update={"reported": {"a": "1"}, "validation_fingerprint": "2"})
+    assert not older.differs(newer) and not newer.differs(older)
+    assert newer.differs(newer.model_copy(update={"reported": {"a": "3"}}))
+    assert older.differs(newer.model_copy(update={"rows": older.rows + 1}))
+
+
 def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
     for seed in (107, 9, 1000):
         (tmp_path / f"seed-{seed:03d}").mkdir()
@@ -218,17 +226,20 @@ def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_th
 ):
     values = dict(zip((0.0, 0.999, 1.0), headlines, strict=True))
 
-    def read(folder):
+    def run(_settings, folder, expect, **_):
+        expect(SimpleNamespace(benchmark=SimpleNamespace(name="demo")))
         value = SimpleNamespace(value=values[float(folder.parent.name.removeprefix("alpha-"))])
         metrics = dict.fromkeys(("text_score", "image_score", "group_score"), value)
-        return SimpleNamespace(benchmarks={"demo": SimpleNamespace(metrics=metrics)})
+        benchmarks = {"demo": SimpleNamespace(metrics=metrics)}
+        measured = SimpleNamespace(benchmarks=benchmarks, model=SimpleNamespace(name="made"))
+        measured.model_copy = lambda update: SimpleNamespace(**vars(measured) | update)
+        return {folder: measured}
 
     def save(weights, folder):
         folder.mkdir(parents=True)
         return f"weights {float(weights['w']):g}"
 
-    monkeypatch.setattr(training_run, "run", lambda *_, **__: {})
-    monkeypatch.setattr(training_run, "read_result", read)
+    monkeypatch.setattr(training_run, "run", run)
     ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
     sweep = training_run.run_sweep(
         ends, [1.0, 0.0, 0.999], save, Settings(models=("x",), benchmarks=("demo",)), tmp_path, EmbeddingStore(None)

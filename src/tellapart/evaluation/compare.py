@@ -169,9 +169,11 @@ class ModelsComparison(BaseModel, frozen=True):
     verdicts: tuple[Verdict, ...] = ()
 
 
-def compare(first: Path, second: Path, *, by: str | None = None, anytime: bool = False, seed: int = 0) -> Comparison:
-    """Compare two run folders on every benchmark that both measured, by its headline metrics."""
-    runs = [System.of(folder) for folder in (first, second)]
+def compare(
+    first: Path | System, second: Path | System, *, by: str | None = None, anytime: bool = False, seed: int = 0
+) -> Comparison:
+    """Compare two run folders, or systems, on every benchmark that both measured, by its headline metrics."""
+    runs = [System.of(run) if isinstance(run, Path) else run for run in (first, second)]
     shared = read_shared(runs, match_benchmarks([run.result for run in runs]))
     return compare_pairs(runs, shared, [(0, 1)], by=by, anytime=anytime, seed=seed)[0]
 

@@ -34,7 +34,6 @@ from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
-from tellapart.evaluation.verified import read_result
 from tellapart.metrics.matching import best_assignments
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
@@ -42,7 +41,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
-from tellapart.records.result import Result
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
@@ -207,7 +205,8 @@ def run_training(
         data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
-        decisive |= {} if validation is None else {"validation": data["data"].validation_fingerprint}
+        is_older = (owner := files.read_owner()) is not None and "validation_items" not in owner["values"]
+        decisive |= {} if is_older or validation is None else {"validation_items": data["data"].validation_fingerprint}
         fingerprint = config.fingerprint(*decisive.values())
         return data | {
             "config": rounds.config.model_dump(mode="json"),
@@ -301,13 +300,11 @@ def _measure_both(
 
     # Does training make the model forget? The start comes first: positive differences are gains.
     settings, store = report_settings(config, names, place), EmbeddingStore(None)
-    results = _run_anew(settings, files.report, store=store, progress=stages)
-    folders = [*results]
-    measured: dict[str, Any] = {"comparison": compare(folders[1], folders[0])}
-    measured["reported"] = {name: one.fingerprint for name, one in results[folders[0]].benchmarks.items()}
+    trained, start = _measure(settings, files.report, store=store, progress=stages)
+    measured: dict[str, Any] = {"comparison": compare(start, trained)}
+    measured["reported"] = {name: one.fingerprint for name, one in trained.result.benchmarks.items()}
     with suppress(RunError):  # no item is square: the folders were just written
-        labels = zip(("before", "after"), reversed(folders), strict=True)
-        why = explain([replace(System.of(folder, results[folder]), label=label) for label, folder in labels])
+        why = explain([replace(start, label="before"), replace(trained, label="after")])
         rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
         measured["why"] = why.model_copy(update={"rows": rows})
     if not config.report.alphas:
@@ -319,21 +316,21 @@ def _measure_both(
         return save_merged(trainable, folder)
 
     # The start with the trained directions of updates: a mean of both is then a mean of merged weights.
-    start = {name: after[name] if ".lora_A." in name else value for name, value in before.items()}
-    sweep = run_sweep((start, after), config.report.alphas, save, settings, files.sweep, store, progress=stages)
+    ends = {name: after[name] if ".lora_A." in name else value for name, value in before.items()}, after
+    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     run_files.copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
 
 
-def _run_anew(settings: Settings, folder: Path, **options: Any) -> dict[Path, Result]:
-    """Measure as `run`, and all again if the folder holds sets beside those that are reported now."""
-    asked = set[str]()
-    options |= {"command": "tellapart train", "expect": lambda ready: asked.add(ready.benchmark.name)}
-    results = run(settings, folder, **options)
-    if any(result.benchmarks.keys() != asked for result in results.values()):
-        shutil.rmtree(folder)
-        results = run(settings, folder, **options)
-    return results
+def _measure(settings: Settings, folder: Path, **options: Any) -> list[System]:
+    """Measure as `run`; return the systems with the sets that are reported now, for a folder may hold others, too."""
+    asked = list[str]()
+    options |= {"command": "tellapart train", "expect": lambda ready: asked.append(ready.benchmark.name)}
+    systems = []
+    for place, result in run(settings, folder, **options).items():
+        reported = {name: result.benchmarks[name] for name in asked}
+        systems.append(System.of(place, result.model_copy(update={"benchmarks": reported})))
+    return systems
 
 
 def run_sweep(
@@ -357,8 +354,7 @@ def run_sweep(
         shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
         names[alpha] = save(interpolate(*ends, alpha), folder / "model")
         used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
-        _run_anew(used, folder / "report", store=kept, progress=progress)
-        results = read_result(folder / "report").benchmarks
+        results = _measure(used, folder / "report", store=kept, progress=progress)[0].result.benchmarks
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start

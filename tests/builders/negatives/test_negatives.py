@@ -458,8 +458,9 @@ def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its
     assert np.ptp(good) > 0.01
     config = Path(shutil.copytree(folders / "cola", folders / "several")) / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"problem_type": "multi_label_classification"}))
-    several = find_text_scorer("classifier:several#acceptable", folders).score_texts(TEXTS)
-    assert several == pytest.approx(logits["cola"][:, 1].tolist(), abs=1e-4)  # each label has its sigmoid
+    one, several = (find_text_scorer(f"classifier:{name}#acceptable", folders) for name in ("cola", "several"))
+    assert several.score_texts(TEXTS) == pytest.approx(logits["cola"][:, 1].tolist(), abs=1e-4)  # a label has a sigmoid
+    assert one.fingerprint != several.fingerprint
 
 
 @pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])

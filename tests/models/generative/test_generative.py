@@ -95,7 +95,12 @@ def test_a_caption_ends_by_the_mark_of_a_turns_end(folders, tmp_path, mark, list
     model, processor = load(folder)
     prompt = asked(processor, "Describe this image in one sentence.")
     want = direct(model, processor, IMAGES[0], prompt, TEXTS[0] + "<pad>", False)
-    np.testing.assert_allclose(read_as("likelihood", folder).log_likelihoods([IMAGES[0]], TEXTS[:1]), want, rtol=CLOSE)
+    read = read_as("likelihood", folder)
+    np.testing.assert_allclose(read.log_likelihoods([IMAGES[0]], TEXTS[:1]), want, rtol=CLOSE)
+    for reading, is_as_before in (("vqa", True), ("likelihood", False)):  # the end is no part of P(yes)
+        scorer = read_as(reading, folder)
+        scorer._reader.end = ""
+        assert (type(scorer)(scorer._reader, reading).fingerprint == scorer.fingerprint) == is_as_before
 
 
 def direct_caption(folder: Path, image, text: str) -> float:

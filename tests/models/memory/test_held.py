@@ -23,7 +23,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, TellapartError, TellapartWarning
 from tellapart.models.find import find_model
 from tellapart.models.memory.held import HeldModel
-from tellapart.models.memory.identity import hash_tensors
+from tellapart.models.memory.identity import Description, hash_tensors
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores
@@ -214,7 +214,13 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
 
 def test_a_callers_autocast_moves_no_number(towers, tmp_path, picture_set):
     pairs, folder = picture_set(2), tiny_models.clip(tmp_path)
-    for make in (lambda: ta.model(towers, **PREPARED), lambda: find_model(f"hf:{folder}")):
+
+    def score_pair(_image, text):
+        return torch.full((1, 9), 0.1) @ torch.full((9, 1), len(text) / 7)
+
+    score_pair.fingerprint = "mine"
+    makers = [lambda: ta.model(score_pair), lambda: ta.model(towers, **PREPARED)]
+    for make in (*makers, lambda: find_model(f"hf:{folder}")):
         with torch.autocast("cpu", torch.bfloat16):
             scored = bytes_of(make(), pairs)
         assert scored == bytes_of(make(), pairs)
@@ -242,6 +248,25 @@ def test_a_step_of_torchvision_is_known_by_its_function(towers, known, picture_s
         return ta.evaluate(ta.model(towers, **known | {"preprocess": steps}), picture_set(2), cache=cache)
 
     expect_known(measure, tmp_path)
+
+
+def test_what_a_steps_text_writes_or_its_class_sets_by_default_leaves_the_fingerprint_as_it_was():
+    transforms = pytest.importorskip("torchvision.transforms")
+    found = []
+    for step in (transforms.Normalize((0.5,), (0.2,)), transforms.Lambda(len)):
+        found.append(Description())
+        found[-1].add_callable(step, "preprocess")
+    assert found[0].facts == ["preprocess Normalize(mean=(0.5,), std=(0.2,))"]
+    assert found[1].facts[0] == "preprocess Lambda()" and "builtins.len" in found[1].facts[1]
+
+
+def test_a_callers_processor_of_a_librarys_parts_is_unknown(tmp_path):
+    _, processor = held_in_memory(tiny_models.clip(tmp_path), "CLIPModel")
+    callers = type("Callers", (type(processor),), {"__call__": len})
+    found = Description()
+    for made in (processor, callers(processor.image_processor, processor.tokenizer)):
+        found.add_callable(made, "processor")
+    assert (len(found.facts), len(found.unknown)) == (1, 1)
 
 
 @pytest.mark.slow

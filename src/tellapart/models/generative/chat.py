@@ -170,8 +170,8 @@ class ChatModel(Reader):
             self._check_causal()
             self._caches_image = self._can_cache()
         cached = "cached image" if self._caches_image and family not in _CACHES_IMAGE else ""
-        end = "" if self._end == usual else f"ends by token {self._end}"
-        self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "", end)))
+        self.end = "" if self._end == usual else f"ends by token {self._end}"
+        self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""

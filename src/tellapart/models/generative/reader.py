@@ -61,6 +61,7 @@ class Reader(ABC):
             prompt.
         draws: whether its answers can be drawn at a temperature.
         method: a later method than the first, part of the fingerprint; empty for the first.
+        end: an answer's end, part of the fingerprint of a reading that reads it; empty if it is the tokenizer's.
         image_mark: the token in a prompt that stands for an image; empty if there is none.
         truncated: texts so far that did not fit the context and lost their end.
     """
@@ -70,6 +71,7 @@ class Reader(ABC):
     takes_frames = False
     draws = False
     method = ""
+    end = ""
     image_mark = ""
     truncated = 0
 

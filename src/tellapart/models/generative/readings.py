@@ -65,7 +65,7 @@ class Generative:
             prompt.text,
             _READINGS[reading].facts,
             dtype,
-            *([reader.method] if reader.method else []),
+            *filter(None, (reader.method, reader.end if _READINGS[reading].ends else "")),
         )
         self._sampling: Sampling | None = None
 
@@ -164,7 +164,7 @@ class YesProbability(Generative):
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
-        ends, over_no = self._reading == "vqa_end", self._reading == "yes_no"
+        ends, over_no = _READINGS[self._reading].ends, self._reading == "yes_no"
         words = ("Yes", "No") if over_no else ("Yes",)
         asked = (PromptedAnswer(self.prompt.text, word, ends=ends) for word in words)
         read = self._read_answers(images, texts, *asked)
@@ -217,21 +217,25 @@ class ChoiceModel(Generative):
 
 
 class Reading(NamedTuple):
-    """A reading: its class, its part of the fingerprint, a task that a model needs, and what others lack."""
+    """A reading: its class, its part of the fingerprint, a task that a model needs, and what others lack.
+
+    `ends`: whether an answer's end is part of its numbers.
+    """
 
     make: type[Generative]
     facts: str
     task: Task | None = None
     lack: str = ""
+    ends: bool = False
 
 
 _NO_QUESTIONS = "answers no questions; score it by the reading 'likelihood'"
 _READINGS = {
     "vqa": Reading(YesProbability, "yes", "vqa", _NO_QUESTIONS),
-    "vqa_end": Reading(YesProbability, "yes and the end", "vqa", _NO_QUESTIONS),
+    "vqa_end": Reading(YesProbability, "yes and the end", "vqa", _NO_QUESTIONS, ends=True),
     "yes_no": Reading(YesProbability, "yes over no", "vqa", _NO_QUESTIONS),
-    "likelihood": Reading(CaptionLikelihood, "likelihood"),
-    "mean_likelihood": Reading(CaptionLikelihood, "mean likelihood"),
+    "likelihood": Reading(CaptionLikelihood, "likelihood", ends=True),
+    "mean_likelihood": Reading(CaptionLikelihood, "mean likelihood", ends=True),
     "choice": Reading(ChoiceModel, f"choice, {ANSWER_TOKENS} tokens", "nlvr2", "follows no instructions"),
 }
 
@@ -239,10 +243,10 @@ _READINGS = {
 def load_generative(source: str, options: ModelOptions) -> Generative:
     """Load a model that writes text about images, from a folder or the hub, for one of its readings."""
     reader, reading = _load_reader(source, backend.runtime(options)), options.reading or "vqa"
-    make, _, task, lack = _READINGS[reading]
-    if task is not None and task not in reader.tasks:
-        raise ModelError(f"{source}, a {type(reader.model).__name__}, {lack}")
-    return make(reader, reading, options.dtype)
+    row = _READINGS[reading]
+    if row.task is not None and row.task not in reader.tasks:
+        raise ModelError(f"{source}, a {type(reader.model).__name__}, {row.lack}")
+    return row.make(reader, reading, options.dtype)
 
 
 def _load_reader(source: str, place: backend.Runtime) -> Reader:

@@ -222,7 +222,7 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
     # Some kernels differ, in a last bit, for parameters that are trained, even where no gradient is taken.
     weights = [] if gradients else [weight for module in modules for weight in module.parameters()]
     trained = [weight for weight in weights if weight.requires_grad]
-    with keep_random_state(), nullcontext() if torch is None or gradients else inference():
+    with keep_random_state(), nullcontext() if torch is None else inference(gradients):
         try:
             for module, _ in moved:
                 module.eval()

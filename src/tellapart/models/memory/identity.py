@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -135,15 +135,20 @@ class Description:
             values = entries[key] if isinstance(entries[key], tuple) else (entries[key],)
             for value in values:
                 if import_torch().is_tensor(value):
-                    self.facts.append(f"{key} {_hash_tensor(value.dequantize(), f'{name}.{key}')}")
+                    plain = value.dequantize() if value.is_quantized else value
+                    self.facts.append(f"{key} {_hash_tensor(plain, f'{name}.{key}')}")
                 elif _is_plain(value) or isinstance(value, import_torch().dtype):
                     self.facts.append(f"{key} {value}")
                 else:
                     self.unknown.append(f"{key} of its {name}")
 
-    def add_attributes(self, thing: object, name: str) -> None:
-        """Describe an object's attributes, without torch's modules; of a library's class others are left out, too."""
+    def add_attributes(self, thing: object, name: str, text: str = "") -> None:
+        """Describe an object's attributes, without torch's modules; of a library's class others are left out, too.
+
+        Beside a text on the object those that it writes, and those that its class sets by default, add nothing.
+        """
         kind = type(thing)
+        usual = inspect.signature(kind.__init__).parameters if text else {}
         foreign = _library_of(kind) not in _LIBRARIES
         with_private = _library_of(kind) == "peft"  # they decide whether an adapter is active
         state = _names_set(kind) if foreign else set()
@@ -153,6 +158,8 @@ class Description:
             is_setting = foreign and key not in state and (is_tensor or isinstance(value, _SIMPLE))
             is_private = key.startswith("_") and not (with_private or is_setting)
             if is_private or key in _torch_attributes() or isinstance(value, import_torch().nn.Module):
+                continue
+            if text and (f"{key}={value}" in text or (key in usual and repr(usual[key].default) == repr(value))):
                 continue
             if _is_plain(value):
                 self.facts.append(f"{key}={_write_plain(value)}")
@@ -184,7 +191,7 @@ class Description:
                 self.add_callable(owner, role)
         elif is_of_library(thing) and not _ADDRESS.search(text := repr(thing)):
             self.facts.append(f"{role} {text}")
-            self.add_attributes(thing, role)  # the text leaves some out: the function of torchvision's Lambda
+            self.add_attributes(thing, role, text)  # it leaves some out: the function of torchvision's Lambda
         elif isinstance(thing, partial):
             self.add_callable(thing.func, role)
             for key, value in (*enumerate(thing.args), *sorted(thing.keywords.items())):
@@ -303,8 +310,9 @@ def is_of_library(thing: object) -> bool:
 def _describe_library(thing: Any) -> str:
     """Describe a library's processor, tokenizer or function; empty if it is none of these."""
     parts = [getattr(thing, role, None) for role in ("image_processor", "tokenizer")]
-    described = parts if parts[0] is not None else [thing]
-    if (parts[0] is not None or hasattr(thing, "special_tokens_map")) and all(map(is_of_library, described)):
+    joins = parts[0] is not None
+    described = [thing] if not joins else parts if isinstance(thing, SimpleNamespace) else [thing, *parts]
+    if (joins or hasattr(thing, "special_tokens_map")) and all(map(is_of_library, described)):
         from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
 
         facts = processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)

@@ -206,7 +206,7 @@ def load_classifier(source: str, label: str) -> TextFunction:
         return np.array(text_model.run(text_model.ids(texts), compute), np.float32)
 
     kind = type(text_model.model).__name__
-    fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}"
+    fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}{':sigmoid' * alone}"
     return TextFunction(f"{kind}-{label}" if label else kind, fingerprint, score, "logit")
 
 

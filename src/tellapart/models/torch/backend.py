@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -265,10 +265,10 @@ def forward(name: str, model: Network) -> Iterator[None]:
 
 
 @contextmanager
-def inference() -> Iterator[None]:
-    """Compute without gradients, and in the dtype of the weights: also inside of a caller's `torch.autocast`."""
+def inference(gradients: bool = False) -> Iterator[None]:
+    """Compute in the dtype of the weights, under a caller's `torch.autocast`, too; without gradients if not asked."""
     torch = import_torch()
-    with torch.inference_mode(), ExitStack() as stack:
+    with nullcontext() if gradients else torch.inference_mode(), ExitStack() as stack:
         for device in filter(torch.is_autocast_enabled, DEVICES):
             stack.enter_context(torch.autocast(device, enabled=False))
         yield
