@@ -196,9 +196,8 @@ def test_a_group_that_is_named_as_a_record_is_no_record_of_a_part():
     rows = [SimpleNamespace(id=str(number)) for number in range(4)]
     ready: Any = SimpleNamespace(records=SimpleNamespace(rows=rows), available=4)
     result: Any = SimpleNamespace(benchmarks={"nlvr2": SimpleNamespace(limited_from=4)})
-    samples = [
-        Sample(id=id_, cluster="s", unit=unit, outcomes={}) for unit, id_ in (("statement", "2"), ("sentence", "1"))
-    ]
+    units = ("statement", "2"), ("sentence", "1")
+    samples = [Sample(id=name, cluster="s", unit=unit, outcomes={}) for unit, name in units]
     assert verify._find_places(ready, result, "nlvr2", samples) == [2]
 
 
