@@ -15,7 +15,7 @@ from facts import raises
 from tellapart import catalog
 from tellapart.catalog import PREFIXES, names
 from tellapart.catalog import load as load_from_catalog
-from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
+from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError, import_torch
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
 from tellapart.models import find
@@ -160,6 +160,7 @@ def test_an_onnx_model_has_one_reading():
 
 @pytest.mark.parametrize(("module", "name"), [("torch", "open_clip:ViT-B-32/openai"), ("open_clip", "hf-hub:a/b")])
 def test_a_missing_library_ends_in_the_line_that_installs_it(monkeypatch, module, name):
+    import_torch.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with raises(MissingDependencyError, module, 'pip install "tellapart[models]"'):
         find_model(name)
