@@ -42,7 +42,7 @@ JOURNEYS = Path(__file__).with_suffix(".toml")
 DATA = ROOT.parent / "shared" / "data"
 
 #: The last commit whose differences from the one before it were read: decision 29 has them.
-BASE = "bed61434"
+BASE = "1342c5ba"
 
 #: What differs between two runs of one version: moments, durations, process numbers, random secrets, memory.
 _VARYING = (

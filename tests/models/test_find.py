@@ -162,7 +162,6 @@ def test_an_onnx_model_has_one_reading():
 def test_a_missing_library_ends_in_the_line_that_installs_it(monkeypatch, module, name):
     import_torch.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
-    import_torch.cache_clear()
     with raises(MissingDependencyError, module, 'pip install "tellapart[models]"'):
         find_model(name)
 

@@ -216,8 +216,7 @@ def _rank_models(labels: Sequence[str], shared: Sequence[SharedBenchmark], seed:
                     metric=metric,
                     n=len(values),
                     clusters=len({*clusters}),
-                    limited_from=benchmark.limited_from,
-                    limited_to=benchmark.limited_to,
+                    **benchmark.limits,
                     tiers=tuple(rank_outcomes(outcomes, clusters, seed=seed)),
                 )
 
@@ -362,8 +361,7 @@ def _test_row(test: _Test, flips: int | None, seed: int) -> MetricComparison:
     tested = paired(values[:, 0], values[:, 1], clusters, flips=flips or 0, anytime=flips is None, seed=seed)
     change, numbers = tested.difference, asdict(tested)
     numbers |= {"difference": change.value, "method": change.method, "reason": change.reason or None}
-    numbers |= {"subset": subset, "low": change.low, "high": change.high}
-    numbers |= {name: getattr(benchmark, name) for name in ("limited_from", "limited_to")}
+    numbers |= {"subset": subset, "low": change.low, "high": change.high, **benchmark.limits}
     return MetricComparison(benchmark=benchmark.name, metric=metric, p_holm=1.0, **numbers)
 
 
@@ -493,8 +491,7 @@ class GateRow(BaseModel, frozen=True):
             per item, so that only the limit can judge it.
         fails: whether the gate stops for this row.
         reason: why it stops, or why it cannot judge; empty if the numbers are enough.
-        n, limited_from, limited_to, low, high, p, p_holm, test: as of `MetricComparison`; p is corrected for all
-            headlines.
+        n, limited_from, limited_to, low, high, p, p_holm, test: as of `MetricComparison`, for all headlines together.
         base, new: the values of the metric; a tie counts as wrong.
         change: new minus base.
         p_holm_text: the adjusted p, for print.

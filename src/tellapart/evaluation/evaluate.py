@@ -21,13 +21,11 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import REFERENCES
 from tellapart.data.answer_text import PREDICTION, Reading, watch_reading
-from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names, note_spread
 from tellapart.data.strict_json import collector_paused, decode_text, read_whole
-from tellapart.data.task_records import Record
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, MetricError, RunError, ScoreError, quote
 from tellapart.metrics.equivariance import histogram
@@ -56,7 +54,7 @@ def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence
         raise RunError(f"items={path}: the file is empty; write an id in each line")
     if twice := [id_ for id_ in dict.fromkeys(wanted) if wanted.count(id_) > 1]:
         raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
-    rows: Sequence[Item | Record] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
+    rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
     ids = [row.id for row in rows]
     if not ids:
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")

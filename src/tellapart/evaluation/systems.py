@@ -228,14 +228,10 @@ class SharedBenchmark:
     retagged: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def limited_from(self) -> int | None:
-        """The benchmark's number of items, if the runs measured a part of them."""
-        return next((record.limited_from for record in self.records.values() if record.limited_from is not None), None)
-
-    @property
-    def limited_to(self) -> int | None:
-        """How many of them were measured, if these are a part."""
-        return next((record.limited_to for record in self.records.values() if record.limited_to is not None), None)
+    def limits(self) -> dict[str, int | None]:
+        """The benchmark's number of records and that of the part, `limited_from` and `limited_to`; None of all."""
+        part = next((record for record in self.records.values() if record.limited_from is not None), None)
+        return {name: getattr(part, name, None) for name in ("limited_from", "limited_to")}
 
     def values(
         self, metric: str, runs: Sequence[int], items: NDArray[np.bool_] | None = None

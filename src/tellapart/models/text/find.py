@@ -91,6 +91,12 @@ class TextModel:
         model_limit = int(self.tokenizer.model_max_length)
         return model_limit if longest is None else min(model_limit, longest)
 
+    @property
+    def padding(self) -> int:
+        """The token behind a text: a classifier on a decoder finds the text's end by that of its configuration."""
+        tokens = (getattr(self.model.config, "pad_token_id", None), self.tokenizer.pad_token_id)
+        return next((token for token in tokens if token is not None and token >= 0), 0)
+
     def ids(
         self, texts: Sequence[str], *, least: int = 1, special: bool = True, masked: bool = False
     ) -> list[list[int]]:
@@ -111,10 +117,7 @@ class TextModel:
 
     def run(self, rows: Sequence[list[int]], compute: Callable[[dict[str, Any]], Iterable[Any]]) -> list[Any]:
         """Return what `compute` gives for each row, of the inputs `(row, length)` of rows that are read together."""
-        limit, tensor = self.limit, import_torch().tensor
-        # A classifier on a decoder finds a text's last token by the padding of its configuration.
-        pads = (getattr(self.model.config, "pad_token_id", None), self.tokenizer.pad_token_id)
-        pad = next((pad for pad in pads if pad is not None and pad >= 0), 0)
+        limit, tensor, pad = self.limit, import_torch().tensor, self.padding
 
         def compute_batch(batch: Sequence[list[int]]) -> Iterable[Any]:
             gaps = [backend.bucket(len(row), limit) - len(row) for row in batch]
@@ -206,7 +209,8 @@ def load_classifier(source: str, label: str) -> TextFunction:
         return np.array(text_model.run(text_model.ids(texts), compute), np.float32)
 
     kind = type(text_model.model).__name__
-    fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}{':sigmoid' * alone}"
+    changed = ":sigmoid" * alone + ":padding" * (text_model.padding != (text_model.tokenizer.pad_token_id or 0))
+    fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}{changed}"
     return TextFunction(f"{kind}-{label}" if label else kind, fingerprint, score, "logit")
 
 
