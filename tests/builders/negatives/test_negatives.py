@@ -461,6 +461,8 @@ def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its
     one, several = (find_text_scorer(f"classifier:{name}#acceptable", folders) for name in ("cola", "several"))
     assert several.score_texts(TEXTS) == pytest.approx(logits["cola"][:, 1].tolist(), abs=1e-4)  # a label has a sigmoid
     assert one.fingerprint != several.fingerprint
+    padded = find_text_scorer("classifier:decoder", folders).fingerprint
+    assert padded.endswith(":padding") and not one.fingerprint.endswith(":padding")
 
 
 @pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])
