@@ -57,9 +57,13 @@ def score(source: Path, folder: Path, out: Path) -> tuple[float, float]:
 
 
 def numbers_of(out: Path) -> tuple[object, bytes]:
-    """Return what must not differ between versions: the record but for its circumstances, and the samples."""
+    """Return what must not differ between versions: the samples, and the record but for its circumstances.
+
+    A field without a value is left out, for an older version may lack it.
+    """
     record = json.loads((out / "results.json").read_text(encoding="utf-8"))["benchmarks"]["eqben"]
-    return {**record, "seconds": None, "origin": None}, (out / "samples" / "eqben.jsonl").read_bytes()
+    facts = {name: value for name, value in record.items() if value is not None and name not in {"seconds", "origin"}}
+    return facts, (out / "samples" / "eqben.jsonl").read_bytes()
 
 
 def measure(against: Path | None = None) -> None:
