@@ -291,3 +291,14 @@ def test_exchanging_the_orders_turns_the_bias_round(pairs):
     np.testing.assert_array_equal(one.chose_first, 1 - other.chose_first)
     np.testing.assert_array_equal(one.both, other.both)
     np.testing.assert_array_equal(one.both, np.minimum(one.true_first, one.true_second))
+
+
+def test_a_bias_is_said_with_the_side_that_it_leans_to():
+    first, second = [1, 1, 1, -1], [1, -1, -1, -1]
+    [lean], [turned] = (
+        order_bias(first, second).notes("order_bias", "A", "B"),
+        order_bias(second, first).notes("x", "A", "B"),
+    )
+    assert lean == "order_bias +50.00 leans to A: 75.00% of 4 items are right if it is true, 25.00% if not"
+    assert turned == "x -50.00 leans to B: 75.00% of 4 items are right if it is true, 25.00% if not"
+    assert order_bias(first, first).notes("x", "A", "B") == ()

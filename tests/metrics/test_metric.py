@@ -243,7 +243,8 @@ def test_a_mean_over_its_groups_stands_beside_means_over_items(groups):
         np.mean([right[[g == own for g in groups]].mean() for own in {*groups}])
     )
     assert table.metrics["accuracy"].value == 0.5
-    assert tabulate([grouped], list("uvwxyz"), [{}] * 6).metrics == {"by_group": table.metrics["by_group"]}
+    alone = tabulate([grouped], list("uvwxyz"), [{"kind": "x"}] * 6)
+    assert alone.metrics == {"by_group": table.metrics["by_group"]} == alone.by["kind"]["x"].metrics
 
 
 def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0():

@@ -99,6 +99,7 @@ def test_random_accuracy_is_the_share_of_the_video_that_is_right(gold, tolerance
 def test_random_accuracy_is_the_share_of_a_video_within_each_tolerance():
     np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
     np.testing.assert_allclose(random_accuracy([0.25], 0.5, (0.1,)), [0.4])
+    np.testing.assert_allclose(random_accuracy([10.0], 10.0, (1.0,)), [0.1])  # a video's end is in it
     gold = [1.0, 3.5, 9.9]
     each = [random_accuracy(gold, 10.0, (tolerance,))[0] for tolerance in TOLERANCES]
     np.testing.assert_allclose(random_accuracy(gold, 10.0), each, atol=1e-12)
