@@ -36,7 +36,8 @@ class OrderBias:
     def notes(self, name: str, first: str, second: str) -> tuple[str, ...]:
         """Return a sentence on what the bias leans to, `first` or `second`; none without a bias."""
         ordered, turned = self.true_first.mean(), self.true_second.mean()
-        lean, right, wrong = (first, ordered, turned) if ordered > turned else (second, turned, ordered)
+        wrong, right = sorted((ordered, turned))
+        lean = first if right == ordered else second
         shares = f"{right:.2%} of {len(self.both):,} items are right if it is true, {wrong:.2%} if not"
         return (f"{name} {100 * (ordered - turned):+.2f} leans to {lean}: {shares}",) if ordered != turned else ()
 
