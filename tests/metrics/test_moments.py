@@ -97,6 +97,7 @@ def test_random_accuracy_is_the_share_of_the_video_that_is_right(gold, tolerance
 
 
 def test_random_accuracy_is_the_share_of_a_video_within_each_tolerance():
+    assert TOLERANCES == (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
     np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
     np.testing.assert_allclose(random_accuracy([0.25], 0.5, (0.1,)), [0.4])
     np.testing.assert_allclose(random_accuracy([10.0], 10.0, (1.0,)), [0.1])  # a video's end is in it
