@@ -88,9 +88,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
         }
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
-    shape = len(images), len(texts)
-    places = _read_places(row.get("true")) if min(shape) == 1 < max(shape) else None
-    if places:
+    if places := _read_places(row, (len(images), len(texts))):
         fields["true"] = places
     unread = (column for column in _list_unread(row, columns) if not (places and column == "true"))
     fields["provenance"] = {column: _as_json(row[column]) for column in unread}
@@ -104,7 +102,7 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
     tags, unread = len(columns.tags), _list_unread(row, columns)
-    chosen = "the true one by true" if min(shape) == 1 < max(shape) and _read_places(row.get("true")) else ""
+    chosen = "the true one by true" if _read_places(row, shape) else ""
     unread = [column for column in unread if not (chosen and column == "true")]
     tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
     kept = f"only kept: {join_names(unread)}" if unread else ""
@@ -120,11 +118,15 @@ def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartErr
         groups += [[field.type.field(k) for k in range(field.type.num_fields)] for field in group]
 
 
-def _read_places(cell: object) -> list[int] | None:
-    """Return the places that a cell holds, counted from 0, a number or a list of them; None of anything else."""
+def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
+    """Return the places under `true`, counted from 0, a number or a list of them; none of a pair alone, or of a square.
+
+    A column of that name that holds anything else is provenance.
+    """
+    cell = row.get("true") if min(shape) == 1 < max(shape) else None
     cells = cell if isinstance(cell, list) else [cell]
     numbers = [re.fullmatch(r"(\d{1,3})(?:\.0)?", str(value)) for value in cells]
-    return [int(number[1]) for number in numbers if number] if numbers and all(numbers) else None
+    return [int(number[1]) for number in numbers if number] if all(numbers) else []
 
 
 def _as_json(cell: object) -> object:

@@ -212,13 +212,13 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) 
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
     cells = [row.cells[by] if row.cells and ranked else None for row in contestants]
     full = [cell for cell in cells if cell and not cell.limited]
-    values, firsts = [cell.value for cell in full], [cell.tier for cell in full]
+    values, tiers = [cell.value for cell in full], [cell.tier for cell in full]
     untested = [cell.value for cell in full if cell.tier is None]
 
     def rank(cell: Cell) -> int:
         if cell.tier is None:
             return 1 + values.index(cell.value)
-        best = values[firsts.index(cell.tier)]
+        best = values[tiers.index(cell.tier)]  # the tier's first
         return cell.tier + sum(value > best for value in untested)
 
     ranks = [rank(cell) if cell and not cell.limited else None for cell in cells]

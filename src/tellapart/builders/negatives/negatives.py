@@ -246,7 +246,7 @@ def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) 
 
 
 def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
-    """Return whether two things that are called the same stand beside a relation, or "another" after it."""
+    """Return whether a relation is between two things of the same name, or "another" follows it."""
 
     def called(noun: _Noun) -> tuple[str, bool, list[str]]:
         start = max((k for k in range(noun.index) if caption.words[k] in BEFORE_NOUN), default=0)
