@@ -247,6 +247,16 @@ def test_a_mean_over_its_groups_stands_beside_means_over_items(groups):
     assert alone.metrics == {"by_group": table.metrics["by_group"]} == alone.by["kind"]["x"].metrics
 
 
+def test_a_part_without_some_of_the_groups_has_no_mean_over_them():
+    grouped = PerItem(name="by_group", strict=np.array([1.0, 1, 0, 0]), binary=True, groups="aabb")
+    other = PerItem(name="accuracy", strict=np.array([1.0, 1, 0, 0]), binary=True)
+    table = tabulate([grouped, other], list("uvwx"), [{"kind": kind} for kind in "xxxy"])
+    assert {kind: set(part.metrics) for kind, part in table.by["kind"].items()} == {
+        "x": {"by_group", "accuracy"},
+        "y": {"accuracy"},
+    }
+
+
 def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0():
     one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=130))
     tags = [{"name": str(k % 65), "part": str(k % 64)} for k in range(130)]
@@ -269,7 +279,7 @@ def drawn(n: int, shape: tuple[int, int], seed: int = 0):
 
 def shape_of(name: str) -> tuple[int, int]:
     metric, shapes = METRICS[name], ((2, 2), (1, 3), (3, 1), (1, 2), (4, 4))
-    return next(shape for shape in shapes if metric.defined_for(shape, metric.true_texts(shape)))
+    return next(shape for shape in shapes if metric.defined_for(shape, metric.true_texts(shape[1])))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -343,6 +353,7 @@ def test_items_of_another_shape_are_not_merged():
         ([[[1.0, float("nan")], [0, 0]]], ScoreError, "NaN"),
         (None, ScoreError, ("text_score", "scores", "real")),
         ([[[1.0, 0.0], [1.0]]], ScoreError, ("text_score", "scores")),
+        ([[1.0, 0.0], [[1.0, 0.0]]], ScoreError, ("text_score", "scores")),
     ],
 )
 def test_wrong_scores_are_refused(update, error, said):

@@ -163,6 +163,12 @@ def test_pairs_are_of_the_first_two_images_and_of_the_last_two():
     assert [METRICS[name].binary for name in ("individual_score", "pair_score", "set_score")] == [False, False, True]
 
 
+@pytest.mark.parametrize(("name", "paper"), [("text_score", "Winoground"), ("i2t", "BiVLC")])
+def test_two_names_of_one_value_have_their_papers(name, paper):
+    assert METRICS[name].per_item(np.eye(2)[None]).tolist() == [1]
+    assert METRICS[name].source.startswith(paper)
+
+
 @pytest.mark.parametrize(
     ("name", "chance"), [("individual_score", 1 / 4), ("pair_score", 1 / 16), ("set_score", 1 / 256)]
 )
@@ -228,6 +234,7 @@ def test_many_ties_are_enumerated_in_blocks_and_more_than_six_scores_not_unless_
     distinct = np.arange(7, dtype=np.float32)[::-1].reshape(1, 1, 7)
     assert tie_neutral_by_enumeration(choice_score, distinct)[0] == 1
     assert METRICS["choice_score"].tie_neutral(np.zeros((1, 1, 100)))[0] == 1 / 100
+    assert tie_neutral_by_enumeration(choice_score, np.zeros((1, 1, 6)))[0] == pytest.approx(1 / 6)
 
 
 def test_a_broken_tie_stays_within_its_item_and_true_texts_come_first():

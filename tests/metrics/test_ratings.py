@@ -21,6 +21,7 @@ from tellapart.metrics.ratings import (
     pairwise_accuracy,
     pearson_r,
     places,
+    preference_accuracy,
     roc_auc,
     spearman_rho,
 )
@@ -230,6 +231,10 @@ def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(sco
     assert still.agreement.kendall == pytest.approx(1)
     assert turned.share_of_largest == 1
     assert turned.agreement.kendall == pytest.approx(-1)
+
+
+def test_preferences_that_no_tie_explains_have_no_epsilon():
+    assert preference_accuracy([0.5, 0.4], [1, -1]).epsilon == 0
 
 
 @given(TIED)

@@ -147,6 +147,7 @@ REFUSED: list[tuple[type[Exception], Callable[..., Any], tuple[Any, ...], tuple[
     (ScoreError, cosines, ([1.0], [[1.0]]), ("(1,)", "(1, 1)")),
     (ScoreError, cosines, ([[1.0], [0.0]], [[1.0]]), ("1", "vectors", "finite")),
     (ScoreError, cosines, ([[1.0]], [[NAN], [1.0], [INF]]), ("0", "2", "vectors")),
+    (ScoreError, cosines, ([[1.0]], [[1.0], [INF]]), ("1 ", "rows 1;")),
     *(
         (
             ScoreError,

@@ -163,6 +163,10 @@ def test_equal_images_tie_exactly_wherever_they_stand_and_however_the_work_is_cu
     np.testing.assert_array_equal(moved.text_to_image.rank, whole.text_to_image.rank[order])
 
 
+def test_one_place_among_three_tied_entries_is_exactly_a_third():
+    assert Ranks(np.array([0]), np.array([2]), np.array([1])).tie_neutral_recall(1)[0] == 1 / 3
+
+
 def test_dot_products_on_the_grid_are_exact():
     rng = np.random.default_rng(2)
     rows = grid_vectors(rng.standard_normal((4, 768)).astype(np.float32), "images")

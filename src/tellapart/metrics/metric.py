@@ -112,9 +112,9 @@ class Metric:
         """The least and greatest per-item value; None where there are none."""
         return self.bounds if np.isfinite(self.bounds).all() else None
 
-    def true_texts(self, shape: Shape) -> int:
-        """Return how many texts of an item of one image are true if this metric is defined."""
-        return shape[1] - 1 if self.one_false else 1
+    def true_texts(self, texts: int) -> int:
+        """Return how many of an item's texts are true if this metric is defined."""
+        return texts - 1 if self.one_false else 1
 
     def defined_for(self, shape: Shape, true: int = 1) -> bool:
         """Return whether the metric exists for items of `shape` (images, texts), of which so many texts are true."""

@@ -83,7 +83,7 @@ class StreamingMetric:
         if not self._scores:
             raise MetricError(f"{self.metric.name}: no items to measure; call update(scores) first")
         values = np.concatenate(self._scores)
-        per_item = self.metric.measure(values, self.metric.true_texts((values.shape[1], values.shape[2])))
+        per_item = self.metric.measure(values, self.metric.true_texts(values.shape[2]))
         # No user's name begins with a NUL, so that an item without a cluster is in nobody's.
         names = [f"\0{item}" if name is None else name for item, name in enumerate(self._clusters)]
         return tabulate([per_item], names, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
