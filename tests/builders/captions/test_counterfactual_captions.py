@@ -225,7 +225,7 @@ def test_a_model_that_changed_on_the_disk_is_read_anew(parts, tmp_path):
         captions="-", tagger="nltk:nltk", masked_lm="masked", similarity="off", language_model="off", wordnet="wordnet"
     )
     first = open_stages(options, tmp_path)
-    assert open_stages(options, tmp_path).replacer is first.replacer
+    assert open_stages(options, tmp_path).masked_lm is first.masked_lm
     with (tmp_path / "wordnet/noun.exc").open("a") as file:
         file.write("mice mouse\n")
     os.utime(tmp_path / "wordnet/noun.exc", ns=(1, 10**19 // 5))

@@ -153,7 +153,7 @@ def reason(outcome: RewriteReply | Rejected | None) -> str:
 def test_every_example_that_the_model_is_shown_passes_its_own_checks():
     assert tuple(TASKS) == KINDS
     for kind, task in TASKS.items():
-        shown = [message.content for message in conversation(kind, "A dog.")]
+        shown = [message["content"] for message in conversation(kind, "A dog.")]
         assert task["form"] in shown[0]
         for true, *changed in task["examples"]:
             said = write_answer(*changed)
