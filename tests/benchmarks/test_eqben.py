@@ -207,9 +207,8 @@ def official_scores(rows: list[dict[str, Any]], scores) -> dict[str, tuple[float
         of.setdefault((info["dataset"], info["sample_cnt"]), {})[info["name"]] = score
     found = {}
     for dataset in EQBEN:
-        s = {
-            name: np.array([q[name] for (own, _), q in of.items() if own == dataset]) for name in minimal_pairs._CORNERS
-        }
+        quadruples = [q for (own, _), q in of.items() if own == dataset]
+        s = {name: np.array([q[name] for q in quadruples]) for name in minimal_pairs._CORNERS}
         text = (s["c0i0"] > s["c1i0"]) & (s["c1i1"] > s["c0i1"])
         image = (s["c0i0"] > s["c0i1"]) & (s["c1i1"] > s["c1i0"])
         found[dataset] = (text.mean(), image.mean(), (text & image).mean())
