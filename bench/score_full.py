@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from record import run_bench
 
-from tellapart.benchmarks.eqben import SUBSETS
+from tellapart.benchmarks.minimal_pairs import EQBEN
 
 HERE = Path(__file__).resolve().parents[1] / "src"
 WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
@@ -26,7 +26,7 @@ def write_benchmark(folder: Path) -> None:
     """Write EqBen's flat list, and scores for it as `scores.npz`; some of them tie."""
     draw = np.random.default_rng(0)
     rows, ids = [], []
-    for dataset, (_, quadruples) in SUBSETS.items():
+    for dataset, (_, quadruples) in EQBEN.items():
         for k in range(quadruples):
             where = f"{dataset}/video{k // 25:05d}" if dataset in VIDEOS else dataset
             images = [f"{where}/{k}{side}.png" for side in "ab"]

@@ -23,7 +23,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 def read_fields(path: Path) -> list[dict[str, Any]]:
     """Return the fields of each row of a file, with those of `read_rows`: `file` is its name without the suffix."""
-    return [row.fields for row in read_rows(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def _list_targets(room: str, places: str, *, capitals: bool = True) -> Mapping[s
 BENCHMARKS = _list_targets(
     "tellapart.benchmarks",
     """
-    demo winoground.toml eqben.toml valse.toml sugarcrepe.toml bivlc.toml coco-counterfactuals.toml aro.toml
+    demo.toml winoground.toml eqben.toml valse.toml sugarcrepe.toml bivlc.toml coco-counterfactuals.toml aro.toml
     sugarcrepe-pp.toml cola.toml cola-objects.toml naturalbench.toml vsr.toml whatsup-photographs.toml whatsup.toml
     mmvp-vlm.toml mmvp.toml naturalbench-retrieval.toml colorswap.toml vismin.toml negbench.toml
     negbench-retrieval.toml spec.toml eqben-mini.toml svo-probes.toml vinoground.toml

@@ -16,9 +16,9 @@ from tellapart.records import machine
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Audit:
     """The embedded set, audited once."""
-    from tellapart.benchmarks.find import load_pairs_or_folder
+    from tellapart.benchmarks.find import load_pairs
 
-    return audit(load_pairs_or_folder("demo"))
+    return audit(load_pairs("demo"))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 from film_annotations import boundary
 from sets import write_file
-from tellapart.benchmarks import eqben, minimal_pairs, published_tasks
+from tellapart.benchmarks import minimal_pairs, published_tasks
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_moments
@@ -164,7 +164,7 @@ FLAT = [
         "caption": quadruple(dataset, 0)[f"caption{name[1]}"],
         "private_info": {"dataset": dataset, "name": name, "sample_cnt": count},
     }
-    for count, dataset in enumerate(eqben.SUBSETS)
+    for count, dataset in enumerate(minimal_pairs.EQBEN)
     for name in ("c0i0", "c0i1", "c1i0", "c1i1")
 ]
 NESTED = {"v0": {"person": [quadruple("eqbenag", 0)], "cup": [quadruple("eqbenag", 1)]}, "v1": {"cup": []}}
@@ -262,7 +262,10 @@ FORMATS = {
     "eqben, flat": Format("ann_json_finegrained_random.json", FLAT, pairs("eqben", ids=True)),
     "eqben, a subset's own": Format("eqbenag.json", NESTED, pairs("eqben", ids=False), rows=3),
     "eqben, one list": Format(
-        "all_select.json", [quadruple(name, 0) for name in eqben.SUBSETS], pairs("eqben", ids=False), counted=False
+        "all_select.json",
+        [quadruple(name, 0) for name in minimal_pairs.EQBEN],
+        pairs("eqben", ids=False),
+        counted=False,
     ),
     "winoground": Format(
         "examples.jsonl", GROOVES, pairs("winoground", ids=True),

@@ -49,7 +49,7 @@ def test_what_is_known_without_files_agrees_with_the_declaration(name):
 
 
 def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch):
-    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: None)
+    monkeypatch.setattr("tellapart.benchmarks.benchmark._find_token", lambda: None)
     with raises(DataError, "https://huggingface.co/datasets/facebook/winoground", "--scores", "FILE"):
         load_pairs("winoground")
 

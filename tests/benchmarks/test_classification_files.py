@@ -15,7 +15,6 @@ from PIL import Image
 from facts import raises
 from tellapart import Benchmark, find_benchmark
 from tellapart.benchmarks.classification import CifarFile
-from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import decode
 from tellapart.data.task_records import ClassificationSet
@@ -223,10 +222,9 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet)
 
 def test_the_embedded_classes_are_what_the_captions_count():
     records = bench("demo-objects").records()
-    captions = {
-        image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)
-    }
-    clusters = {image: item.cluster for item in DEMO.records().items for image in item.images}
+    items = find_benchmark("demo").records().items
+    captions = {image: text for item in items for image, text in zip(item.images, item.texts, strict=True)}
+    clusters = {image: item.cluster for item in items for image in item.images}
     for each in records.rows:
         kind = records.classes[each.gold].split()[-1]
         assert re.search(rf"\b{kind[:4]}", captions[each.images[0]]), (

@@ -11,16 +11,16 @@ import pytest
 
 from facts import check_facts, raises
 from pictures import draw, noise
-from tellapart.benchmarks import eqben
-from tellapart.benchmarks.eqben import SUBSETS
+from tellapart.benchmarks import minimal_pairs
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.minimal_pairs import EQBEN
 from tellapart.errors import DataError, ScoreError
 from tellapart.records.result import BenchmarkResult, Metrics, Value
 from tellapart.report.paper_tables.table import paper_layout
 from tellapart.tasks.pairs import PAIRS
 
-FEW = {name: (subset, 3) for name, (subset, _) in SUBSETS.items()}
+FEW = {name: (subset, 3) for name, (subset, _) in EQBEN.items()}
 SUFFIX = {"eqbenyoucook2": ".npy"}
 VIDEOS = ("eqbenyoucook2", "eqbengebc", "eqbenag")
 
@@ -39,7 +39,7 @@ def quadruple(dataset: str, k: int) -> dict[str, str]:
 
 def flat() -> list[dict[str, Any]]:
     rows = []
-    for count, (dataset, k) in enumerate((dataset, k) for dataset in SUBSETS for k in range(3)):
+    for count, (dataset, k) in enumerate((dataset, k) for dataset in EQBEN for k in range(3)):
         for name in ("c0i0", "c0i1", "c1i0", "c1i1"):
             quad = quadruple(dataset, k)
             info = {"dataset": dataset, "name": name, "sample_cnt": count}
@@ -50,7 +50,7 @@ def flat() -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def few(monkeypatch) -> None:
     """Let three quadruples be all that a dataset has."""
-    monkeypatch.setattr(eqben, "SUBSETS", FEW)
+    monkeypatch.setattr(minimal_pairs, "EQBEN", FEW)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_order_of_the_flat_list_changes_nothing(at, write):
 def test_the_layouts_of_the_subsets_hold_the_same_pairs(at, write):
     listed = at("eqben", write(ann_json_finegrained_random=flat())).records()
     (write() / "ann_json_finegrained_random.json").unlink()
-    files: dict[str, Any] = {dataset: [quadruple(dataset, k) for k in range(3)] for dataset in SUBSETS}
+    files: dict[str, Any] = {dataset: [quadruple(dataset, k) for k in range(3)] for dataset in EQBEN}
     for dataset in ("eqbenyoucook2", "eqbengebc"):
         files[dataset] = {"video0": files[dataset][:2], "video1": files[dataset][2:]}
     several = [row | {"caption0": [row["caption0"], "x"], "caption1": [row["caption1"]]} for row in files["eqbenag"]]
@@ -129,7 +129,7 @@ def test_frames_png_and_the_light_jpeg_are_read(at, write):
 
 
 def test_a_run_finds_images_and_prints_the_papers_table_and_a_later_report_finds_them_again(write, command, tmp_path):
-    rows = [quadruple(dataset, 0) for dataset in SUBSETS]
+    rows = [quadruple(dataset, 0) for dataset in EQBEN]
     folder = write(all_select=rows)
     for k, row in enumerate(rows):
         for side in ("image0", "image1"):
@@ -206,8 +206,9 @@ def official_scores(rows: list[dict[str, Any]], scores) -> dict[str, tuple[float
         info = row["private_info"]
         of.setdefault((info["dataset"], info["sample_cnt"]), {})[info["name"]] = score
     found = {}
-    for dataset in SUBSETS:
-        s = {name: np.array([q[name] for (own, _), q in of.items() if own == dataset]) for name in eqben._CORNERS}
+    for dataset in EQBEN:
+        quadruples = [q for (own, _), q in of.items() if own == dataset]
+        s = {name: np.array([q[name] for q in quadruples]) for name in minimal_pairs._CORNERS}
         text = (s["c0i0"] > s["c1i0"]) & (s["c1i1"] > s["c0i1"])
         image = (s["c0i0"] > s["c0i1"]) & (s["c1i1"] > s["c1i0"])
         found[dataset] = (text.mean(), image.mean(), (text & image).mean())
@@ -226,7 +227,7 @@ def test_the_official_templates_file_is_read_in_the_order_of_the_flat_list(write
     official = official_scores(rows, scores)
     assert len(set(official.values())) > 1
     for dataset, expected in official.items():
-        metrics = record["by"]["subset"][SUBSETS[dataset][0]]["metrics"]
+        metrics = record["by"]["subset"][EQBEN[dataset][0]]["metrics"]
         values = [metrics[name]["value"] for name in ("text_score", "image_score", "group_score")]
         assert values == pytest.approx(expected)
 

@@ -30,7 +30,7 @@ from facts import raises
 from published import published
 from sets import write_file
 from tellapart.auditing.origin import detector_outcomes
-from tellapart.benchmarks import eqben, minimal_pairs, set_file
+from tellapart.benchmarks import minimal_pairs, set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco
@@ -45,8 +45,8 @@ def few(request, monkeypatch) -> None:
     if "kind" not in request.fixturenames or "published_format" in request.fixturenames:
         return
     each = 2 if request.getfixturevalue("kind") == "eqben, a subset's own" else 1
-    monkeypatch.setattr(eqben, "SUBSETS", {name: (subset, each) for name, (subset, _) in eqben.SUBSETS.items()})
     made = {
+        "EQBEN": {name: (subset, each) for name, (subset, _) in minimal_pairs.EQBEN.items()},
         "_ITEMS": len(GROOVES),
         "INSTRUMENTS": dict.fromkeys(minimal_pairs.INSTRUMENTS, (3, 2)),
         "SUBSETS": dict.fromkeys(minimal_pairs.SUBSETS, (3,)),
@@ -461,7 +461,7 @@ def try_refs(refs: Path, instances: Path, data: bytes) -> str | None:
     refs.write_bytes(data)
     began = time.monotonic()
     try:
-        read_refcoco(refs, instances, "val")
+        read_refcoco(refs, instances, splits=["val"])
     except DataError as error:
         said = str(error)
         assert "\n" not in said and len(said) <= 2_000 and refs.name in said

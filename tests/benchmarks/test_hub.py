@@ -10,9 +10,8 @@ import pytest
 
 from facts import raises
 from pictures import draw
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, Hub
 from tellapart.benchmarks.find import find_benchmark, load_pairs
-from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.minimal_pairs import BLOCKS
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.errors import DataError, MissingDependencyError
@@ -100,7 +99,7 @@ def test_winoground_is_read_from_the_hubs_cache_at_its_revision(winoground):
 
 
 def test_a_gated_set_that_is_cached_needs_no_token(winoground, monkeypatch):
-    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: None)
+    monkeypatch.setattr("tellapart.benchmarks.benchmark._find_token", lambda: None)
     winoground.expect()
 
 
@@ -206,7 +205,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch):
     def refuse(*_args: object, local_files_only: bool, **_options: object) -> str:
         raise errors.LocalEntryNotFoundError("not here") if local_files_only else Gated()
 
-    monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: "hf_token")
+    monkeypatch.setattr("tellapart.benchmarks.benchmark._find_token", lambda: "hf_token")
     monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
     with raises(DataError, "https://", "/facebook/winoground", "token"):
         load_pairs("winoground")

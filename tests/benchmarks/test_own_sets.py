@@ -122,7 +122,7 @@ def test_a_users_own_gallery_is_measured_both_ways(own, command):
         ("[[item]]", "items = 4\n[[item]]", ("3", "benchmark", "4")),
         ("[[item]]", "rows = 2\n[[item]]", ("3", "2", "rows")),
         ("[[item]]", 'x = 1\n[[question]]', ("'x'", "field")),
-        ("[[item]]", 'load = "eqben:load_pairs"\n[[item]]', ("'load'", "field")),  # only a set that ships names code
+        ("[[item]]", 'load = "minimal_pairs:load_eqben"\n[[item]]', ("'load'", "field")),  # a set that ships may
         ('id = "{row}"', 'id = "same"', ("rows.jsonl:2", "id", "'same'", "rows.jsonl:1")),
         ('id = "{row}"', 'id = "{row}"\ntrue = 0', ("'true'", "2x2")),
     ],

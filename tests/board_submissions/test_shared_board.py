@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from boards import open_board
-from tellapart.benchmarks.demo import DEMO
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
@@ -103,7 +103,7 @@ def opened(tmp_path) -> Opened:
 def statements() -> list[dict[str, Any]]:
     """Each counting item of the demo as two statements."""
     rows = []
-    for item in DEMO.load(DEMO.place).items:
+    for item in find_benchmark("demo").records().items:
         if item.tags["aspect"] == "counting":
             sentence = f"Left: {item.texts[0]} Right: {item.texts[1]}"
             for images, label in ((item.images, "True"), (item.images[::-1], "False")):

@@ -25,7 +25,7 @@ from tellapart.builders.executor import RayExecutor
 from tellapart.builders.hub_export import write_imagefolder
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, describe_kept, sources_of
-from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
+from tellapart.builders.recipe_file import RecipeFile, fingerprint_facts, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
@@ -477,7 +477,7 @@ def test_a_wrong_recipe_says_what_is_wrong(tmp_path, wrong, error, says):
 def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else():
     def fingerprint(inputs="a", model="1", version="1", **changes):
         recipe = RecipeFile(name="few", builder="negatives", **{"seed": 1} | changes)
-        return recipe.fingerprint({"captions.csv": inputs}, {"m": model}, version)
+        return fingerprint_facts(recipe.facts({"captions.csv": inputs}, {"m": model}, version))
 
     assert fingerprint(retries=9, max_failed=9) == fingerprint()
     changes = ({"seed": 2}, {"filters": [{"name": "words"}]}, {"selections": [{"name": "distinct"}]})

@@ -10,7 +10,7 @@ import pytest
 from examples.demo_encoder.remake import HERE, remake, write_card
 
 from tellapart.api.evaluate import evaluate
-from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.benchmarks.minimal_pairs import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.models.compact.dual_encoder import read_compact_config, read_tokenizer
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder

@@ -24,7 +24,7 @@ from examples.eqsim_ablation.stages import Stage, add_units, chosen, facts, stag
 from safetensors.torch import load_file
 
 from facts import check_facts, raises
-from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.benchmarks.minimal_pairs import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.data.rows import read_object

@@ -15,7 +15,7 @@ pytest.importorskip("huggingface_hub", reason="the hub's package comes with the 
 from hub_server import COMMIT, TOKEN, Hub, client_of_hub
 
 from facts import raises
-from tellapart.benchmarks.hub import Hub as Dataset
+from tellapart.benchmarks.benchmark import Hub as Dataset
 from tellapart.errors import ModelError
 from tellapart.models.hub import fetch_file
 

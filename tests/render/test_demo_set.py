@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from facts import raises
-from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.benchmarks.minimal_pairs import DEMO_FOLDER
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError

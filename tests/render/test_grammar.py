@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
-from tellapart.benchmarks.demo import DEMO_FOLDER
+from tellapart.benchmarks.minimal_pairs import DEMO_FOLDER
 from tellapart.errors import DataError, UnknownNameError
 from tellapart_render.captions import grammar
 from tellapart_render.captions.grammar import (

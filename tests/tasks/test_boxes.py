@@ -156,7 +156,7 @@ def test_refcoco_is_read_as_its_authors_ship_it(tmp_path, protocol):
 def test_files_of_refcoco_that_do_not_fit_are_refused(tmp_path, changes, said):
     refcoco(tmp_path, **changes)
     with raises(DataError, said):
-        read_refcoco(tmp_path / "refs(unc).p", tmp_path / "instances.json", "val")
+        read_refcoco(tmp_path / "refs(unc).p", tmp_path / "instances.json", splits=["val"])
 
 
 PLAIN = st.recursive(

@@ -14,7 +14,7 @@ from pictures import plain
 from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.find import as_benchmark
 from tellapart.board.submissions.worker import read_sent
 from tellapart.data.answer_text import watch_reading
 from tellapart.data.task_records import (

@@ -30,6 +30,7 @@ from tellapart.benchmarks.published_tasks import (
 )
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.scores import Scores
 from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, linked_images, read_gold
 from tellapart.errors import DataError, MetricError, ScoreError
 from tellapart.evaluation.evaluate import tabulate_units
@@ -38,8 +39,9 @@ from tellapart.metrics.answers import soft_accuracy
 from tellapart.metrics.captions import bleu, caption_scores
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.find import find_model
+from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.pairs import TRUE_TEXTS, tot, tot_one_sided
+from tellapart.tasks.pairs import TRUE_TEXTS
 from tellapart.tasks.predictions import read_predictions, text
 from tellapart.tasks.task import Session, Units
 from tellapart.tasks.words import (
@@ -457,17 +459,21 @@ def test_a_gold_answer_is_one_of_two(bad):
 
 def test_texts_alone_are_compared_from_both_sides_and_from_one():
     every = np.array(np.meshgrid(*[[0, 1, 2]] * 3)).reshape(3, -1).T[:, None, :]
-    assert tot(every).tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
-    assert tot_one_sided(every).tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
     items = tuple(
         Item(id=str(k), images=("no.png",), texts=(f"a cup {k}", f"no cup {k}", f"one cup {k}"), true=(0, 2))
-        for k in range(3)
+        for k in range(len(every))
     )
-    pairs, model = PairSet("t", items, Path()), find_model("demo-encoder")
+    scored = Scored(Scores([item.id for item in items], every.astype(np.float32), "similarity"))
+    (measured,) = TRUE_TEXTS.measure(PairSet("t", items, Path()), scored)
+    tot, one_sided = measured.values
+    assert (tot.name, one_sided.name, tot.chance, one_sided.chance) == ("tot", "tot_one_sided", 1 / 3, 1 / 2)
+    assert tot.strict.tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
+    assert one_sided.strict.tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
+    pairs, model = PairSet("t", items[:3], Path()), find_model("demo-encoder")
     session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
     run = TRUE_TEXTS.runner(model)
     scores = run(model, pairs, session).scores.values
-    vectors = model.encode_texts([text for item in items for text in item.texts]).reshape(3, 3, -1)
+    vectors = model.encode_texts([text for item in pairs.items for text in item.texts]).reshape(3, 3, -1)
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
     expected = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
     np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)

@@ -7,7 +7,7 @@ from typing import overload
 
 from tellapart.auditing.show import audit_folder
 from tellapart.benchmarks.plugins import exit_is_error
-from tellapart.builders.captions.pairs_file import PairsWritten, write_caption_pairs
+from tellapart.builders.captions.counterfactuals import PairsWritten, write_caption_pairs
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.hub_export import write_imagefolder, write_parquet
 from tellapart.builders.pipeline import BuildResult

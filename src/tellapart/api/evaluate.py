@@ -18,11 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.api.run import Run
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs, locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
+from tellapart.benchmarks.find import BenchmarkGiven, as_benchmark, find_benchmark, with_probes
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.plugins import exit_is_error, open_benchmark, open_model
-from tellapart.benchmarks.probes import with_probes
 from tellapart.data.answer_text import PREDICTION
 from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file

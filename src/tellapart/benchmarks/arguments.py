@@ -6,7 +6,8 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from tellapart.benchmarks.find import load_pairs_or_folder, set_name, takes_options
+from tellapart.benchmarks.find import load_pairs as load_named
+from tellapart.benchmarks.find import set_name, takes_options
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import TABLE
 from tellapart.benchmarks.plugins import open_benchmark
@@ -45,7 +46,7 @@ def load_sets(pairs: PairsGiven, other: PairsGiven | None, place: Locations) -> 
     refuse_idle(sets, place)
     names = [each if isinstance(each, PairSet) else open_benchmark(str(as_path(each, "pairs"))) for each in sets]
     refuse_columns(dict(place.columns), names)
-    first, *more = (name if isinstance(name, PairSet) else load_pairs_or_folder(name, place) for name in names)
+    first, *more = (name if isinstance(name, PairSet) else load_named(name, place, folders=True) for name in names)
     return first, more[0] if more else None
 
 

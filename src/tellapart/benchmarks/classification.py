@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark, own_benchmark
-from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.locations import FolderImages, Locations, first_file
+from tellapart.catalog import load
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole
@@ -256,9 +256,9 @@ def _imagenet_names(tree: Path, folders: list[str], corrected: Mapping[str, str]
 
 def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: list[str]) -> ClassificationSet:
     """Load the pictures of the demo's counting pairs, and the kind of thing in each."""
-    items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
+    items = [item for item in load("benchmark", "demo").records().items if item.tags["aspect"] == "counting"]
     # All things of a counting pair are of one kind: that of the first thing in the first picture.
-    kinds = {item.id: str(item.provenance["things"][0][0][0]) for item in items}  # type: ignore[index]
+    kinds = {item.id: str(item.provenance["things"][0][0][0]) for item in items}
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
         benchmark.name,
@@ -274,4 +274,5 @@ def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: lis
 
 def open_demo_objects(_place: Locations, _benchmark: Benchmark, **_arguments: object) -> Callable[[str], bytes]:
     """Return the reader of the demo's pictures."""
-    return DEMO.records().read_bytes
+    reader: Callable[[str], bytes] = load("benchmark", "demo").records().read_bytes
+    return reader

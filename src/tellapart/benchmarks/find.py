@@ -1,4 +1,4 @@
-"""Benchmarks by name: those of the catalogue, and the user's files behind a prefix."""
+"""Benchmarks as callers give them: by name, those of the catalogue and the user's files, or as objects."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
 from tellapart.benchmarks.benchmark import Benchmark, own_benchmark
 from tellapart.benchmarks.classification import CLASSES, class_folder_benchmark
-from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.benchmarks.pair_table import TABLE, open_pair_images, pair_table_benchmark
-from tellapart.benchmarks.probes import PREFIXES, probe_benchmark
+from tellapart.benchmarks.probes import PREFIXES, PROBES, probe_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
-from tellapart.catalog import has
+from tellapart.catalog import BENCHMARKS, add, has
 from tellapart.catalog import load as load_from_catalog
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
@@ -28,7 +28,7 @@ from tellapart.data.rows import AnnotationRow, read_jsonl
 from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import ChoiceSet, RankingSet, Record
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
+from tellapart.errors import DataError, TellapartError, UnknownNameError, nearest, quote
 
 # `ranking:FILE`: the user's rankings by people, one query a line.
 #
@@ -177,10 +177,8 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
     """
     if own is None:
         return find_benchmark(name, place)
-    if probe := next(filter(name.startswith, PREFIXES), ""):
-        return probe_benchmark(find_again(name.removeprefix(probe), own, place), probe[:-1])
-    if asked := next(filter(name.startswith, _IN_WORDS), ""):
-        return _ask_in_words(find_again(name.removeprefix(asked), own, place), asked)
+    if asked := next(filter(name.startswith, ASKED), ""):
+        return _ask(find_again(name.removeprefix(asked), own, place), asked)
     if name.startswith(TABLE):
         return open_pair_images(own, place)
     typed = f"{_split_name(name)[0]}{own}"
@@ -258,20 +256,15 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
     return distinct
 
 
-def load_pairs(name: str, place: Locations | None = None) -> PairSet:
-    """Load the minimal pairs of that name; files that no folder has are fetched from the hub."""
+def load_pairs(name: str, place: Locations | None = None, *, folders: bool = False) -> PairSet:
+    """Load the minimal pairs of that name, if need be from the hub; with `folders` it may be a folder's path."""
+    if folders and not has("benchmark", name) and Path(name).expanduser().is_dir():
+        name = f"{FOLDER}{name}"
     benchmark = find_benchmark(name, place)
     if benchmark.shape is None:
         raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")
     pairs: PairSet = benchmark.records()
     return pairs
-
-
-def load_pairs_or_folder(name: str, place: Locations | None = None) -> PairSet:
-    """Load minimal pairs as `load_pairs` does; a folder may be named without `folder:`."""
-    if not has("benchmark", name) and Path(name).expanduser().is_dir():
-        name = f"{FOLDER}{name}"
-    return load_pairs(name, place)
 
 
 def _open_folder(name: str, place: Locations | None) -> Benchmark:
@@ -301,14 +294,6 @@ def _set_file(name: str, place: Locations | None) -> Benchmark:
     return replace(benchmark, shape=records.shape, true=records.true) if isinstance(records, PairSet) else benchmark
 
 
-def _open_texts(name: str, place: Locations | None) -> Benchmark:
-    typed = name.removeprefix("texts:")
-    pairs = find_benchmark(typed, place)
-    if pairs.shape != (1, 3) or pairs.true != 2:
-        raise DataError(f"{name}: two true texts and a false one are compared; {typed} has items of another kind")
-    return pairs.derived("texts:", "the texts alone", task="true-texts", shape=None, true=1)
-
-
 #: The prefix of pairs in words -> their shape, and the question.
 _IN_WORDS = {
     "pairing:": ((2, 2), "which caption belongs to which image"),
@@ -316,32 +301,36 @@ _IN_WORDS = {
 }
 
 
-def _open_in_words(name: str, place: Locations | None) -> Benchmark:
-    prefix = next(filter(name.startswith, _IN_WORDS))
-    typed, (shape, question) = name.removeprefix(prefix), _IN_WORDS[prefix]
+def _open_asked(name: str, place: Locations | None) -> Benchmark:
+    """Open a set of pairs that is asked in another way, or by a probe."""
+    prefix = next(filter(name.startswith, ASKED))
+    typed = name.removeprefix(prefix)
     try:
         pairs = find_benchmark(typed, place)
     except UnknownNameError as error:
         raise UnknownNameError(f"{error}, after {prefix!r}") from error
-    if pairs.shape is None:
-        raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
-    if pairs.shape != shape:
-        reading = {"pairing:": " with --reading choice"}
-        ways = (f"; write {w}{typed}{reading.get(w, '')}" for w in _IN_WORDS if _IN_WORDS[w][0] == pairs.shape)
-        other = next(ways, "")
-        raise DataError(
-            f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has "
-            f"{'x'.join(map(str, pairs.shape))}{other}"
-        )
-    return _ask_in_words(pairs, prefix)
+    if prefix == "texts:" and (pairs.shape != (1, 3) or pairs.true != 2):
+        raise DataError(f"{name}: two true texts and a false one are compared; {typed} has items of another kind")
+    if prefix in _IN_WORDS:
+        shape, question = _IN_WORDS[prefix]
+        if pairs.shape is None:
+            raise DataError(f"{typed} is a task ({pairs.task}), and no set of minimal pairs")
+        if pairs.shape != shape:
+            reading = {"pairing:": " with --reading choice"}
+            ways = (f"; write {w}{typed}{reading.get(w, '')}" for w in _IN_WORDS if _IN_WORDS[w][0] == pairs.shape)
+            other = next(ways, "")
+            raise DataError(
+                f"{name}: {question} is asked of {shape[0]}x{shape[1]} items; {typed} has "
+                f"{'x'.join(map(str, pairs.shape))}{other}"
+            )
+    return _ask(pairs, prefix)
 
 
-def _open_probe(name: str, place: Locations | None) -> Benchmark:
-    probe, _, typed = name.partition(":")
-    return probe_benchmark(find_benchmark(typed, place), probe)
-
-
-def _ask_in_words(pairs: Benchmark, prefix: str) -> Benchmark:
+def _ask(pairs: Benchmark, prefix: str) -> Benchmark:
+    if prefix in PREFIXES:
+        return probe_benchmark(pairs, prefix[:-1])
+    if prefix == "texts:":
+        return pairs.derived(prefix, "the texts alone", task="true-texts", shape=None, true=1)
     load = lru_cache(maxsize=1)(pairs.load)
     return pairs.derived(
         prefix,
@@ -361,9 +350,88 @@ _OWN: Mapping[str, tuple[Callable[[str, Locations | None], Benchmark], str]] = M
         TABLE: (pair_table_benchmark, "file; write table:FILE, for example -b table:pairs.csv"),
         RANKING: (ranking_benchmark, "file; write ranking:FILE.jsonl"),
         CLASSES: (class_folder_benchmark, "folder; write classes:DIR, a folder with a folder for each class"),
-        "pairing:": (_open_in_words, "set of pairs; write pairing:NAME, for example -b pairing:demo"),
-        "choice:": (_open_in_words, "set of pairs; write choice:NAME, for example -b choice:sugarcrepe"),
-        "texts:": (_open_texts, "set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp"),
-        **{name: (_open_probe, f"set of pairs; write {name}NAME, for example -b {name}demo") for name in PREFIXES},
+        "pairing:": (_open_asked, "set of pairs; write pairing:NAME, for example -b pairing:demo"),
+        "choice:": (_open_asked, "set of pairs; write choice:NAME, for example -b choice:sugarcrepe"),
+        "texts:": (_open_asked, "set of pairs; write texts:NAME, for example -b texts:sugarcrepe-pp"),
+        **{name: (_open_asked, f"set of pairs; write {name}NAME, for example -b {name}demo") for name in PREFIXES},
     }
 )
+
+
+# Benchmarks that are objects: a declaration or a pair set that the user made, in Python or in a file.
+
+#: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
+BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
+
+#: The part between the file and the object in the name of a benchmark in a file of Python.
+CODE = ".py:"
+
+
+def as_benchmark(
+    thing: object, place: Locations | None = None, *, name: str = "", file: Path | None = None
+) -> Benchmark:
+    """Return a declaration or a pair set as a benchmark, which reports find again in this process."""
+    if isinstance(thing, PairSet):
+        benchmark = _of_pairs(thing)
+        if benchmark.name in BENCHMARKS and file is None:
+            return benchmark
+    elif isinstance(thing, Benchmark):
+        benchmark = thing
+    else:
+        raise DataError(
+            f"{quote(thing)} ({type(thing).__name__}) is not a benchmark: give a name (`tellapart ls benchmarks`), "
+            "folder:PATH, a pair set or a Benchmark"
+        )
+    if file is not None:
+        benchmark = replace(benchmark, name=name or benchmark.name, own=file)
+    if place is not None and place != Locations():  # else it keeps the present one
+        benchmark = replace(benchmark, place=place)
+    if benchmark.name not in BENCHMARKS:
+        add("benchmark", benchmark.name, benchmark)
+    elif benchmark.load is not load_from_catalog("benchmark", benchmark.name).load:
+        raise DataError(f"{benchmark.name!r} is a benchmark of the catalogue; give yours another name")
+    return benchmark
+
+
+def pairs_benchmark(pairs: PairSet, *, name: str, source: str, own: Path | None, place: Locations) -> Benchmark:
+    """Return a pair set in memory as a benchmark; its card has the title, the licence and the citation."""
+    return Benchmark(
+        name=name,
+        own=own,
+        title=str(pairs.card.get("title") or pairs.name.removeprefix("folder:")),
+        items=len(pairs),
+        shape=pairs.shape,
+        true=pairs.true,
+        source=source,
+        licence=str(pairs.card.get("licence") or "not stated"),
+        citation=str(pairs.card.get("citation") or "not stated"),
+        load=lambda _place: pairs,
+        place=place,
+    )
+
+
+def _of_pairs(pairs: PairSet) -> Benchmark:
+    if pairs.name in BENCHMARKS:  # loaded from it, all or in part
+        declared: Benchmark = load_from_catalog("benchmark", pairs.name)
+        return replace(declared, load=lambda _place: pairs, files=(), hub=None, known=None)
+    folder = f"folder:{pairs.root.resolve().name}"
+    is_set = any((pairs.root / listing).is_file() for listing in LISTINGS)
+    if is_set and pairs.read is None and folder in {pairs.name, f"folder:{pairs.name}"}:
+        home = pairs.root.resolve()
+        return pairs_benchmark(pairs, name=folder, own=home, source=str(pairs.root), place=Locations())
+    # The table that they were read from, where reports find their images.
+    table = pairs.root.resolve() / pairs.name.removeprefix(TABLE)
+    own = table if pairs.name.startswith(TABLE) and table.is_file() else None
+    return pairs_benchmark(pairs, name=pairs.name, own=own, source="an object of Python", place=Locations())
+
+
+def with_probes(benchmarks: Sequence[Any], probes: Sequence[str]) -> tuple[Any, ...]:
+    """Return benchmarks, given by name or as objects, each followed by its probes."""
+    for probe in probes:
+        if probe not in PROBES:
+            raise UnknownNameError(f"probe={probe!r}{nearest(probe, PROBES)}; probes are {', '.join(PROBES)}")
+
+    def make(benchmark: Any, probe: str) -> Any:
+        return f"{probe}:{benchmark}" if isinstance(benchmark, str) else probe_benchmark(as_benchmark(benchmark), probe)
+
+    return tuple(chain.from_iterable((of, *(make(of, probe) for probe in probes)) for of in benchmarks))

@@ -19,8 +19,7 @@ from types import ModuleType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import ASKED
-from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.find import ASKED, as_benchmark
 from tellapart.catalog import add
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ExitError, PluginError, TellapartError, UnknownNameError, first_line, nearest

@@ -9,21 +9,18 @@ with the real run's.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import chain
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.given import as_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.video import is_video
-from tellapart.errors import DataError, UnknownNameError, nearest, quote
+from tellapart.errors import DataError, quote
 
 #: The picture of all of `blank:NAME`.
 _BLANK = "blank.png"
@@ -90,13 +87,10 @@ def shuffle_words(text: str) -> str:
     return " ".join(order)
 
 
-def _reorder(order: str) -> Callable[[PairSet], PairSet]:
-    def change(pairs: PairSet) -> PairSet:
-        if not any(is_video(image) for item in pairs.items for image in item.images):
-            raise DataError(f"{order}:{pairs.name}: it has no videos, whose frames could be in another order")
-        return replace(pairs, order=order)
-
-    return change
+def _reorder(pairs: PairSet, order: str) -> PairSet:
+    if not any(is_video(image) for item in pairs.items for image in item.images):
+        raise DataError(f"{order}:{pairs.name}: it has no videos, whose frames could be in another order")
+    return replace(pairs, order=order)
 
 
 #: Probe -> its change of a set, and its name in a title.
@@ -105,26 +99,14 @@ PROBES: Mapping[str, tuple[Callable[[PairSet], PairSet], str]] = MappingProxyTyp
         "blank": (blank, "blank pictures"),
         "foreign": (foreign, "pictures of other items"),
         "shuffled": (shuffled, "captions in shuffled words"),
-        "reversed": (_reorder("reversed"), "videos backwards"),
-        "jumbled": (_reorder("jumbled"), "frames in random order"),
-        "still": (_reorder("still"), "the first frame alone"),
+        "reversed": (partial(_reorder, order="reversed"), "videos backwards"),
+        "jumbled": (partial(_reorder, order="jumbled"), "frames in random order"),
+        "still": (partial(_reorder, order="still"), "the first frame alone"),
     }
 )
 
 #: What precedes the name of a set: `blank:`.
 PREFIXES = tuple(f"{probe}:" for probe in PROBES)
-
-
-def with_probes(benchmarks: Sequence[Any], probes: Sequence[str]) -> tuple[Any, ...]:
-    """Return benchmarks, given by name or as objects, each followed by its probes."""
-    for probe in probes:
-        if probe not in PROBES:
-            raise UnknownNameError(f"probe={probe!r}{nearest(probe, PROBES)}; probes are {', '.join(PROBES)}")
-
-    def make(benchmark: Any, probe: str) -> Any:
-        return f"{probe}:{benchmark}" if isinstance(benchmark, str) else probe_benchmark(as_benchmark(benchmark), probe)
-
-    return tuple(chain.from_iterable((of, *(make(of, probe) for probe in probes)) for of in benchmarks))
 
 
 def probe_benchmark(pairs: Benchmark, probe: str) -> Benchmark:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
@@ -230,9 +230,8 @@ def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
 
-def load_counterfactuals_test(place: Locations, benchmark: Benchmark) -> RetrievalSet:
-    """Load COCO-Counterfactuals' test split."""
-    path = first_file(place, benchmark.name, benchmark.files[0])
+def read_counterfactuals_test(path: Path) -> RetrievalSet:
+    """Read COCO-Counterfactuals' test split."""
     images, captions = [], []
     for line, row in read_csv(path):
         where = f"{path}:{line}"
@@ -370,7 +369,7 @@ class _Instance(_Loose):
     bbox: Sides
 
 
-def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
+def read_refcoco(refs: Path, instances: Path, *, splits: Sequence[str]) -> BoxSet:
     """Read the phrases of some splits; a phrase's id is its `sent_id`."""
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
@@ -397,12 +396,6 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         return BoxSet("refcoco+", tuple(boxes_of_phrases))
     except DataError as error:
         raise DataError(f"{refs}: {error}") from error
-
-
-def load_refcoco(place: Locations, benchmark: Benchmark, *, splits: list[str]) -> BoxSet:
-    """Load the phrases of some splits of RefCOCO+."""
-    refs, instances = (first_file(place, benchmark.name, file) for file in benchmark.files)
-    return read_refcoco(refs, instances, *splits)
 
 
 # COLA's single objects: labels of an object with its attributes, and the images in which each is hard.

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tellapart.benchmarks.benchmark import Benchmark, Media
-from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.benchmark import Benchmark, Hub, Media
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.fields import (
@@ -369,13 +368,8 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
 #: The field with a row's number among the rows of all files, by which a parquet table finds its images.
 TABLE_ROW = "@row"
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row: its fields, or its list of values, and its place for messages."""
-
-    where: str
-    fields: Any
+#: Rows with their places for messages.
+_Rows = list[tuple[str, Any]]
 
 
 def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path]:
@@ -396,8 +390,8 @@ def read_rows(
     form: str | None = None,
     each: str | None = None,
     beside: Sequence[str] = (),
-) -> Iterator[Row]:
-    """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV, parquet or a text.
+) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a file with their places, by its suffix: JSON, JSONL, CSV, TSV, parquet or a text.
 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
@@ -417,9 +411,9 @@ def read_rows(
             if not isinstance(fields, dict):
                 raise DataError(f"{place}: expected an object of lists, as each = '*' reads it, got {quote(fields)}")
             groups = [(name, row) for name in fields for row in _nested_rows(row_fields, name, place)]
-            yield from (Row(place, row | {"each": name, "place": row["each"]}) for name, row in groups)
+            yield from ((place, row | {"each": name, "place": row["each"]}) for name, row in groups)
         else:
-            yield from (Row(place, row) for row in _nested_rows(row_fields, each, place, beside))
+            yield from ((place, row) for row in _nested_rows(row_fields, each, place, beside))
 
 
 def _nested_rows(
@@ -558,53 +552,52 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
     """Yield the values that fill templates: a row, or as many rows as belong together."""
     places = count()  # a row may have several entries, or none
     for path in files_of(declared.name, declared.files, place):
-        everything = list(read_rows(path, places, declared.format, declared.each, declared.beside))
-        everything = [_unpack_lists(row, declared) for row in everything]
+        read = read_rows(path, places, declared.format, declared.each, declared.beside)
+        rows = [(at, _unpack_lists(row, at, declared)) for at, row in read]
         if declared.by_id:
-            everything = _replace_ids(everything, declared.by_id)
+            rows = _replace_ids(rows, declared.by_id)
         if declared.joined is not None:
-            everything = _join_rows(everything, path, declared.joined, declared.format)
-        rows = [row for row in everything if _is_chosen(declared.where, row.fields, row.where)]
+            rows = _join_rows(rows, path, declared.joined, declared.format)
+        rows = [(at, row) for at, row in rows if _is_chosen(declared.where, row, at)]
         if (counted := declared.counts.get(plain_stem(path), declared.counts.get(path.stem))) is not None:
             expect_count(path, len(rows), counted, what="rows")
         if len(rows) % declared.rows:
             raise DataError(f"{path}: {len(rows):,} rows; each {declared.rows} of them belong together")
         for start in range(0, len(rows), declared.rows):
             block = rows[start : start + declared.rows]
-            fields: dict[str, Any] = dict(block[0].fields)
+            at, fields = block[0]
             if declared.rows > 1:
                 shared = {key: fields[key] for key in ("file", "folder", "row", TABLE_ROW)}
-                fields = {str(k): row.fields for k, row in enumerate(block)} | shared
-            yield block[0].where, fields | declared.texts
+                fields = {str(k): row for k, (_, row) in enumerate(block)} | shared
+            yield at, fields | declared.texts
 
 
-def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -> list[Row]:
+def _join_rows(rows: _Rows, path: Path, folder: str, form: str | None) -> _Rows:
     """Return rows with the fields of the row at the same place in the file of the same name in another folder."""
     twin = path.parent.parent / folder / path.name
     others = list(read_rows(twin, form=form))
     if len(others) != len(rows):
         raise DataError(f"{twin}: {len(others):,} rows, and {path} has {len(rows):,}; each belongs to one of the other")
-    together = zip(rows, others, strict=True)
-    return [replace(row, fields={**row.fields, "joined": other.fields}) for row, other in together]
+    return [(at, {**row, "joined": other}) for (at, row), (_, other) in zip(rows, others, strict=True)]
 
 
-def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
+def _replace_ids(rows: _Rows, by_id: Mapping[str, str]) -> _Rows:
     """Return rows of one file in whose fields of ids stands what the objects with these ids hold."""
     found: dict[tuple[str, int], dict[Any, Any]] = {}  # by the list itself: all rows share it, or each has another
     replaced = []
-    for row in rows:
-        fields = dict(row.fields)
+    for at, row in rows:
+        fields = dict(row)
         for field, target in by_id.items():
             listed, _, name = target.partition(".")
             try:
-                objects, ids = row.fields[listed], fields[field]
+                objects, ids = row[listed], fields[field]
                 if (key := (target, id(objects))) not in found:
-                    found[key] = _by_id(objects, name, row.where, listed)
+                    found[key] = _by_id(objects, name, at, listed)
                 fields[field] = [found[key][id_] for id_ in ids] if isinstance(ids, list) else found[key][ids]
             except (KeyError, TypeError) as error:
                 expected = f"expected ids of the objects in {listed!r}, each with an id and {name!r}"
-                raise field_fault(row.where, field, expected, fields.get(field)) from error
-        replaced.append(replace(row, fields=fields))
+                raise field_fault(at, field, expected, fields.get(field)) from error
+        replaced.append((at, fields))
     return replaced
 
 
@@ -616,13 +609,13 @@ def _by_id(objects: Any, name: str, place: str, listed: str) -> dict[Any, Any]:
     return held
 
 
-def _unpack_lists(row: Row, declared: SetFile) -> Row:
+def _unpack_lists(row: Mapping[str, Any], place: str, declared: SetFile) -> dict[str, Any]:
     """Return a row whose fields with a list's text, or with several lines, are lists."""
-    fields = dict(row.fields)
+    fields = dict(row)
     for name in (*declared.lists, *declared.lines):
         if isinstance(text := fields.get(name), str):
-            fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, row.where)
-    return replace(row, fields=fields)
+            fields[name] = text.splitlines() if name in declared.lines else read_list(text, name, place)
+    return fields
 
 
 def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -> bool:

@@ -1,7 +1,7 @@
 """The declared sets that ship, by their names: `sets/FILE.toml`, or a variant of one, `FILE/NAME`.
 
 A set whose files follow rules that no template has names the functions that read it, as `module:function` of this room:
-`load` (or `read`, of its one file), `pictures` and `known`, with `arguments`. A user's file cannot.
+`load` (or `read`, of its files), `pictures` and `known`, with `arguments`. A user's file cannot.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark, PaperTable
-from tellapart.benchmarks.hub import Hub
+from tellapart.benchmarks.benchmark import Benchmark, Hub, PaperTable
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.set_file import read_set_file, read_set_table, set_benchmark
 
@@ -52,7 +51,9 @@ def _read_by_code(table: dict[str, Any]) -> Benchmark:
         return _function(target)(place, declared, **arguments)
 
     def read(place: Locations) -> Any:
-        return _function(code["read"])(first_file(place, declared.name, declared.files[0]), **arguments)
+        return _function(code["read"])(
+            *(first_file(place, declared.name, file) for file in declared.files), **arguments
+        )
 
     facts["load"] = partial(call, code["load"]) if code["load"] else read
     if code["pictures"]:

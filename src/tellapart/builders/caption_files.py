@@ -76,7 +76,7 @@ class CaptionPair:
         return Item(id=name, cluster=self.cluster, tags=dict(self.tags), **fields)
 
 
-Entry = TypeVar("Entry", SourceCaption, CaptionPair)
+Entry = TypeVar("Entry", bound=Any)  # it has an id
 
 
 def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaption]:
@@ -100,9 +100,8 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
     """
     required = ("image", "caption") if with_images else ("caption",)
     rows = enumerate(_read_rows(path, ("id", "caption"), "id and caption"), start=1)
-    return list(
-        _by_id(path, ((place, _to_caption(row, number, place, required)) for number, (place, row) in rows)).values()
-    )
+    captions = ((place, _to_caption(row, number, place, required)) for number, (place, row) in rows)
+    return list(index_by_id(path, captions).values())
 
 
 def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
@@ -123,7 +122,7 @@ def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
     {'7_0': CaptionPair(id='7_0', captions=('a cat', 'a dog'), cluster='7', tags={}, image='')}
     """
     rows = _read_rows(path, _PAIR_COLUMNS, "id and two captions")
-    return _by_id(path, ((place, _to_pair(row, place)) for place, row in rows), "caption pair")
+    return index_by_id(path, ((place, _to_pair(row, place)) for place, row in rows), "caption pair")
 
 
 class ImageFolder:
@@ -201,7 +200,12 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     content = read_json(path)
     if isinstance(content, list):
-        yield from _listed_captions(path, content)
+        for number, row in enumerate(content):
+            place = f"{path}: [{number}]"
+            if not isinstance(row, dict) or "image" not in row or "caption" not in row:
+                raise DataError(f"{place}: expected an object with 'image' and 'caption', got {quote(row)}")
+            texts = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
+            yield from ((place, {"caption": text, "image": row["image"]}) for text in texts)
         return
     images, captions = (content.get(key) if isinstance(content, dict) else None for key in ("images", "annotations"))
     if isinstance(images, list) and any(isinstance(image, dict) and "sentences" in image for image in images):
@@ -231,16 +235,8 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, {"id": row.get("id", number), "caption": row.get("caption"), "image": names[image_id]}
 
 
-def _listed_captions(path: Path, rows: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in enumerate(rows):
-        place = f"{path}: [{number}]"
-        if not isinstance(row, dict) or "image" not in row or "caption" not in row:
-            raise DataError(f"{place}: expected an object with 'image' and 'caption', got {quote(row)}")
-        captions = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
-        yield from ((place, {"caption": caption, "image": row["image"]}) for caption in captions)
-
-
-def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
+def index_by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
+    """Return the entries of a file by id; each comes with its place. There is one, and none has another's id."""
     by_id: dict[str, Entry] = {}
     for place, entry in entries:
         if entry.id in by_id:
@@ -254,13 +250,13 @@ def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "captio
 def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple[str, ...]) -> SourceCaption:
     for column in required:
         expect_text(row, column, place, _CAPTION_COLUMNS)
-    with _in_column("caption", place):
+    with in_column("caption", place):
         one_text(row["caption"])
     image = row.get("image")
     if image is not None:
         if not isinstance(image, str):
             raise DataError(f"{place}: column 'image': expected a path, got {quote(image)}")
-        with _in_column("image", place):
+        with in_column("image", place):
             check_reference(image)
         image = normpath(image)
     name, text = optional_text(row, "id", str(number)), row["caption"]
@@ -277,17 +273,20 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         if not isinstance(row.get(column), str) or not row[column].strip():
             raise DataError(f"{place}: column {column!r} is missing or empty; got {', '.join(row)}")
     for column in columns:
-        with _in_column(column, place):
+        with in_column(column, place):
             one_text(row[column])
     name, first, second = (" ".join(row[column].split()) for column in columns)
-    with _in_column(columns[0], place, " cannot name a file"):
+    with in_column(columns[0], place, " cannot name a file"):
         check_reference(f"{name}.png")
     named = [column for column in row if column.startswith("tag:") and optional_text(row, column, "").strip()]
     tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in named}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
-    cluster = _coco_image(name) if row.get("cluster") in (None, "") else row["cluster"]
+    cluster = row.get("cluster")
+    if cluster in (None, ""):  # the image of an id of the form IMAGE_NUMBER
+        before, _, number = name.rpartition("_")
+        cluster = before if before.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
         raise DataError(
             f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
@@ -295,7 +294,7 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
         image = ""
     if image:
-        with _in_column("image_0", place):
+        with in_column("image_0", place):
             check_reference(image)
     return CaptionPair(name, (first, second), cluster, tags, image)
 
@@ -321,15 +320,9 @@ def near_column(row: Iterable[str], column: str, columns: Collection[str]) -> st
 
 
 @contextmanager
-def _in_column(column: str, place: str, fault: str = "") -> Iterator[None]:
+def in_column(column: str, place: str, fault: str = "") -> Iterator[None]:
     """Name the column and its row in an error of its value."""
     try:
         yield
     except (DataError, ValueError) as error:
         raise DataError(f"{place}: column {column!r}{fault}: {error}") from error
-
-
-def _coco_image(name: str) -> str:
-    """Return the image of an id of the form IMAGE_NUMBER, else the id."""
-    image, _, number = name.rpartition("_")
-    return image if image.isdigit() and number.isdigit() else name

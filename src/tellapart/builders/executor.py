@@ -16,9 +16,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tellapart.errors import RunError, TellapartError, first_line, require
 
-__all__ = ["Executor", "Lost", "ProcessExecutor", "Results"]
-
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 

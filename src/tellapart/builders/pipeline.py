@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.journal import Journal, count_decided, journal_of
-from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
+from tellapart.builders.recipe_file import RecipeFile, fingerprint_facts, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -252,9 +252,8 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     for index, (_, selection) in enumerate(selections):
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
-    sources = inputs, models, metadata.version("tellapart")
-    fingerprint, facts = recipe.fingerprint(*sources), recipe.facts(*sources)
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, facts)
+    facts = recipe.facts(inputs, models, metadata.version("tellapart"))
+    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint_facts(facts)[:16], facts)
 
 
 def decide(

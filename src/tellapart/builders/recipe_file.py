@@ -41,14 +41,13 @@ from tellapart.data.validation import validate
 from tellapart.errors import UnknownNameError, nearest
 
 #: Options that recipes had, or that one may think they have, and the user's settings in their place.
+_SET_KEY = "set TELLAPART_API_KEY to the server's key, and take it out"
 _OF_THE_USER: Mapping[str, str] = MappingProxyType(
     {
         "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "
         "has bpy, and take it out",
-        "key_variable": "names an environment variable, and a recipe may name none: set TELLAPART_API_KEY to the "
-        "server's key, and take it out",
-        "api_key": "is a secret, and a recipe may hold none: set TELLAPART_API_KEY to the server's key, and take it "
-        "out",
+        "key_variable": f"names an environment variable, and a recipe may name none: {_SET_KEY}",
+        "api_key": f"is a secret, and a recipe may hold none: {_SET_KEY}",
     }
 )
 
@@ -67,15 +66,15 @@ class RecipeFile(BaseModel):
     filters: list[dict[str, JsonValue]] = Field(default_factory=list)
     selections: list[dict[str, JsonValue]] = Field(default_factory=list)
 
-    def fingerprint(self, inputs: Mapping[str, str], models: Mapping[str, str], version: str) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of all that decides the set's content."""
-        facts = self.facts(inputs, models, version)
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
     def facts(self, inputs: Mapping[str, str], models: Mapping[str, str], version: str) -> dict[str, Any]:
-        """Return all that `fingerprint` is of, as JSON."""
+        """Return all that decides the set's content, as JSON."""
         facts = self.model_dump(mode="json", exclude={"retries", "max_failed"})
         return facts | {"inputs": dict(inputs), "models": dict(models), "version": version}
+
+
+def fingerprint_facts(facts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of facts that JSON holds."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def read_recipe_file(path: Path) -> RecipeFile:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
-from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.given import BenchmarkGiven, as_benchmark
+from tellapart.benchmarks.find import BenchmarkGiven, as_benchmark, find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_file

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.find import find_benchmark, tell_apart
-from tellapart.benchmarks.given import as_benchmark
+from tellapart.benchmarks.find import as_benchmark, find_benchmark, tell_apart
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.atomic import drop_lock, holder_of, take_lock

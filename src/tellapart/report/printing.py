@@ -31,7 +31,7 @@ from tellapart.report.terminal import print_lines, print_template
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
-    from tellapart.builders.captions.pairs_file import PairsWritten
+    from tellapart.builders.captions.counterfactuals import PairsWritten
     from tellapart.builders.pipeline import BuildResult
     from tellapart.diagnosis.gap import Gaps
     from tellapart.evaluation.verify import Verification

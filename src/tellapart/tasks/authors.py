@@ -27,9 +27,6 @@ from tellapart.tasks.task import Unit, Units, value_of
 
 AUTHORS_METRICS = facts_of("authors")["metrics"]
 
-#: Items of a pair of attributes below which ARO leaves the pair out.
-_FEWEST = 25
-
 
 def add_authors_numbers(benchmark: Benchmark, measured: Sequence[Units], kind: ScoreKind | None) -> Sequence[Units]:
     """Add the numbers of the benchmark's authors to measured pairs."""
@@ -171,7 +168,8 @@ AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, 
         "aro-relation": lambda units, _kind: _average_groups(
             units, "relation", without={*Path(__file__).with_name("aro_symmetric.txt").read_text("utf-8").splitlines()}
         ),
-        "aro-attribution": lambda units, _kind: _average_groups(units, "attributes", _FEWEST),
+        # Without pairs of attributes of fewer than 25 items.
+        "aro-attribution": lambda units, _kind: _average_groups(units, "attributes", fewest=25),
         "bla": _rank_captions,
         "svo-probes": _decide_images,
         "velociti": _judge_texts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
@@ -65,27 +65,23 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
     return (Units("phrase", units, values),)
 
 
-#: Form of boxes -> their numbers and the image's width and height, to x, y, width, height in pixels.
-_FORMS: Mapping[str, Callable[[Sides, tuple[int, int]], Sides]] = {
-    "corners (x1, y1, x2, y2) in pixels": lambda box_, _: _between(box_),
-    "x, y, width, height in 0 to 1000": lambda box_, size: _scale(box_, size, 1000),
-    "corners (x1, y1, x2, y2) in 0 to 1000": lambda box_, size: _between(_scale(box_, size, 1000)),
-    "corners (y1, x1, y2, x2) in 0 to 1000": lambda box_, size: _between(
-        _scale((box_[1], box_[0], box_[3], box_[2]), size, 1000)
-    ),
-    "x, y, width, height as shares of the image": lambda box_, size: _scale(box_, size, 1),
-    "corners (x1, y1, x2, y2) as shares of the image": lambda box_, size: _between(_scale(box_, size, 1)),
+#: Form of boxes -> the order of their numbers, whether the last two are a corner, and the image's side in their units.
+_FORMS: Mapping[str, tuple[tuple[int, ...], bool, float | None]] = {
+    "corners (x1, y1, x2, y2) in pixels": ((0, 1, 2, 3), True, None),
+    "x, y, width, height in 0 to 1000": ((0, 1, 2, 3), False, 1000),
+    "corners (x1, y1, x2, y2) in 0 to 1000": ((0, 1, 2, 3), True, 1000),
+    "corners (y1, x1, y2, x2) in 0 to 1000": ((1, 0, 3, 2), True, 1000),
+    "x, y, width, height as shares of the image": ((0, 1, 2, 3), False, 1),
+    "corners (x1, y1, x2, y2) as shares of the image": ((0, 1, 2, 3), True, 1),
 }
 
 
-def _between(corners: Sides) -> Sides:
-    x1, y1, x2, y2 = corners
-    return x1, y1, x2 - x1, y2 - y1
-
-
-def _scale(box_: Sides, size: tuple[int, int], whole: float) -> Sides:
-    x, y, width, height = box_
-    return x * size[0] / whole, y * size[1] / whole, width * size[0] / whole, height * size[1] / whole
+def _read_in_form(box_: Sides, size: tuple[int, int], form: str) -> Sides:
+    """Return x, y, width and height in pixels of a box in one of the forms."""
+    order, corners, side = _FORMS[form]
+    scaled = (box_[k] * pixels / side if side else box_[k] for k, pixels in zip(order, size * 2, strict=True))
+    x, y, width, height = scaled
+    return (x, y, width - x, height - y) if corners else (x, y, width, height)
 
 
 def _guess_form(records: BoxSet, predictions: Sequence[Sides]) -> str:
@@ -95,10 +91,8 @@ def _guess_form(records: BoxSet, predictions: Sequence[Sides]) -> str:
     def count_right(boxes: Sequence[Sides]) -> int:
         return int(box_accuracy(boxes, gold).sum())
 
-    right = {
-        form: count_right([read(box_, row.facts["size"]) for row, box_ in zip(records.rows, predictions, strict=True)])
-        for form, read in _FORMS.items()
-    }
+    sized = [(box_, row.facts["size"]) for row, box_ in zip(records.rows, predictions, strict=True)]
+    right = {form: count_right([_read_in_form(box_, size, form) for box_, size in sized]) for form in _FORMS}
     best, as_read = max(right, key=right.__getitem__), count_right(predictions)
     # By luck a form can be right of a few more; a wrong form is right of a few.
     if right[best] < max(2, 2 * as_read + 1, len(gold) / 10):

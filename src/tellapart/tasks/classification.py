@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ClassificationSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
-from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks, cosines
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
@@ -123,18 +121,12 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     labels = np.array(records.gold)
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
         untagged = tuple(replace(unit, tags={}) for unit in tagged)
-        measured.append(Units("image of its class", untagged, (_mean_recall(labels, classified, records.classes),)))
+        present = tuple(records.classes[label] for label in np.unique(labels).tolist())
+        neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
+        recalls, reduce = class_recall_table(ranks.recall(1), labels, size), MeanOfGroups(len(present), None, present)
+        mean = value_of("mean_class_recall", recalls, neutral=neutral, chance=1 / size, reduce=reduce)
+        measured.append(Units("image of its class", untagged, (mean,)))
     return tuple(measured)
-
-
-def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Sequence[str]) -> PerItem:
-    ranks, size = classified.placed.ranks, len(classes)
-    names = tuple(classes[label] for label in np.unique(labels).tolist())
-    neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
-    recalls = class_recall_table(ranks.recall(1), labels, size)
-    return value_of(
-        "mean_class_recall", recalls, neutral=neutral, chance=1 / size, reduce=MeanOfGroups(len(names), None, names)
-    )
 
 
 def _fill_template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
+from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import Model
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
@@ -36,12 +38,6 @@ _RATE = 5.0  #: frames a second
 
 #: Videos whose frames are scored together: enough for full batches, few enough to hold.
 _VIDEOS = 64
-
-
-#: Parts of a metric's name. Gold is any moment of the change, or the query's alone.
-_GOLDS = ("", "_unmerged")
-#: The value is the mean over all tolerances, or that of one tolerance in seconds.
-_LIMITS = ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,28 +59,24 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     current_reading().stated = "before, after"
 
     def read(moment: Record, row: Mapping[str, Any], place: str) -> FrameScores:
-        try:
-            return _frame_scores(row, len(frame_times(records.duration(moment.cluster), _RATE)))
-        except ValueError as error:
-            raise ScoreError(f"{place}: moment {moment.id}: {error}") from error
+        timed, columns = row.get("times") is not None, {}
+        for key in ("before", "after", *(["times"] if timed else [])):
+            if (numbers := finite_numbers(row.get(key), most=_LARGEST)) is None:
+                raise refuse(moment, place, f"something else than a list of finite numbers under {key!r}")
+            columns[key] = np.array(numbers)
+        if not timed:
+            columns["times"] = np.arange(len(frame_times(records.duration(moment.cluster), _RATE))) / _RATE
+        elif len(columns["times"]) < 2 or not (np.diff(columns["times"]) > 0).all():
+            raise refuse(moment, place, "`times` that are not two or more rising seconds")
+        if len({*map(len, columns.values())}) > 1:
+            lack = "`times` has" if timed else "there are frames (5 a second up to `duration`; or give `times`)"
+            raise refuse(moment, place, f"not as many numbers under 'before' and 'after' as {lack}")
+        return FrameScores(**columns)
+
+    def refuse(moment: Record, place: str, fault: str) -> ScoreError:
+        return ScoreError(f"{place}: moment {moment.id}: {fault}")
 
     return read_by_id(path, records.rows, read, "similarities of frames", ("id", "boundary_id"))
-
-
-def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
-    """Return the scores of a line; a ValueError is its problem, in words."""
-    columns = {"times": np.arange(frames) / _RATE}
-    for key in ("before", "after", *(["times"] if row.get("times") is not None else [])):
-        if (numbers := finite_numbers(row.get(key), most=_LARGEST)) is None:
-            raise ValueError(f"something else than a list of finite numbers under {key!r}")
-        columns[key] = np.array(numbers)
-    given = row.get("times") is not None
-    if given and (len(columns["times"]) < 2 or not (np.diff(columns["times"]) > 0).all()):
-        raise ValueError("`times` that are not two or more rising seconds")
-    if len({*map(len, columns.values())}) > 1:
-        lack = "`times` has" if given else "there are frames (5 a second up to `duration`; or give `times`)"
-        raise ValueError(f"not as many numbers under 'before' and 'after' as {lack}")
-    return FrameScores(**columns)
 
 
 def _score_frames(model: Model, records: MomentSet, session: Session) -> list[FrameScores]:
@@ -155,27 +147,27 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
         for moment, gold, prediction in zip(records.rows, records.gold, predictions, strict=True)
     )
     of_query = [(moment.gold,) for moment in records.rows]
-    merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
-    facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
-    names = (f"boundary_{what}{gold}{limit}" for what in ("accuracy", "f1") for gold in _GOLDS for limit in _LIMITS)
-    values = tuple(value_of(name, **of_metric) for name, of_metric in zip(names, facts, strict=True))
-    return (Units("moment", units, values),)
+    both = (("", records.gold), ("_unmerged", of_query))
+    accuracies, f1s = zip(*(_measure_against(records, predictions, gold, part) for part, gold in both), strict=True)
+    return (Units("moment", units, (*chain(*accuracies), *chain(*f1s))),)
 
 
 def _measure_against(
-    records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the values of accuracy and of F1 against these gold moments: the mean over tolerances, then each."""
-    strict, neutral, f1, chance = (np.zeros((len(records.rows), len(TOLERANCES))) for _ in range(4))
+    records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]], part: str
+) -> tuple[list[PerItem], list[PerItem]]:
+    """Return accuracies and F1s against these gold moments, a part of their names: the mean, then by tolerance."""
+    strict, neutral, chance, f1 = tables = np.zeros((4, len(records.rows), len(TOLERANCES)))
     for row, (moment, true, prediction) in enumerate(zip(records.rows, gold, predictions, strict=True)):
         times, scores = boundary_times(prediction.times), boundary_scores(prediction.before, prediction.after)
         strict[row], neutral[row] = boundary_accuracy(times, scores, true)
         f1[row] = boundary_f1(times, scores, true)
         chance[row] = random_accuracy(true, records.duration(moment.cluster))
-    tables = {"strict": strict, "neutral": neutral, "chances": chance}
-    accuracy = [{name: table.mean(axis=1) for name, table in tables.items()}]
-    accuracy += [{name: table[:, k] for name, table in tables.items()} for k in range(len(TOLERANCES))]
-    return accuracy, [{"strict": column} for column in (f1.mean(axis=1), *f1.T)]
+    columns = {part: tables.mean(axis=2)} | {f"{part}@{t:.1f}": tables[:, :, k] for k, t in enumerate(TOLERANCES)}
+    accuracies = [
+        value_of(f"boundary_accuracy{suffix}", values[0], neutral=values[1], chances=values[2])
+        for suffix, values in columns.items()
+    ]
+    return accuracies, [value_of(f"boundary_f1{suffix}", values[3]) for suffix, values in columns.items()]
 
 
 def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.data.scores import Scores
 from tellapart.errors import MetricError, quote
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.metric import Metric, read_scores
-from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.models.find import Deferred
@@ -30,45 +30,21 @@ from tellapart.models.protocols import DualEncoder, MatrixScorer, Model
 from tellapart.models.scoring.score import Scored, embeddings, own_part
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.records.result import IDS_ONLY
-from tellapart.stats.combined import SmallestMean
 from tellapart.tasks.declared import DECLARED, facts_of
 from tellapart.tasks.running import read_scored, score_pairs
-from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
+from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of
 
 #: The texts of each score: the two true ones, then each of them with the false one.
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
-def tot(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if the two true texts are closer to each other than either to the false one: float64 (item,).
-
-    Chance 1/3: of three scores the first must be the highest.
-    `scores`, `(item, 1, 3)`, are of both true texts, the first and the false one, the second and the false one.
-
-    Source: SugarCrepe++ (Dumpala et al. 2024), `correct_text` of its VLMs/test_*.py; READ-CLIP (NeurIPS 2025) has it,
-    too.
-
-    >>> tot([[[0.9, 0.1, 0.8]], [[0.9, 0.1, 0.9]]])
-    array([1., 0.])
-    """
-    s = read_scores(scores, "tot", ("1x3",))[:, 0]
-    return np.asarray(s[:, 0] > s[:, 1:].max(axis=1), dtype=np.float64)
-
-
-def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
-
-    Source: SugarCrepe++ (Dumpala et al. 2024), the words of its README.
-
-    >>> tot_one_sided([[[0.9, 0.1, 0.95]], [[0.9, 0.9, 0.1]]])
-    array([1., 0.])
-    """
-    s = read_scores(scores, "tot_one_sided", ("1x3",))[:, 0]
-    return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
-
-
+#: `tot`: the two true texts are closer to each other than either to the false one; `tot_one_sided`, than the first is.
 _OF_SCORES = tuple(
-    replace(DECLARED[function.__name__], shapes=("1x3",), strict=function) for function in (tot, tot_one_sided)
+    replace(DECLARED[name], shapes=("1x3",), strict=strict)
+    for name, strict in (
+        ("tot", choice_score),
+        ("tot_one_sided", lambda scores: choice_score(np.asarray(scores)[:, :, :2])),
+    )
 )
 
 
@@ -95,10 +71,7 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
         unit_of(item, images=(), texts=item.truth_first().texts, output=item_values[0].tolist())
         for item, item_values in zip(records.items, values, strict=True)
     )
-    per_item = tuple(
-        value_of(metric.name, metric.per_item(values), neutral=metric.tie_neutral(values)) for metric in _OF_SCORES
-    )
-    return (Units("item", units, per_item),)
+    return (Units("item", units, tuple(metric.measure(values) for metric in _OF_SCORES)),)
 
 
 TRUE_TEXTS = Task(
@@ -138,7 +111,7 @@ def measure_pairs(
             f"no metric is defined for {describe(outline.shape)}{several} and scores that are a {scores.kind}"
         )
     values = _truth_first(outline, scores)
-    per_item = tuple(_per_item(metric, metric.scaled(values, scores.kind), outline) for metric in metrics)
+    per_item = tuple(metric.measure(metric.scaled(values, scores.kind), outline.true) for metric in metrics)
     items = None if records.items is None else [item.truth_first() for item in records.items]
     return (Units("item", tuple(_make_units(outline, items, values)), per_item),)
 
@@ -154,18 +127,6 @@ def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
     side = 2 if outline.shape[0] == 1 else 1
     places = [[*truth, *(k for k in range(values.shape[side]) if k not in truth)] for truth in outline.truths]
     return np.take_along_axis(values, np.expand_dims(np.array(places), 3 - side), axis=side)
-
-
-def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> PerItem:
-    chance = metric.chance(outline.shape, outline.true)
-    return value_of(
-        metric,
-        metric.per_item(values),
-        neutral=None if chance is None else metric.tie_neutral(values),
-        chance=chance,
-        reduce=SmallestMean() if metric.components else None,
-        deviation=chance is None,
-    )
 
 
 def _make_units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:

@@ -215,23 +215,18 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
         value = value_of("bias_rate", fell)
         measured.append(Units("question with a bias", tuple(units[row] for row in biased), (value,)))
     if groups := records.groups():
-        measured.append(
-            _units_of_groups(units, "group", groups, value_of("group_match", group_accuracy(right, groups)))
-        )
+        value = value_of("group_match", group_accuracy(right, groups))
+        measured.append(Units("group", join_units(units, groups), (value,)))
     again = [group for group in groups if _asks_again(rows, group)]
     same = {group: bool(read[group[0]]) and len({read[row] for row in group}) == 1 for group in again}
     if turned := [group for group in again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]:
         value = value_of("same_answer", np.array([same[group] for group in turned], np.float64))
-        measured.append(_units_of_groups(units, "turned question", turned, value))
+        measured.append(Units("turned question", join_units(units, turned), (value,)))
     if len(turned) < len(again):
         turns = [bool(right[group[-1]]) and not same[group] if group in turned else same[group] for group in again]
         value = value_of("turned_match", np.array(turns, np.float64))
-        measured.append(_units_of_groups(units, "question asked again", again, value))
+        measured.append(Units("question asked again", join_units(units, again), (value,)))
     return (*measured, *_measure_abstention(rows, answers, right, units))
-
-
-def _units_of_groups(units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], *values: PerItem) -> Units:
-    return Units(noun, join_units(units, groups), values)
 
 
 def _asks_again(rows: Sequence[Record], group: Sequence[int]) -> bool:
@@ -306,7 +301,9 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         ("group", "group", grouped),
     ):
         if groups := records.groups_by(field):
-            measured.append(_make_groups(units, noun, groups, of_group))
+            chances = np.array([0.5 ** len(group) for group in groups])
+            of_groups = (value_of(name, group_accuracy(flags, groups), chances=chances) for name, flags in of_group)
+            measured.append(Units(noun, join_units(units, groups), tuple(of_groups)))
     return tuple(measured)
 
 
@@ -321,14 +318,6 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") ->
     right = value_of(f"pope_accuracy{official}", _is_equal(read, gold))
     yes = value_of(f"pope_yes_rate{official}", table[:, 1])
     return shares["f1"], right, shares["precision"], shares["recall"], yes
-
-
-def _make_groups(
-    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], right: Sequence[tuple[str, NDArray[np.float64]]]
-) -> Units:
-    chances = np.array([0.5 ** len(group) for group in groups])
-    values = (value_of(metric, group_accuracy(flags, groups), chances=chances) for metric, flags in right)
-    return _units_of_groups(units, noun, groups, *values)
 
 
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:

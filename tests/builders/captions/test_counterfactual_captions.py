@@ -20,14 +20,14 @@ from published import NEEDS_NLTK_DATA, NLTK_DATA, published
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
-from tellapart.builders.captions import pairs_file
+from tellapart.builders.captions import counterfactuals as rewriting
 from tellapart.builders.captions.counterfactuals import (
     Counterfactual,
     CounterfactualCaptions,
     counterfactuals,
     replace_word,
+    write_caption_pairs,
 )
-from tellapart.builders.captions.pairs_file import write_caption_pairs
 from tellapart.builders.captions.stages import (
     CaptionOptions,
     MaskedLanguageModel,
@@ -225,7 +225,7 @@ def test_a_model_that_changed_on_the_disk_is_read_anew(parts, tmp_path):
         captions="-", tagger="nltk:nltk", masked_lm="masked", similarity="off", language_model="off", wordnet="wordnet"
     )
     first = open_stages(options, tmp_path)
-    assert open_stages(options, tmp_path).replacer is first.replacer
+    assert open_stages(options, tmp_path).masked_lm is first.masked_lm
     with (tmp_path / "wordnet/noun.exc").open("a") as file:
         file.write("mice mouse\n")
     os.utime(tmp_path / "wordnet/noun.exc", ns=(1, 10**19 // 5))
@@ -318,7 +318,7 @@ def test_without_a_language_model_the_most_probable_word_stays(recipe):
     found = counterfactual("a cat", stages, options)
     assert isinstance(found, Counterfactual)
     assert found.perplexity is None and found.similarity is None
-    likely = [p for p in stages.replacer.fill([SentenceGap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
+    likely = [p for p in stages.masked_lm.fill([SentenceGap("a ", "")], 10)[0] if p.word in NOUNS - {"cat"}]
     assert found.new == likely[0].word
     assert found.probability == likely[0].probability
 
@@ -421,7 +421,7 @@ class Backwards:
 def test_neither_workers_nor_blocks_nor_their_order_change_the_pairs(recipe, tmp_path, monkeypatch):
     path = recipe()
     write_caption_pairs(path, tmp_path / "one.jsonl")
-    monkeypatch.setattr(pairs_file, "ProcessExecutor", Backwards)
+    monkeypatch.setattr(rewriting, "ProcessExecutor", Backwards)
     write_caption_pairs(path, tmp_path / "three.jsonl", workers=3, block=2)
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "three.jsonl").read_bytes()
 
@@ -431,7 +431,7 @@ def test_a_worker_that_dies_is_named_with_its_caption(recipe, tmp_path, monkeypa
         yield jobs[0], Lost("exit code -9")
 
     monkeypatch.setattr(Backwards, "perform", perform)
-    monkeypatch.setattr(pairs_file, "ProcessExecutor", Backwards)
+    monkeypatch.setattr(rewriting, "ProcessExecutor", Backwards)
     with raises(RunError, "a_0", "exit", "-9"):
         write_caption_pairs(recipe(), tmp_path / "pairs.jsonl", workers=3)
 

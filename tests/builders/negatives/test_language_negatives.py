@@ -18,8 +18,6 @@ from tellapart.builders.negatives.language_negatives import (
     NONE,
     TASKS,
     ChatOptions,
-    ChatReply,
-    Message,
     RewriteReply,
     check,
     conversation,
@@ -155,7 +153,7 @@ def reason(outcome: RewriteReply | Rejected | None) -> str:
 def test_every_example_that_the_model_is_shown_passes_its_own_checks():
     assert tuple(TASKS) == KINDS
     for kind, task in TASKS.items():
-        shown = [message.content for message in conversation(kind, "A dog.")]
+        shown = [message["content"] for message in conversation(kind, "A dog.")]
         assert task["form"] in shown[0]
         for true, *changed in task["examples"]:
             said = write_answer(*changed)
@@ -366,16 +364,14 @@ def chat_model(tmp_path_factory):
     trainer = trainers.BpeTrainer(
         vocab_size=700, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
     )
-    words.train_from_iterator([*(message.content for message in messages), ANSWER], trainer)
+    words.train_from_iterator([*(message["content"] for message in messages), ANSWER], trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words,
         chat_template=TEMPLATE,
         model_max_length=1024,
         **{"bos_token": "<s>", "eos_token": "</s>"},
     )
-    prompt = tokenizer.apply_chat_template(
-        [message._asdict() for message in messages], tokenize=False, add_generation_prompt=True
-    )
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     before = tokenizer(prompt, add_special_tokens=False).input_ids
     after = tokenizer(f"{ANSWER}</s>", add_special_tokens=False).input_ids
     torch.manual_seed(0)
@@ -429,7 +425,7 @@ def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model):
     drawing = open_chat(options(chat_model, temperature=2.0, max_tokens=30))
     torch.manual_seed(11)
     state = torch.random.get_rng_state()
-    other = [Message("user", "Hello")]
+    other = [{"role": "user", "content": "Hello"}]
     first = [drawing(other, seed) for seed in (1, 2, 3, 4, 5, 6, 1)]
     assert first[0] == first[-1]
     assert len({reply.text for reply in first}) > 1  # some may be empty: the end is a token, too
@@ -448,14 +444,14 @@ def test_a_model_without_a_chat_template_reads_plain_turns_and_no_model_is_named
     folder = shutil.copytree(chat_model, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
     plain, templated = (open_chat(options(place, max_tokens=8)) for place in (folder, chat_model))
-    said = [Message("user", "A dog.")]
+    said = [{"role": "user", "content": "A dog."}]
     assert isinstance(plain(said, 0).text, str)
     assert plain.models != templated.models  # it is asked in other words
     with raises(ModelError, "tokenizer"):
         open_chat(options(tmp_path))
 
 
-HELLO = [Message("system", "Be short."), Message("user", "a dog — é")]
+HELLO = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "a dog — é"}]
 ELSEWHERE = "http://models.example/v1"
 
 
@@ -474,12 +470,12 @@ def test_a_request_says_all_that_the_recipe_says(server, monkeypatch):
     monkeypatch.setenv(KEY, "secret-1")
     server.write = lambda body: body["messages"][-1]["content"].upper()
     chat = open_chat(server_options(server, temperature=0.5, max_tokens=7))
-    assert chat(HELLO, 2**40 + 5) == ChatReply("A DOG — É")
+    assert chat(HELLO, 2**40 + 5).text == "A DOG — É"
     assert server.asked == [
         {
             "path": "/v1/chat/completions",
             "model": "small",
-            "messages": [message._asdict() for message in HELLO],
+            "messages": HELLO,
             "temperature": 0.5,
             "max_tokens": 7,
             "seed": 5,
@@ -576,7 +572,7 @@ def test_a_reply_that_was_cut_off_says_so_and_none_is_empty(server):
     server.finish, server.write = "length", lambda body: "CHANGE: a"
     assert open_chat(server_options(server))(HELLO, 1).cut
     server.finish, server.write = "stop", lambda body: None
-    assert open_chat(server_options(server))(HELLO, 1) == ChatReply("")
+    assert open_chat(server_options(server))(HELLO, 1).text == ""
 
 
 def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server):

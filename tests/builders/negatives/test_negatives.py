@@ -364,7 +364,7 @@ def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends():
     assert [*map(lexicon.plural, ("cat", "bus", "man", "bench"))] == ["cats", "buses", "men", "benches"]
     nouns = {"cats": "cat", "buses": "bus", "women": "woman", "berries": "berry", "grass": "grass", "dog": "dog"}
     assert [*map(lexicon.singular, nouns)] == [*nouns.values()]
-    assert {"the", "with", "and"} <= lexicon.function_words() and "dog" not in lexicon.function_words()
+    assert {"the", "with", "and"} <= lexicon.FUNCTION_WORDS and "dog" not in lexicon.FUNCTION_WORDS
     assert [*map(lexicon.article, ("umbrella", "dog"))] == ["an", "a"]
     assert [*map(lexicon.follows_noun, ("on", "riding", "house", None))] == [True, True, False, True]
 

@@ -179,7 +179,7 @@ def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     videos = clip_files(tmp_path)
-    assert {name: videos[name].relative_to(tmp_path).as_posix() for name in videos} == {
+    assert {name: path.relative_to(tmp_path).as_posix() for name, (path,) in videos.items()} == {
         "a": "a.mp4",
         "a.mp4": "a.mp4",
         "b": "deep/b.webm",
@@ -194,12 +194,15 @@ def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):
 
 def test_a_name_of_two_files_is_refused_when_it_is_asked_for(tmp_path):
     for name in ("a.mp4", "a.webm", "b.mp4"):
-        (tmp_path / name).write_bytes(b"")
-    videos = clip_files(tmp_path)
-    assert videos["a.webm"].name == "a.webm"
-    assert videos["b"].name == "b.mp4"
+        (tmp_path / "videos" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "videos" / name).write_bytes(b"")
+    videos = clip_files(tmp_path / "videos")
+    assert [path.name for name in ("a.webm", "b") for path in videos[name]] == ["a.webm", "b.mp4"]
+    rows = [{"video": "a", "time": time, "caption": f"at {time}"} for time in (0, 1)]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = TimestampedCaptions.Options(captions="captions.jsonl", videos="videos")
     with raises(DataError, "'a'", "a.mp4", "a.webm"):
-        videos["a"]
+        TimestampedCaptions(Start(options, 1, tmp_path)).candidates()
 
 
 # The builders of captioned frames on real films: `python ci/parts.py real-footage` fetches them.

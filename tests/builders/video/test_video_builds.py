@@ -290,9 +290,10 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genom
     assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
     assert sorted(builder.inputs) == ["graphs.json", "persons.json"]
     for wrong, message in (
-        ({"bbox": [[1, 2, 3]]}, "numbers"),
+        ({"bbox": [[1, 2, 3]]}, ("'bbox[0]'", "4 items", "[1, 2, 3]")),
+        ({"bbox": [[1, 2, 3, "4"]]}, ("'bbox[0][3]'", "number", "'4'")),
         ({"bbox": [[1, 2, 3, 4]], "bbox_mode": "xywh"}, ("'xyxy'", "'xywh'")),
-        ([], ("object", "'bbox'")),
+        ([], ("object", "bbox")),
     ):
         (tmp_path / "persons.json").write_text(json.dumps({"A1.mp4/000010.png": wrong}))
         with raises(DataError, "persons.json", "'A1.mp4/000010.png'", message):
@@ -337,8 +338,9 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
     [
         ({"A1.mp4": []}, ("'A1.mp4'", "'50N4E.mp4/000682.png'")),
         ({"A.mp4/000001.png": {}}, "'A.mp4/000001.png'"),
-        ({"A.mp4/000001.png": [{}]}, ("object", "0", "object", "'class'")),
-        ({"A.mp4/000001.png": [{"class": "bed"}]}, ("object", "0", "'visible'", "None")),
+        ({"A.mp4/000001.png": [{}]}, ("object", "0", "'class'")),
+        ({"A.mp4/000001.png": [[]]}, ("object", "0", "object", "visible")),
+        ({"A.mp4/000001.png": [{"class": "bed"}]}, ("object", "0", "'visible'", "missing")),
         ({"A.mp4/000001.png": [thing("bed", "looking_at", [], [])]}, ("'attention_relationship'", "labels")),
         ({"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]}, ("'bbox'", "field")),
     ],

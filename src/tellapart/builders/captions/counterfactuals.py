@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Candidate, Made, Rejected, Start, about_set
-from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
+from tellapart.builders.caption_files import ImageFolder, SourceCaption, file_digest, read_captions
 from tellapart.builders.captions.stages import (
     NOUNS,
     REPLACEMENTS,
@@ -20,7 +25,13 @@ from tellapart.builders.captions.stages import (
     Word,
     open_stages,
 )
+from tellapart.builders.executor import ProcessExecutor
+from tellapart.builders.journal import Journal, journal_of
+from tellapart.builders.pipeline import decide
+from tellapart.builders.recipe_file import fingerprint_facts, read_recipe_file
+from tellapart.data.atomic import atomic_file
 from tellapart.data.item import Item
+from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 
 # Counterfactuals of captions: one noun replaced by a likely one, neither too close nor too far, in a usual sentence.
@@ -82,11 +93,9 @@ def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOption
     if not texts:
         return []
     cases = [_Case(text, stages.tagger.read(text)) for text in texts]
-    for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts):
+    for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts, _choose_most_usual):
         stage([case for case in cases if case.rejected is None], stages, options)
-    remaining = [case for case in cases if case.rejected is None]
-    senses = dict(zip(map(id, remaining), _most_usual(remaining, stages), strict=True))
-    return [case.rejected or senses[id(case)] for case in cases]
+    return [case.rejected or case.drafts[0] for case in cases]
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +125,7 @@ def _find_nouns(cases: Sequence[_Case], _stages: Stages, _options: CaptionOption
 def _propose_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
     """Draft the captions with one noun replaced by a likely word that is a noun there, none twice."""
     gaps = [_make_gap(case.text, case.words, index, options.wording) for case in cases for index in case.nouns]
-    filled = iter(stages.replacer.fill(gaps, options.choices))
+    filled = iter(stages.masked_lm.fill(gaps, options.choices))
     for case in cases:
         drafts: dict[str, Counterfactual] = {}
         for index in case.nouns:
@@ -143,9 +152,9 @@ def _leave_out_related(cases: Sequence[_Case], stages: Stages, options: CaptionO
 
 def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
     """Keep the drafts whose similarity to their caption lies in the range."""
-    if stages.encoder is None:
+    if stages.similarity is None:
         return
-    vectors = stages.encoder.encode([text for case in cases for text in (case.text, *(d.text for d in case.drafts))])
+    vectors = stages.similarity.encode([text for case in cases for text in (case.text, *(d.text for d in case.drafts))])
     start = 0
     for case in cases:
         draft_vectors = vectors[start : start + 1 + len(case.drafts)]
@@ -156,23 +165,22 @@ def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOpti
         case.keep(drafts, "similarity", f"none lies in ({options.minimum:g}, {options.maximum:g}]")
 
 
-def _most_usual(cases: Sequence[_Case], stages: Stages) -> list[Counterfactual]:
-    """Return each caption's draft of the lowest perplexity, without a language model the most probable.
+def _choose_most_usual(cases: Sequence[_Case], stages: Stages, _options: CaptionOptions) -> None:
+    """Keep each caption's draft of the lowest perplexity, without a language model the most probable.
 
     Of equal drafts the first one wins.
     """
-    if stages.language_model is None:
-        drafts = [max(case.drafts, key=lambda draft: draft.probability) for case in cases]
-        return [replace(best, choices=len(case.drafts)) for best, case in zip(drafts, cases, strict=True)]
-    scores = stages.language_model.score_texts([draft.text for case in cases for draft in case.drafts])
-    drafts, start = [], 0
+    texts = [draft.text for case in cases for draft in case.drafts]
+    scores = None if stages.language_model is None else iter(stages.language_model.score_texts(texts))
     for case in cases:
-        draft_scores = scores[start : start + len(case.drafts)]
-        start += len(draft_scores)
-        best = int(np.argmax(draft_scores))
-        perplexity = float(np.exp(-draft_scores[best].astype(np.float64)))
-        drafts.append(replace(case.drafts[best], perplexity=perplexity, choices=len(draft_scores)))
-    return drafts
+        choices = len(case.drafts)
+        if scores is None:
+            best = max(case.drafts, key=lambda draft: draft.probability)
+        else:
+            draft_scores = [next(scores) for _ in case.drafts]
+            number = int(np.argmax(draft_scores))
+            best = replace(case.drafts[number], perplexity=float(np.exp(-np.float64(draft_scores[number]))))
+        case.drafts = [replace(best, choices=choices)]
 
 
 def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
@@ -204,7 +212,7 @@ class CounterfactualCaptions:
             )
             raise DataError(
                 f"a pair set needs images: {lack}; give every caption an image, or write caption pairs alone with "
-                "tellapart.builders.captions.pairs_file.write_caption_pairs"
+                "tellapart.builders.captions.counterfactuals.write_caption_pairs"
             )
         self._images = ImageFolder(start.home / self._options.images)
         self.inputs: Mapping[str, str] = file_digest(path)
@@ -239,3 +247,72 @@ class CounterfactualCaptions:
             provenance=rewriting.to_record(),
         )
         return self._images.complete(item, reference)
+
+
+# Caption pairs without images: a JSONL file that the builders of images start from.
+#
+# Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is finished, every
+# decided caption is in a journal beside it; the same call goes on after a Ctrl-C or a `kill -9`.
+
+
+@dataclass(frozen=True, slots=True)
+class PairsWritten:
+    """A written file, its pairs, the rejected captions by step and reason, and how many an earlier call had decided."""
+
+    path: Path
+    pairs: int
+    rejected: dict[tuple[str, str], int]
+    resumed: int
+
+
+def write_caption_pairs(
+    recipe: Path,
+    out: Path,
+    *,
+    workers: int = 1,
+    limit: int | None = None,
+    block: int = 16,
+    progress: Progress | None = None,
+) -> PairsWritten:
+    """Write a recipe's counterfactual captions as JSONL; filters and selections are left to the builder of images."""
+    content = read_recipe_file(recipe)
+    if content.builder != "counterfactual-captions":
+        fault = f"are made by the builder 'counterfactual-captions', not {content.builder!r}"
+        raise DataError(f"{recipe}: caption pairs {fault}")
+    options = CaptionOptions.model_validate(content.options)  # which are checked already
+    path = recipe.parent / options.captions
+    if out.exists():
+        raise DataError(f"{out} is there already; name another file, or delete it")
+    captions = read_captions(path)[:limit]
+    models = dict(open_stages(options, recipe.parent).models)
+    facts = {"options": options.model_dump(mode="json"), **file_digest(path), "models": models}
+    facts["version"] = metadata.version("tellapart")
+    task = partial(_decide_captions, options=options, home=recipe.parent)
+    with Journal(journal_of(out), fingerprint_facts(facts), facts) as journal:
+        executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
+        outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
+        rejections = [outcome for outcome in outcomes.values() if isinstance(outcome, Rejected)]
+        rejected = Counter((outcome.step, outcome.reason) for outcome in rejections)
+        pairs = [outcome for outcome in outcomes.values() if not isinstance(outcome, Rejected)]
+        if not pairs:
+            reasons = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
+            raise DataError(f"none of {len(outcomes)} captions has a counterfactual ({reasons}); nothing is written")
+        with atomic_file(out) as draft:
+            draft.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in pairs), "utf-8", newline="")
+        journal.remove()
+    return PairsWritten(out, len(pairs), dict(rejected), resumed)
+
+
+def _decide_captions(
+    captions: Sequence[SourceCaption], options: CaptionOptions, home: Path
+) -> list[Rejected | dict[str, Any]]:
+    """Return the pair of each caption as a row, or its rejection."""
+    decisions: list[Rejected | dict[str, Any]] = []
+    rewritings = counterfactuals([caption.text for caption in captions], open_stages(options, home), options)
+    for caption, rewriting in zip(captions, rewritings, strict=True):
+        if isinstance(rewriting, Rejected):
+            decisions.append(rewriting)
+        else:
+            pair = {"id": caption.id, "caption_0": caption.text, "caption_1": rewriting.text}
+            decisions.append(pair | {"cluster": caption.cluster} | rewriting.to_record())
+    return decisions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -385,27 +384,19 @@ class CaptionOptions(BaseModel):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The opened stages; None for one that the recipe leaves out."""
+class Stages(NamedTuple):
+    """The opened stages by the option's name; None for one that the recipe leaves out."""
 
     tagger: NltkTagger
-    replacer: MaskedLanguageModel
-    encoder: MeanPooledEncoder | None
+    masked_lm: MaskedLanguageModel
+    similarity: MeanPooledEncoder | None
     language_model: TextScorer | None
     wordnet: WordNet | None
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Each stage's fingerprint, by the option's name."""
-        stages: Mapping[str, Any] = {
-            "tagger": self.tagger,
-            "masked_lm": self.replacer,
-            "similarity": self.encoder,
-            "language_model": self.language_model,
-            "wordnet": self.wordnet,
-        }
-        return {name: stage.fingerprint for name, stage in stages.items() if stage is not None}
+        """Each stage's fingerprint."""
+        return {name: stage.fingerprint for name, stage in self._asdict().items() if stage is not None}
 
 
 def open_stages(options: CaptionOptions, home: Path) -> Stages:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -20,19 +20,21 @@ from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCap
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
 from tellapart.errors import ModelError
-from tellapart.models.api.connection import Connection
+from tellapart.models.api.connection import Completion, Connection
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import forward, import_torch, runtime, weights_fingerprint
 
+#: The turns of a conversation, the last one the user's: their `role` (system, user, assistant) and `content`.
+Messages: TypeAlias = Sequence[Mapping[str, str]]
 
-def open_chat(options: ChatOptions, *, insecure: bool = False) -> Chat:
+
+def open_chat(options: ChatOptions, *, insecure: bool = False) -> ServedChat | LocalChat:
     """Open a chat model."""
     if options.served:
         if not options.name:
             raise ModelError(f"{options.source} is a server; name one of its models with the field 'name'")
         return ServedChat(options, insecure=insecure)
-
     if options.name:
         raise ModelError(
             f"{options.source} is a local model; the field 'name' is a server's, whose source begins with http:// or "
@@ -59,16 +61,15 @@ class ServedChat:
         """The model's name; a server does not name the revision it serves."""
         return {self._options.name: f"as served by {self._connection.base}"}
 
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
+    def __call__(self, messages: Messages, seed: int, /) -> Completion:
         """Return the reply."""
         body = {
             "model": self._options.name,
-            "messages": [message._asdict() for message in messages],
+            "messages": messages,
             "temperature": self._options.temperature,
             "seed": seed % 2**31,  # servers read 32 bits, some with a sign
         }
-        reply = self._connection.complete(body, self._options.max_tokens)
-        return ChatReply(reply.text, cut=reply.cut)
+        return self._connection.complete(body, self._options.max_tokens)
 
 
 class LocalChat:
@@ -106,7 +107,7 @@ class LocalChat:
         facts = (config_facts(self._model.config), vocabulary, repr(template), self._options.dtype)
         return {kind: weights_fingerprint(self._model, *facts)[:16]}
 
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
+    def __call__(self, messages: Messages, seed: int, /) -> Completion:
         """Return the reply."""
         torch = import_torch()
         ids = self._encode_messages(messages)
@@ -122,43 +123,15 @@ class LocalChat:
             out = self._model.generate(input_ids=row, attention_mask=torch.ones_like(row))[0].tolist()
         new = out[len(ids) :]
         text = str(self._tokenizer.decode(new, skip_special_tokens=True))
-        return ChatReply(text, cut=len(new) == self._options.max_tokens and new[-1] not in self._ends)
+        return Completion(text=text, cut=len(new) == self._options.max_tokens and new[-1] not in self._ends)
 
-    def _encode_messages(self, messages: Sequence[Message]) -> list[int]:
+    def _encode_messages(self, messages: Messages) -> list[int]:
         if self._tokenizer.chat_template is None:
-            turns = "".join(f"{message.role}: {message.content}\n\n" for message in messages)
+            turns = "".join(f"{message['role']}: {message['content']}\n\n" for message in messages)
             return list(self._tokenizer(f"{turns}assistant:").input_ids)
-        turns = self._tokenizer.apply_chat_template(
-            [message._asdict() for message in messages], tokenize=False, add_generation_prompt=True
-        )
+        turns = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         # The template writes the special tokens itself.
         return list(self._tokenizer(turns, add_special_tokens=False).input_ids)
-
-
-class Message(NamedTuple):
-    """One turn of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChatReply:
-    """A model's answer, and whether it was cut off at the limit of tokens."""
-
-    text: str
-    cut: bool = False
-
-
-class Chat(Protocol):
-    """Answers a conversation that ends in a message of the user."""
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """Its name with its revision, for the recipe's fingerprint and the provenance of the items."""
-
-    def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
-        """Return the reply; it depends on the messages and, if the model draws, on the seed alone."""
 
 
 class ChatOptions(BaseModel):
@@ -207,13 +180,14 @@ def write_answer(change: str = "", false: str = "") -> str:
     return f"CHANGE: {change}\nCAPTION: {false}" if change else NONE
 
 
-def conversation(kind: str, caption: str) -> list[Message]:
+def conversation(kind: str, caption: str) -> Messages:
     """Return the conversation for one true caption: the rules, the examples as turns, and the caption."""
     task = TASKS[kind]
-    messages = [Message("system", _PROMPTS["rules"].format(what=task["what"], form=task["form"]))]
+    turns = [("system", _PROMPTS["rules"].format(what=task["what"], form=task["form"]))]
     for true, *changed in task["examples"]:
-        messages += [Message("user", true), Message("assistant", write_answer(*changed))]
-    return [*messages, Message("user", " ".join(caption.split()))]
+        turns += [("user", true), ("assistant", write_answer(*changed))]
+    turns.append(("user", " ".join(caption.split())))
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 _FORM = re.compile(r"CHANGE: (?P<change>[^\n]+)\nCAPTION: (?P<caption>[^\n]+)")
@@ -369,7 +343,7 @@ class LanguageNegatives(FalseCaptionBuilder[LanguageNegativesOptions]):
     about: Mapping[str, JsonValue] = about_set("language-negatives")
 
     @cached_property
-    def _opened_chat(self) -> Chat:
+    def _opened_chat(self) -> ServedChat | LocalChat:
         model = self._options.model
         local_path = self._home / model.source
         local = not model.served and local_path.is_dir()

@@ -110,7 +110,10 @@ BEFORE_NOUN, PRONOUNS = _words_under("before_noun"), _words_under("pronouns")
 
 _PREPOSITIONS = _words_under("prepositions")
 _AFTER_NOUN = _words_under("prepositions", "after_noun")
-_FUNCTION = BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _words_under("function")
+
+FUNCTION_WORDS = BEFORE_NOUN | PRONOUNS | _AFTER_NOUN | _words_under("function")
+"""Words that name no thing and no property: articles, numbers, prepositions, pronouns and their like."""
+
 _NO_VERBS = _words_under("no_verbs")
 
 
@@ -147,11 +150,6 @@ def _map_singulars() -> Mapping[str, str]:
     nouns = [noun for group in OBJECTS.values() for noun in group] + ["child", "person", "foot", "tooth"]
     singulars: dict[str, str] = _WORDS["singulars"]
     return {noun: noun for noun in nouns} | {plural(noun): noun for noun in nouns} | singulars
-
-
-def function_words() -> frozenset[str]:
-    """Return the words that name no thing and no property: articles, numbers, prepositions, pronouns and their like."""
-    return _FUNCTION
 
 
 def article(word: str) -> str:

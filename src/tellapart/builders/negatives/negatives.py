@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import dropwhile, pairwise
+from functools import cached_property
+from itertools import chain, dropwhile, pairwise
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -17,30 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tellapart.benchmarks.minimal_pairs import same_words
 from tellapart.builders.builder import Candidate, Made, Rejected, Start, about_set
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
-from tellapart.builders.negatives.lexicon import (
-    ASYMMETRIC,
-    ATTRIBUTES,
-    BEFORE_NOUN,
-    COLOURS,
-    COUNTED,
-    OBJECTS,
-    PEOPLE,
-    POSTURES,
-    PRONOUNS,
-    RELATIONS,
-    article,
-    denied_from,
-    follows_noun,
-    function_words,
-    has_posture,
-    plural,
-    prefers_british,
-    singular,
-    to_british,
-    to_lexical,
-    uniform,
-    words,
-)
+from tellapart.builders.negatives import lexicon
 from tellapart.data.item import Item
 
 # Rules that make a false caption of a true one: swap, replace or add an object, an attribute or a relation.
@@ -79,7 +56,7 @@ class _Noun:
     many: bool
 
     def form(self, singular: str) -> str:
-        return plural(singular) if self.many else singular
+        return lexicon.plural(singular) if self.many else singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +75,14 @@ class _Caption:
 
     def spell(self, word: str) -> str:
         """Return a word of the lexicon as this caption's author would write it."""
-        return to_british(word) if self.british else word
+        return lexicon.to_british(word) if self.british else word
 
     def edit(self, edits: Mapping[tuple[int, int], str]) -> str:
         """Return the text with ranges of words replaced, and with the right article before each."""
         with_articles = dict(edits)
         for (first, _), new in edits.items():
             if first > 0 and self.words[first - 1] in {"a", "an"}:
-                with_articles[first - 1, first] = article(new)
+                with_articles[first - 1, first] = lexicon.article(new)
         text = self.text
         recase = str.upper if text.isupper() else str.title if text.istitle() else str
         for (first, last), new in sorted(with_articles.items(), reverse=True):
@@ -115,40 +92,36 @@ class _Caption:
         return text
 
 
-@cache
-def _map_objects() -> dict[str, tuple[str, str, bool]]:
-    """Return every form of an object: kind, singular, whether it is a plural."""
-    nouns = [(kind, noun) for kind, group in OBJECTS.items() for noun in group]
-    singulars = {noun: (kind, noun, False) for kind, noun in nouns}
-    return singulars | {plural(noun): (kind, noun, True) for kind, noun in nouns}
+_NOUNS = [(kind, noun) for kind, group in lexicon.OBJECTS.items() for noun in group]
 
-
-@cache
-def _map_attributes() -> dict[str, tuple[str, ...]]:
-    return {word: group for group in ATTRIBUTES for word in group}
+#: Every form of an object -> its kind, its singular, whether it is a plural; an attribute -> those that it excludes.
+_OBJECTS: Mapping[str, tuple[str, str, bool]] = {noun: (kind, noun, False) for kind, noun in _NOUNS} | {
+    lexicon.plural(noun): (kind, noun, True) for kind, noun in _NOUNS
+}
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {word: group for group in lexicon.ATTRIBUTES for word in group}
 
 
 def _read_caption(text: str, *, british: bool = False) -> _Caption:
     matches = list(_TOKEN.finditer(text))
     written = tuple(match[0].lower() for match in matches)
-    words = tuple(map(to_lexical, written))
-    begin = denied_from(text)
+    words = tuple(map(lexicon.to_lexical, written))
+    begin = lexicon.denied_from(text)
     denied = sum(match.end() <= begin for match in matches)
     nouns, doubtful = [], False
     for index, word in enumerate(words):
-        if word not in _map_objects():
+        if word not in _OBJECTS:
             continue
-        kind, singular, many = _map_objects()[word]
+        kind, singular, many = _OBJECTS[word]
         before = words[index - 1] if index else None
-        in_lexicon = before in BEFORE_NOUN or before in _map_attributes()
+        in_lexicon = before in lexicon.BEFORE_NOUN or before in _ATTRIBUTES
         # Only a plural needs no word before it: "dogs on a bed", "a group of dogs".
-        bare = many and (before is None or follows_noun(before, preposition=True))
-        ends = follows_noun(words[index + 1] if index + 1 < len(words) else None)
+        bare = many and (before is None or lexicon.follows_noun(before, preposition=True))
+        ends = lexicon.follows_noun(words[index + 1] if index + 1 < len(words) else None)
         if (in_lexicon or bare) and ends and index < denied:
             nouns.append(_Noun(index, kind, singular, many))
         else:
             doubtful = True
-    own = prefers_british(written)
+    own = lexicon.prefers_british(written)
     spans = tuple(match.span() for match in matches)
     spelling = british if own is None else own
     return _Caption(text, written, words, spans, tuple(nouns), denied, doubtful, spelling)
@@ -166,14 +139,14 @@ def _replace_obj(caption: _Caption) -> Iterator[_Step]:
     yield _no_object(caption)
     nouns = {noun.singular for noun in caption.nouns}
     # "A woman with her dog": the pronoun would have to change, too.
-    free = not PRONOUNS.intersection(caption.words)
+    free = not lexicon.PRONOUNS.intersection(caption.words)
     for noun in caption.nouns:
-        if noun.kind in PEOPLE and not free:
+        if noun.kind in lexicon.PEOPLE and not free:
             yield _Unmet(1, "a pronoun would have to change with its person")
             continue
         yield _Unmet(2, "it names every other of the kind, too")
-        for rival in OBJECTS[noun.kind]:
-            if rival not in nouns and rival not in caption.words and plural(rival) not in caption.words:
+        for rival in lexicon.OBJECTS[noun.kind]:
+            if rival not in nouns and rival not in caption.words and lexicon.plural(rival) not in caption.words:
                 new = caption.spell(noun.form(rival))
                 edits = {(noun.index, noun.index + 1): new}
                 yield Rewrite(caption.edit(edits), f"{caption.written[noun.index]} -> {new}")
@@ -184,14 +157,14 @@ def _attributes_of(caption: _Caption) -> Iterator[tuple[str, _Noun] | _Unmet]:
     yield _no_object(caption)
     for noun in caption.nouns:
         before = caption.word(noun.index - 1)
-        if before not in _map_attributes():
+        if before is None or before not in _ATTRIBUTES:
             yield _Unmet(1, "no known attribute stands before its objects")
-        elif noun.kind in PEOPLE and before in COLOURS:
+        elif noun.kind in lexicon.PEOPLE and before in lexicon.COLOURS:
             yield _Unmet(2, "its colour is a person's")
         else:
             # "black and white dog", "dark red car": the colour is not one word.
             ahead = caption.word(noun.index - 2)
-            if ahead is None or ahead in BEFORE_NOUN or follows_noun(ahead, preposition=True):
+            if ahead is None or ahead in lexicon.BEFORE_NOUN or lexicon.follows_noun(ahead, preposition=True):
                 yield before, noun
             else:
                 yield _Unmet(2, "its attribute is part of several words")
@@ -204,7 +177,7 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
             continue
         attribute, noun = step
         yield _Unmet(3, "it names every attribute that excludes it, too")
-        for rival in _map_attributes()[attribute]:
+        for rival in _ATTRIBUTES[attribute]:
             if rival not in caption.words:
                 new, edited = caption.spell(rival), (noun.index - 1, noun.index)
                 yield Rewrite(caption.edit({edited: new}), f"{caption.written[noun.index - 1]} -> {new}")
@@ -212,19 +185,21 @@ def _replace_att(caption: _Caption) -> Iterator[_Step]:
 
 def _replace_rel(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(0, "it has neither")
-    for first, last, phrase in _find_phrases(caption, frozenset(RELATIONS)):
+    for first, last, phrase in _find_phrases(caption, frozenset(lexicon.RELATIONS)):
         fault = _find_relation_fault(caption, first, last, phrase)
-        yield fault or Rewrite(caption.edit({(first, last): RELATIONS[phrase]}), f"{phrase} -> {RELATIONS[phrase]}")
+        opposite = lexicon.RELATIONS[phrase]
+        yield fault or Rewrite(caption.edit({(first, last): opposite}), f"{phrase} -> {opposite}")
     for index, word in enumerate(caption.words):
-        for group in POSTURES:
+        for group in lexicon.POSTURES:
             if word not in group:
                 continue
             subject = index - 1 - (caption.word(index - 1) in {"is", "are", "was", "were"})
-            if not has_posture(caption.word(subject)) or index > caption.denied:
+            if not lexicon.has_posture(caption.word(subject)) or index > caption.denied:
                 yield _Unmet(1, "no person or animal stands right before its posture")
                 continue
             # "Standing up" and "lying down" name the posture twice.
-            if not follows_noun(caption.word(index + 1), preposition=True) or caption.word(index + 1) in {"up", "down"}:
+            after = caption.word(index + 1)
+            if not lexicon.follows_noun(after, preposition=True) or after in {"up", "down"}:
                 yield _Unmet(1, "no preposition of place follows its posture")
                 continue
             for rival in group:
@@ -238,10 +213,10 @@ def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) 
     # "filled with", "made out of": the word belongs to the verb before it.
     if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"}):
         return _Unmet(1, "its relation belongs to the verb before it")
-    if caption.word(last) not in BEFORE_NOUN:
+    if caption.word(last) not in lexicon.BEFORE_NOUN:
         return _Unmet(1, "no article or number follows its relation")
     # "A car in front of a car": one is behind the other, too.
-    same = phrase in ASYMMETRIC and _relates_equals(caption, first, last)
+    same = phrase in lexicon.ASYMMETRIC and _relates_equals(caption, first, last)
     return _Unmet(2, "its objects are the same") if same else None
 
 
@@ -249,7 +224,7 @@ def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
     """Return whether a relation is between two things of the same name, or "another" follows it."""
 
     def called(noun: _Noun) -> tuple[str, bool, list[str]]:
-        start = max((k for k in range(noun.index) if caption.words[k] in BEFORE_NOUN), default=0)
+        start = max((k for k in range(noun.index) if caption.words[k] in lexicon.BEFORE_NOUN), default=0)
         words = caption.words[start : noun.index]
         return noun.singular, noun.many, [word for word in words if word not in {"a", "an", "the", "another"}]
 
@@ -262,7 +237,7 @@ def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
 def turns_equals(text: str, old: str, new: str) -> bool:
     """Return whether a relation of a caption and its opposite say the same, as in "a car behind another car"."""
     caption = _read_caption(text)
-    phrases = _find_phrases(caption, ASYMMETRIC) if RELATIONS.get(old) == new else ()
+    phrases = _find_phrases(caption, lexicon.ASYMMETRIC) if lexicon.RELATIONS.get(old) == new else ()
     equal = [_relates_equals(caption, first, last) for first, last, phrase in phrases if phrase == old]
     return bool(equal) and all(equal)
 
@@ -285,7 +260,9 @@ def _swap_obj(caption: _Caption) -> Iterator[_Step]:
     yield _Unmet(1, "it has one object only") if caption.nouns else _no_object(caption)
     for one, other in pairwise(caption.nouns):
         between = caption.words[one.index + 1 : other.index]
-        relations = [last for first, last, _ in _find_phrases(caption, ASYMMETRIC) if one.index < first < other.index]
+        relations = [
+            last for first, last, _ in _find_phrases(caption, lexicon.ASYMMETRIC) if one.index < first < other.index
+        ]
         if one.singular == other.singular:
             yield _Unmet(2, "its objects are the same")
         elif one.many != other.many:
@@ -306,8 +283,8 @@ def _swap_obj(caption: _Caption) -> Iterator[_Step]:
 def _begins_phrase(words: Sequence[str]) -> bool:
     """Return whether all words between a relation and a noun are of that noun's phrase: "a big", "the back of a"."""
     parts = re.split(r"\bof\b", " ".join(words))
-    rest = [word for part in parts for word in dropwhile(BEFORE_NOUN.__contains__, part.split())]
-    return not any(word in BEFORE_NOUN or follows_noun(word) for word in rest)
+    rest = [word for part in parts for word in dropwhile(lexicon.BEFORE_NOUN.__contains__, part.split())]
+    return not any(word in lexicon.BEFORE_NOUN or lexicon.follows_noun(word) for word in rest)
 
 
 def _swap_att(caption: _Caption) -> Iterator[_Step]:
@@ -319,11 +296,11 @@ def _swap_att(caption: _Caption) -> Iterator[_Step]:
     for k, (attribute, noun) in enumerate(pairs):
         for other_attribute, other in pairs[k + 1 :]:
             # Of two people a colour is not an attribute, and of two cups "a red and a blue one" is the same either way.
-            if other_attribute == attribute or other_attribute not in _map_attributes()[attribute]:
+            if other_attribute == attribute or other_attribute not in _ATTRIBUTES[attribute]:
                 yield _Unmet(4, "its attributes do not exclude each other")
             elif noun.singular == other.singular:
                 yield _Unmet(5, "both attributes are of the same object")
-            elif {noun.kind, other.kind} & PEOPLE and attribute in COLOURS:
+            elif {noun.kind, other.kind} & lexicon.PEOPLE and attribute in lexicon.COLOURS:
                 yield _Unmet(5, "its colour is a person's")
             else:
                 names = caption.written[noun.index - 1], caption.written[other.index - 1]
@@ -343,9 +320,9 @@ def _add_obj(caption: _Caption) -> Iterator[_Step]:
             yield _Unmet(2, "no 'a' or 'an' stands right before its last word")
             continue
         yield _Unmet(3, "it names every other of the kind, too")
-        for rival in OBJECTS[noun.kind]:
-            if rival not in caption.words and plural(rival) not in caption.words:
-                addition = f"and {article(rival)} {caption.spell(rival)}"
+        for rival in lexicon.OBJECTS[noun.kind]:
+            if rival not in caption.words and lexicon.plural(rival) not in caption.words:
+                addition = f"and {lexicon.article(rival)} {caption.spell(rival)}"
                 edits = {(noun.index, noun.index + 1): f"{caption.written[noun.index]} {addition}"}
                 yield Rewrite(caption.edit(edits), f"+ {addition}")
 
@@ -353,15 +330,15 @@ def _add_obj(caption: _Caption) -> Iterator[_Step]:
 def _add_att(caption: _Caption) -> Iterator[_Step]:
     yield _no_object(caption)
     for noun in caption.nouns:
-        if noun.kind not in COUNTED:
+        if noun.kind not in lexicon.COUNTED:
             yield _Unmet(1, "its objects are of other kinds")
             continue
-        if caption.word(noun.index - 1) not in BEFORE_NOUN:
+        if caption.word(noun.index - 1) not in lexicon.BEFORE_NOUN:
             yield _Unmet(2, "no article or number stands right before it")
             continue
         yield _Unmet(3, "it names every colour, too")
-        for colour in map(caption.spell, COLOURS):
-            if to_lexical(colour) not in caption.words:
+        for colour in map(caption.spell, lexicon.COLOURS):
+            if lexicon.to_lexical(colour) not in caption.words:
                 word = caption.written[noun.index]
                 edits = {(noun.index, noun.index + 1): f"{colour} {word}"}
                 yield Rewrite(caption.edit(edits), f"+ {colour} {word}")
@@ -460,7 +437,7 @@ class FalseCaptionBuilder(Generic[Options]):
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
         false = false.upper() if true.isupper() else false
         if self._options.uniform:
-            true, false = uniform(true), uniform(false)
+            true, false = lexicon.uniform(true), lexicon.uniform(false)
         # As SugarCrepe's items have it: the audit asks for it, since a mixture of both is two tasks.
         order = "same" if same_words(true, false) else "differs"
         item = Item(
@@ -481,14 +458,16 @@ def contradiction(kind: str, true: str, false: str, others: Sequence[str]) -> st
     neither, so only an equal caption rules them out. The test is of words, in British or American spelling: a property
     that another caption gives to another thing counts, too, and a synonym does not.
     """
-    ours, before, *theirs = ([to_lexical(word) for word in words(text)] for text in (false, true, *others))
+    ours, before, *theirs = (
+        [lexicon.to_lexical(word) for word in lexicon.words(text)] for text in (false, true, *others)
+    )
     if ours in theirs:
         return "is another caption"
     if kind not in _BRINGS_IN:
         return None
     brought = Counter(ours) - Counter(before)
-    nouns = {singular(word) for other in theirs for word in other}
-    if any(singular(word) in nouns for word in brought if word not in function_words()):
+    nouns = {lexicon.singular(word) for other in theirs for word in other}
+    if any(lexicon.singular(word) in nouns for word in brought if word not in lexicon.FUNCTION_WORDS):
         return "names what another caption names"
     return None
 
@@ -508,7 +487,8 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
     @cached_property
     def _spells_british(self) -> bool:
         """The spelling of new words next to words of either spelling: otherwise the spelling would give them away."""
-        return prefers_british(word for caption in self._captions for word in words(caption.text)) or False
+        texts = (lexicon.words(caption.text) for caption in self._captions)
+        return lexicon.prefers_british(chain.from_iterable(texts)) or False
 
     def make(self, candidate: Candidate) -> Made | Rejected:
         """Make one false caption, or return the reason: the rule lacks a word, or other captions forbid all changes."""

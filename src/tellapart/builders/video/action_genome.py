@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.data.strict_json import read_json
-from tellapart.errors import DataError, quote
+from tellapart.data.validation import validate
+from tellapart.errors import DataError
 
 #: The three kinds of relations, each a list of labels of a frame's object.
 RELATIONS = ("attention", "spatial", "contacting")
@@ -26,20 +27,53 @@ _FRAME = re.compile(r"(?P<video>[^/\\]+)/(?P<number>[0-9]{1,9})\.[A-Za-z]+")
 _PICKLES = (".pkl", ".pickle", ".p")
 
 Relations = Mapping[str, tuple[str, ...]]
-Box = tuple[float, float, float, float]
+Sides = Annotated[list[Annotated[float, Field(strict=True)]], Field(min_length=4, max_length=4)]
+
+
+def _plain_labels(labels: object) -> tuple[str, ...]:
+    """Return labels in lower case without underscores and blanks: the release spells them in two ways."""
+    if labels is None:
+        return ()
+    if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
+        raise ValueError("expected a list of labels or null")
+    return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in labels))
+
+
+Labels = Annotated[tuple[str, ...], BeforeValidator(_plain_labels)]
+
+
+class _Object(BaseModel):
+    """An object of a frame; the files hold more of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = Field(alias="class", min_length=1)
+    visible: bool = Field(strict=True)
+    attention_relationship: Labels = ()
+    spatial_relationship: Labels = ()
+    contacting_relationship: Labels = ()
+    bbox: Sides | None = None
+
+
+class _Persons(BaseModel):
+    """The persons of a frame."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    bbox: list[Sides]
+    bbox_mode: Literal["xyxy"] = "xyxy"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInFrame:
     """An object in a frame: the frame's number, the labels of each relation, and its box.
 
-    Labels are in lower case without underscores or blanks: the release spells them in two ways. The box is left, top,
-    right, bottom in pixels of the frame.
+    The box is left, top, right, bottom in pixels of the frame.
     """
 
     number: int
     relations: Relations
-    box: Box | None
+    box: list[float] | None
 
 
 def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectInFrame]]]:
@@ -59,67 +93,27 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
         if not isinstance(objects, list):
             raise DataError(f"{place}: expected a list of objects")
         for position, row in enumerate(objects):
-            entry = _read_object(int(parts["number"]), row, f"{place}: object {position}")
-            if entry is not None:
-                graphs[parts["video"]][str(row["class"])][entry.number] = entry
+            read, number = validate(_Object, row, f"{place}: object {position}"), int(parts["number"])
+            relations = {kind: getattr(read, f"{kind}_relationship") for kind in RELATIONS}
+            if read.visible and all(relations.values()):
+                x, y, width, height = read.bbox or [0.0] * 4
+                box = [x, y, x + width, y + height] if read.bbox else None
+                graphs[parts["video"]][read.name][number] = ObjectInFrame(number, relations, box)
     return {
         video: {kind: [frames[number] for number in sorted(frames)] for kind, frames in kinds.items()}
         for video, kinds in graphs.items()
     }
 
 
-def person_boxes(path: Path) -> Mapping[str, list[Box]]:
+def person_boxes(path: Path) -> Mapping[str, list[list[float]]]:
     """Return frame -> the boxes of its persons, left, top, right, bottom: as released, unlike those of the objects."""
     if path.suffix in _PICKLES:
         raise DataError(
             f"{path}: holds numpy arrays, which take code to read; "
             'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
         )
-    persons: dict[str, list[Box]] = {}
-    for name, entry in read_json(path, dict).items():
-        place = f"{path}: frame {name!r}"
-        boxes = entry.get("bbox") if isinstance(entry, dict) else None
-        if not isinstance(boxes, list):
-            raise DataError(f"{place}: expected an object with a list 'bbox'")
-        if entry.get("bbox_mode", "xyxy") != "xyxy":
-            raise DataError(f"{place}: field 'bbox_mode': expected 'xyxy', got {quote(entry['bbox_mode'], 40)}")
-        persons[name] = [_read_box(box, place) for box in boxes]
-    return persons
-
-
-def _read_object(number: int, row: object, place: str) -> ObjectInFrame | None:
-    """Read an object of a frame; None if it is not visible, or lacks a relation."""
-    if not isinstance(row, dict) or not isinstance(row.get("class"), str) or not row["class"]:
-        raise DataError(f"{place}: expected an object with 'class', 'visible', 'bbox' and three relationships")
-    if not isinstance(row.get("visible"), bool):
-        raise DataError(f"{place}: field 'visible': expected true or false, got {quote(row.get('visible'), 40)}")
-    relations = {
-        kind: _read_labels(row.get(f"{kind}_relationship"), f"{place}: field '{kind}_relationship'")
-        for kind in RELATIONS
-    }
-    if not row["visible"] or not all(relations.values()):
-        return None
-    box = None
-    if row.get("bbox") is not None:
-        x, y, width, height = _read_box(row["bbox"], place)
-        box = (x, y, x + width, y + height)
-    return ObjectInFrame(number, relations, box)
-
-
-def _read_labels(value: object, place: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple) or not all(isinstance(label, str) for label in value):
-        raise DataError(f"{place}: expected a list of labels or null, got {quote(value)}")
-    return tuple(dict.fromkeys(label.lower().replace("_", "").replace(" ", "") for label in value))
-
-
-def _read_box(value: object, place: str) -> Box:
-    numbers = value if isinstance(value, list | tuple) else ()
-    if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise DataError(f"{place}: field 'bbox': expected four numbers, got {quote(value)}")
-    first, second, third, fourth = (float(number) for number in numbers)
-    return first, second, third, fourth
+    frames = read_json(path, dict).items()
+    return {name: validate(_Persons, entry, f"{path}: frame {name!r}").bbox for name, entry in frames}
 
 
 Verb = Literal["attention", "contacting", "both"]
@@ -223,7 +217,7 @@ class ActionGenome(VideoPairs):
         return pairs
 
     def _make_pair(
-        self, video: str, thing: str, two: tuple[ObjectInFrame, ObjectInFrame], persons: Mapping[str, Sequence[Box]]
+        self, video: str, thing: str, two: tuple[ObjectInFrame, ObjectInFrame], persons: Mapping[str, list[list[float]]]
     ) -> FramePair:
         sentences = [sentence(thing, frame.relations, self._options.verb) for frame in two]
         texts = (caption.text if caption else "" for caption in sentences)
@@ -232,11 +226,11 @@ class ActionGenome(VideoPairs):
         provenance: dict[str, JsonValue] = {
             "frames": [frame.number for frame in two],
             "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in two],
-            "object_boxes": [list(frame.box) if frame.box else None for frame in two],
+            "object_boxes": [[*frame.box] if frame.box else None for frame in two],
         }
         if persons:
             names = [f"{video}/{frame.number:06d}.png" for frame in two]
-            provenance["person_boxes"] = [[list(box) for box in persons.get(name, ())] for name in names]
+            provenance["person_boxes"] = [[[*box] for box in persons.get(name, ())] for name in names]
         tags = {"object": thing, "changed": "+".join(changed)}
         return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, two), tags, provenance)
 

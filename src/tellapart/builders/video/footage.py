@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -184,28 +185,8 @@ class StillFile:
     fault: str | None
 
 
-class _Files(Mapping[str, Path]):
-    """Files by name; to look up a name that several files have is an error."""
-
-    def __init__(self, paths: Mapping[str, list[Path]]) -> None:
-        self._paths = paths
-
-    def __getitem__(self, name: str) -> Path:
-        paths = self._paths[name]
-        if len(paths) > 1:
-            several = " and ".join(str(path) for path in sorted(paths)[:3])
-            raise DataError(f"video {name!r} is {several}; keep one of them in the folder of videos")
-        return paths[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-
-def clip_files(folder: Path) -> Mapping[str, Path]:
-    """Return a folder's videos, also those of its sub-folders, by name.
+def clip_files(folder: Path) -> dict[str, list[Path]]:
+    """Return a folder's videos, also those of its sub-folders, by name; several may have one.
 
     A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
     Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
@@ -222,82 +203,7 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
             clip = _KINETICS.match(path.stem)
             for name in dict.fromkeys([path.name, path.stem, *([clip[1]] if clip else [])]):
                 paths.setdefault(name, []).append(path)
-    return _Files(paths)
-
-
-class Footage:
-    """The videos of a folder; `models` has the versions of decoder and encoder: others may round pixels otherwise."""
-
-    def __init__(
-        self, options: FootageOptions, home: Path, find_fault: Callable[[NDArray[np.uint8]], str | None] | None = None
-    ) -> None:
-        require("av", extra="video")
-        self.options = options
-        self.folder = home / options.videos
-        self.models: Mapping[str, str] = {name: metadata.version(name) for name in ("av", "pillow")}
-        self._find_fault = find_fault
-        self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
-        self._sha256 = lru_cache(maxsize=256)(lambda path, _changed: file_sha256(path))
-        if not self.folder.is_dir():
-            raise DataError(f"{self.folder} is not a folder; name the folder of the videos in [options] videos")
-
-    @cached_property
-    def files(self) -> Mapping[str, Path]:
-        """The folder's videos by the names that `clip_files` gives them."""
-        return clip_files(self.folder)
-
-    def check(self, videos: Iterable[str]) -> None:
-        """Check that at least one of these videos is there: otherwise the folder is the wrong one."""
-        names = sorted(set(videos))
-        gone = [name for name in names if name not in self.files]
-        if gone and len(gone) < len(names):
-            listed = plain(", ".join(name + nearest(name, self.files) for name in gone[:3]))
-            lacking = plain(f"{self.folder} lacks {len(gone)} of the {len(names)} videos that are named")
-            _log.warning("%s: %s", lacking, listed)
-        if not [self.files[name] for name in names if name in self.files]:
-            raise DataError(
-                f"{self.folder} holds none of the {len(names)} videos that the annotations name "
-                f"({', '.join(names[:3])}); a video's file is named by its id"
-            )
-
-    def sha256(self, video: str) -> str | None:
-        """Return the SHA-256 of a video's file, or None if it is a folder of frames."""
-        path = self.files[video]
-        return self._sha256(path, path.stat().st_mtime_ns) if path.is_file() else None
-
-    def still(self, video: str, still: Still) -> StillFile | Rejected:
-        """Return a still of a video, or the reason why there is none; its caption does not matter."""
-        return self._still(video, still.seconds, still.number)
-
-    def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
-        from PIL import Image
-
-        path = self.files.get(video)
-        if path is None:
-            return Rejected("video", "not in the folder of videos")
-        try:
-            if seconds is not None:
-                frame = frame_at(path, seconds)
-                name = f"{frame.time:.6f}"
-            else:
-                name = f"{number:06d}"
-                frame = _read_dumped(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
-        except EndOfVideoError as error:
-            end = str(error).replace(f"{path}: ", f"{path.name} ").partition(";")[0]
-            return Rejected("video", f"ends before the frame: {end}")
-        except DataError as error:
-            return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
-        time = frame.time if path.is_file() else None
-        fault = self._find_fault(frame.pixels) if self._find_fault else None
-        picture, side = Image.fromarray(frame.pixels), self.options.max_side
-        if side and max(picture.size) > side:
-            picture = picture.resize(scaled_size(frame.pixels, side), Image.Resampling.LANCZOS)
-        stream = io.BytesIO()
-        quality = {} if self.options.image_format == "png" else {"quality": self.options.quality}
-        picture.save(stream, self.options.image_format, **quality)
-        thumbnail = np.asarray(picture.convert("L").resize((32, 32), Image.Resampling.BOX), np.float64) / 255
-        reference = f"images/{video}/{name}{_SUFFIX[self.options.image_format]}"
-        return StillFile(reference, stream.getvalue(), time, thumbnail, fault)
+    return paths
 
 
 def _read_dumped(folder: Path, number: int) -> Frame:
@@ -340,94 +246,71 @@ class FaceOptions(BaseModel):
     face_side: int = Field(default=640, ge=32, le=4096)
 
 
-class FaceDetector(ABC):
-    """A detector of OpenCV that rejects frames with a face; `inputs` has its model file, `models` the library."""
+class FaceDetector:
+    """A detector of OpenCV that rejects frames with a face; `inputs` has its model file, `models` the library.
 
-    def __init__(self, options: FaceOptions, path: Path) -> None:
-        self.cv2 = require("cv2", extra="video")
-        self.options = options
-        self.path = path
-        try:
-            self.inputs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise DataError(f"[options] face_model: {path} cannot be read ({error.strerror})") from error
-        self.models = {"opencv": self.cv2.__version__}
-
-    @abstractmethod
-    def find_fault(self, pixels: NDArray[np.uint8], /) -> str | None:
-        """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
-
-    def _model_error(self, error: Exception) -> DataError:
-        fault = f"is no model of the detector {self.options.faces!r} ({first_line(error)})"
-        return DataError(f"[options] face_model: {self.path} {fault}")
-
-    def _resize_frame(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return BGR pixels whose longer side is `face_side`."""
-        side = self.options.face_side
-        method = self.cv2.INTER_AREA if side < max(pixels.shape[:2]) else self.cv2.INTER_LINEAR
-        bgr = np.ascontiguousarray(pixels[:, :, ::-1])
-        resized: NDArray[np.uint8] = self.cv2.resize(bgr, scaled_size(pixels, side), interpolation=method)
-        return resized
-
-
-class _YuNet(FaceDetector):
-    """`cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces."""
+    `yunet` is `cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces.
+    `haar` is `cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules.
+    """
 
     def __init__(self, options: FaceOptions, home: Path) -> None:
-        if not options.face_model:
+        self._cv2, self._options = require("cv2", extra="video"), options
+        if options.faces == "haar" and not hasattr(self._cv2, "CascadeClassifier"):
+            raise DataError(
+                f'OpenCV {self._cv2.__version__} has no cascade detector; use faces = "yunet", '
+                'or install OpenCV 4: pip install "opencv-python-headless<5"'
+            )
+        if options.faces == "yunet" and not options.face_model:
             raise DataError(
                 f"the detector 'yunet' needs its model file, which OpenCV does not ship: get {_YUNET}, "
                 'and name it in [options] face_model; or set faces = "none"'
             )
-        super().__init__(options, home / options.face_model)
-        logging = self.cv2.utils.logging
+        self._path = home / (options.face_model or f"{self._cv2.data.haarcascades}/{_CASCADE}")
+        try:
+            self.inputs = {self._path.name: hashlib.sha256(self._path.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise DataError(f"[options] face_model: {self._path} cannot be read ({error.strerror})") from error
+        self.models = {"opencv": self._cv2.__version__}
+        with self._name_model():
+            self._find_faces = self._open_yunet() if options.faces == "yunet" else self._open_haar()
+
+    def find_fault(self, pixels: NDArray[np.uint8], /) -> str | None:
+        """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
+        side = self._options.face_side  # of the longer side of the frame that is searched
+        method = self._cv2.INTER_AREA if side < max(pixels.shape[:2]) else self._cv2.INTER_LINEAR
+        bgr = np.ascontiguousarray(pixels[:, :, ::-1])
+        with self._name_model():
+            faces = self._find_faces(self._cv2.resize(bgr, scaled_size(pixels, side), interpolation=method))
+        return None if faces is None or not len(faces) else "shows a face"
+
+    @contextmanager
+    def _name_model(self) -> Iterator[None]:
+        """Name the model file in OpenCV's errors."""
+        try:
+            yield
+        except (self._cv2.error, SystemError, ValueError) as error:  # a constructor passes its error on as the second
+            fault = f"is no model of the detector {self._options.faces!r} ({first_line(error)})"
+            raise DataError(f"[options] face_model: {self._path} {fault}") from error
+
+    def _open_yunet(self) -> Callable[[NDArray[np.uint8]], Any]:
+        logging = self._cv2.utils.logging
         level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of a setting that it makes itself
         try:
-            self._network = self.cv2.FaceDetectorYN.create(str(self.path), "", (32, 32), options.face_score)
-        except self.cv2.error as error:
-            raise self._model_error(error) from error
+            network = self._cv2.FaceDetectorYN.create(str(self._path), "", (32, 32), self._options.face_score)
         finally:
             logging.setLogLevel(level)
 
-    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        frame = self._resize_frame(pixels)
-        try:
-            self._network.setInputSize((frame.shape[1], frame.shape[0]))
-            _, faces = self._network.detect(frame)
-        except self.cv2.error as error:
-            raise self._model_error(error) from error
-        return None if faces is None or not len(faces) else "shows a face"
+        def find_faces(frame: NDArray[np.uint8]) -> Any:
+            network.setInputSize((frame.shape[1], frame.shape[0]))
+            return network.detect(frame)[1]
 
+        return find_faces
 
-class _Haar(FaceDetector):
-    """`cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules."""
-
-    def __init__(self, options: FaceOptions, home: Path) -> None:
-        cv2: Any = require("cv2", extra="video")
-        if not hasattr(cv2, "CascadeClassifier"):
-            raise DataError(
-                f'OpenCV {cv2.__version__} has no cascade detector; use faces = "yunet", '
-                'or install OpenCV 4: pip install "opencv-python-headless<5"'
-            )
-        shipped = Path(cv2.data.haarcascades) / _CASCADE
-        super().__init__(options, home / options.face_model if options.face_model else shipped)
-        try:
-            self._cascade = cv2.CascadeClassifier(str(self.path))
-        except (cv2.error, SystemError) as error:  # the constructor passes its error on as the second
-            raise self._model_error(error) from error
-        if self._cascade.empty():
-            raise self._model_error(ValueError("it holds no cascade"))
-
-    def find_fault(self, pixels: NDArray[np.uint8]) -> str | None:
-        grey = self.cv2.cvtColor(self._resize_frame(pixels), self.cv2.COLOR_BGR2GRAY)
-        return "shows a face" if len(self._cascade.detectMultiScale(grey, 1.1, 5)) else None
-
-
-def face_detector(options: FaceOptions, home: Path) -> FaceDetector | None:
-    """Return the detector that options name, or None for `none`."""
-    if options.faces == "none":
-        return None
-    return _YuNet(options, home) if options.faces == "yunet" else _Haar(options, home)
+    def _open_haar(self) -> Callable[[NDArray[np.uint8]], Any]:
+        cascade = self._cv2.CascadeClassifier(str(self._path))
+        if cascade.empty():
+            raise ValueError("it holds no cascade")
+        return lambda frame: cascade.detectMultiScale(self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2GRAY), 1.1, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,17 +347,24 @@ class VideoPairs(ABC):
     #: The option that names the file of the annotations.
     file = "annotations"
 
-    def __init__(self, start: Start, *others: Path, detector: FaceDetector | None = None) -> None:
+    def __init__(self, start: Start, *others: Path) -> None:
+        require("av", extra="video")
         options = self._options = start.options
         self._seed = start.seed
+        faces = isinstance(options, FaceOptions) and options.faces != "none"
+        self._detector = FaceDetector(options, start.home) if faces else None
         self.annotations: Path = start.home / getattr(options, self.file)
-        self.footage = Footage(options, start.home, detector.find_fault if detector else None)
+        self._folder: Path = start.home / options.videos
+        if not self._folder.is_dir():
+            raise DataError(f"{self._folder} is not a folder; name the folder of the videos in [options] videos")
         self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (self.annotations, *others)}
-        self.models = self.footage.models
-        if detector:
-            self.inputs = {**self.inputs, **detector.inputs}
-            self.models = {**self.models, **detector.models}
-        self._least: float = options.min_difference
+        # Other versions of decoder and encoder may round pixels otherwise.
+        self.models: Mapping[str, str] = {name: metadata.version(name) for name in ("av", "pillow")}
+        if self._detector:
+            self.inputs = {**self.inputs, **self._detector.inputs}
+            self.models = {**self.models, **self._detector.models}
+        self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
+        self._sha256 = lru_cache(maxsize=256)(lambda path, _changed: file_sha256(path))
 
     @property
     @abstractmethod
@@ -485,7 +375,7 @@ class VideoPairs(ABC):
         """Return every pair."""
         pairs = self.pairs
         if pairs:
-            self.footage.check(pair.video for pair in pairs.values())
+            self._expect_videos(pair.video for pair in pairs.values())
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
@@ -493,7 +383,7 @@ class VideoPairs(ABC):
         pair: FramePair = candidate.data
         if pair.fault:
             return Rejected(*pair.fault)
-        first, second = (self.footage.still(pair.video, still) for still in pair.stills)
+        first, second = (self._still(pair.video, still.seconds, still.number) for still in pair.stills)
         if isinstance(first, Rejected):
             return first
         if isinstance(second, Rejected):
@@ -502,12 +392,13 @@ class VideoPairs(ABC):
         fault = first.fault or second.fault
         if first.reference == second.reference:
             fault = "both moments are the same frame"
-        elif fault is None and difference < self._least:
-            fault = f"differ by less than {self._least}"
+        elif fault is None and difference < self._options.min_difference:
+            fault = f"differ by less than {self._options.min_difference}"
         if fault is not None:
             return Rejected("frames", fault)
+        file = self._find_file(pair.video)
         measured: dict[str, JsonValue] = {
-            "video_sha256": self.footage.sha256(pair.video),
+            "video_sha256": self._sha256(file, file.stat().st_mtime_ns) if file and file.is_file() else None,
             "frame_times": [first.time, second.time],
             "difference": round(difference, 6),
         }
@@ -520,3 +411,61 @@ class VideoPairs(ABC):
             provenance={"video": pair.video, **pair.provenance, **measured},
         )
         return Made(item, {still.reference: still.data for still in (first, second)})
+
+    @cached_property
+    def _files(self) -> Mapping[str, Sequence[Path]]:
+        """The folder's videos by the names that `clip_files` gives them."""
+        return clip_files(self._folder)
+
+    def _find_file(self, video: str) -> Path | None:
+        """Return the file of a video, or the folder of its frames; None if it is not here, and never one of several."""
+        paths = self._files.get(video, ())
+        if len(paths) > 1:
+            several = " and ".join(str(path) for path in sorted(paths)[:3])
+            raise DataError(f"video {video!r} is {several}; keep one of them in the folder of videos")
+        return paths[0] if paths else None
+
+    def _expect_videos(self, videos: Iterable[str]) -> None:
+        """Check that at least one of these videos is there: otherwise the folder is the wrong one."""
+        names = sorted(set(videos))
+        gone = [name for name in names if name not in self._files]
+        if gone and len(gone) < len(names):
+            listed = plain(", ".join(name + nearest(name, self._files) for name in gone[:3]))
+            lacking = plain(f"{self._folder} lacks {len(gone)} of the {len(names)} videos that are named")
+            _log.warning("%s: %s", lacking, listed)
+        if not [name for name in names if self._find_file(name)]:
+            raise DataError(
+                f"{self._folder} holds none of the {len(names)} videos that the annotations name "
+                f"({', '.join(names[:3])}); a video's file is named by its id"
+            )
+
+    def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
+        """Return a still of a video, or the reason why there is none."""
+        from PIL import Image
+
+        path = self._find_file(video)
+        if path is None:
+            return Rejected("video", "not in the folder of videos")
+        try:
+            if seconds is not None:
+                frame = frame_at(path, seconds)
+                name = f"{frame.time:.6f}"
+            else:
+                name = f"{number:06d}"
+                frame = _read_dumped(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
+        except EndOfVideoError as error:
+            end = str(error).replace(f"{path}: ", f"{path.name} ").partition(";")[0]
+            return Rejected("video", f"ends before the frame: {end}")
+        except DataError as error:
+            return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
+        time = frame.time if path.is_file() else None
+        fault = self._detector.find_fault(frame.pixels) if self._detector else None
+        picture, side = Image.fromarray(frame.pixels), self._options.max_side
+        if side and max(picture.size) > side:
+            picture = picture.resize(scaled_size(frame.pixels, side), Image.Resampling.LANCZOS)
+        stream = io.BytesIO()
+        quality = {} if self._options.image_format == "png" else {"quality": self._options.quality}
+        picture.save(stream, self._options.image_format, **quality)
+        thumbnail = np.asarray(picture.convert("L").resize((32, 32), Image.Resampling.BOX), np.float64) / 255
+        reference = f"images/{video}/{name}{_SUFFIX[self._options.image_format]}"
+        return StillFile(reference, stream.getvalue(), time, thumbnail, fault)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import about_set
-from tellapart.builders.caption_files import expect_text, near_column, optional_text
+from tellapart.builders.caption_files import expect_text, in_column, index_by_id, near_column, optional_text
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_lines
@@ -73,7 +73,7 @@ class TimestampedCaptions(VideoPairs):
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the captions' two ids."""
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
-        for caption in _read_captions(self.annotations):
+        for caption in index_by_id(self.annotations, _read_captions(self.annotations)).values():
             groups[caption.video, caption.group].append(caption)
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
@@ -124,27 +124,19 @@ class TimestampedCaptions(VideoPairs):
         return pairs
 
 
-def _read_captions(path: Path) -> Iterable[_Caption]:
-    """Read the captions."""
-    ids: set[str] = set()
+def _read_captions(path: Path) -> Iterator[tuple[str, _Caption]]:
+    """Yield the captions, each with its place."""
     for number, (line, row) in enumerate(read_lines(path), start=1):
         place = f"{path}:{line}"
         video, text = (expect_text(row, column, place, _COLUMNS) for column in ("video", "caption"))
-        try:
+        with in_column("video", place):
             check_reference(f"{video}.png")
-        except DataError as error:
-            raise DataError(f"{place}: column 'video': {error}") from error
         start = _read_seconds(row, "time" if "time" in row else "start", place)
         end = start if "time" in row else _read_seconds(row, "end", place)
         if end < start:
             raise DataError(f"{place}: column 'end': {end} lies before the start, {start}")
-        name = optional_text(row, "id", str(number))
-        if name in ids:
-            raise DataError(f"{place}: id {name!r} appears twice; give every caption a different one")
-        ids.add(name)
-        yield _Caption(name, video, optional_text(row, "group", ""), text, start, end)
-    if not ids:
-        raise DataError(f"{path} lists no captions")
+        name, group = optional_text(row, "id", str(number)), optional_text(row, "group", "")
+        yield place, _Caption(name, video, group, text, start, end)
 
 
 def _read_seconds(row: Mapping[str, Any], column: str, place: str) -> float:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start, about_set
-from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
+from tellapart.builders.builder import about_set
+from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.rows import AnnotationRow, Filled, Seconds
 from tellapart.data.strict_json import read_json
 from tellapart.data.validation import validate
@@ -47,9 +47,6 @@ class YouCook2(VideoPairs):
         subsets: list[Subset] = Field(default_factory=lambda: list(_LABELLED), min_length=1)
 
     about: Mapping[str, JsonValue] = about_set("youcook2")
-
-    def __init__(self, start: Start) -> None:
-        super().__init__(start, detector=face_detector(start.options, start.home))
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

@@ -34,7 +34,7 @@ from tellapart.tasks.registry import find_task, is_higher_better
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, EvalResultEntry
 
-    from tellapart.benchmarks.hub import Hub
+    from tellapart.benchmarks.benchmark import Hub
 
 
 def harness_json(result: Result) -> str:

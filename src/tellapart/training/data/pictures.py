@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
-from tellapart.builders.negatives.lexicon import function_words
+from tellapart.builders.negatives.lexicon import FUNCTION_WORDS
 from tellapart.errors import TellapartWarning
 from tellapart.models.protocols import Pixels
 from tellapart.training.config import TrainConfig
@@ -80,7 +80,7 @@ def join_captions(first: str, second: str) -> str:
 def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
     """Return two captions with a word of each in the other's place; None without two such words."""
     words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
-    folded = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
+    folded = [{word.casefold() for word in caption_words} | FUNCTION_WORDS for caption_words in words]
     left, right = ([word for word in words[k] if word.casefold() not in folded[1 - k]] for k in (0, 1))
     if not left or not right:
         return None
