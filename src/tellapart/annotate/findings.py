@@ -27,8 +27,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.records.result import Record, Sample
 from tellapart.records.samples import read_samples
-from tellapart.report.tables import text_table
-from tellapart.report.terminal import print_lines, print_tables
+from tellapart.report.terminal import print_template
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import interval_for
@@ -281,7 +280,7 @@ def _expect_together(answered: AnsweredStudies) -> None:
 
 
 def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
-    """Return for each unit the share of people for each option, or for yes; `both` gives each a half, `neither` none."""
+    """Return for each unit the share of people for each option, or for yes; `both` is half of each, `neither` none."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
     for answer in usable(answers):
         (label,) = answer.values.values()
@@ -325,8 +324,8 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     if "match" not in names and 1 not in study.shape:
         way = ("captions for images", "t2i") if study.survey in _TEXT else ("images for captions", "i2t")
         raise ScoreError(
-            f"2x2 items were asked one way only ({way[0]}), and scores have both; give the {way[1]} study, too, or read "
-            "the human row of `annotate agree`"
+            f"2x2 items were asked one way only ({way[0]}), and scores have both; give the {way[1]} study, too, or "
+            "read the human row of `annotate agree`"
         )
     votes = _shares_of_all(study, answers)
     # The units of an item are listed together, image by image, text by text.
@@ -362,7 +361,7 @@ def _both_ways(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
 
 
 def _sign_matrix(captions: Sequence[Vote], images: Sequence[Vote]) -> list[list[float]] | None:
-    """Return scores with the leads' signs: s00 - s01, s11 - s10 as in `captions`, s00 - s10, s11 - s01 as in `images`."""
+    """Return scores with the leads' signs: s00 - s01, s11 - s10 as in `captions`; s00 - s10, s11 - s01 in `images`."""
     signs = [[*np.sign([vote.lead for vote in votes])] for votes in (captions, images)]
     numbers = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)
     # The total of either pair of differences is s00 + s11 - s01 - s10.
@@ -456,11 +455,6 @@ def read_groups(path: Path) -> dict[str, list[str]]:
 #: Rows of altered word pairs that are printed; the JSON has them all.
 _MOST_ROWS = 20
 
-_UNDEFINED = (
-    "undefined: kappa and alpha compare agreement with luck, and where all answers are one and the same, luck explains "
-    "them all (0 / 0); read `same`. On items of one image or one text, who is always right gives one answer, too."
-)
-
 
 class StudyFindings(Record):
     """The findings of one study."""
@@ -543,70 +537,8 @@ def findings(
 
 def print_findings(record: Findings) -> None:
     """Print the findings of each study, and the human row."""
-    for study in record.studies:
-        print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
-        _print_table(("answer", "n", "share"), ((row.label, row.answers, row.share) for row in study.labels))
-        if not study.agreement:
-            print_lines("agreement: none, no unit has labels of two annotators")
-        for view in study.agreement:
-            _print_agreement(view)
-        if errors := study.errors:
-            rows = [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]
-            _print_table(("errors", "n", "of", "rate"), ((row.of, row.errors, row.answers, row.rate) for row in rows))
-            if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
-                print_lines(f"{more:,} more altered word pairs are in --json")
-    people = (
-        (row.metric, row.items, row.strict, f"{100 * row.neutral:.2f}", row.ties,
-         join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]))
-        for row in record.human
-    )  # fmt: skip
-    _print_table(("people", "items", "score", "ties broken by a coin", "items with ties", "each alone"), people)
-    for row in record.human:
-        if row.judged is not None:
-            print_lines(
-                f"{row.metric} of all {row.items + row.judged.others:,} items, people's {row.items:,} with the help of "
-                f"{row.judged.judge} (weight {row.judged.weight:.2f}): {_write_estimate(row.judged.estimate)}; without "
-                f"it, an interval as short takes people {row.judged.worth:,.0f} items"
-            )
-    if any(row.ties for row in record.human):
-        print_lines(
-            "tie: as many people chose another answer as the true one, so that somebody was right; it is not",
-            "right in `score`, and half right where a coin breaks it (of k answers that tie, a k-th part); a third "
-            "annotator would decide",
-        )
 
+    def list_alone(row: HumanRow) -> str:
+        return join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()])
 
-def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estimate]]) -> None:
-    """Print a table, unless it has no rows: counts with commas, estimates in percent."""
-    cells = [
-        [_write_estimate(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
-         for cell in row]
-        for row in rows
-    ]  # fmt: skip
-    if cells:
-        print_tables(text_table(*heads, numbers_from=1, rows=cells), gap=False)
-
-
-def _print_agreement(view: LabelAgreement) -> None:
-    cells = (
-        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _write_estimate(pair.kappa, 1, "undefined"))
-        for pair in view.pairs
-    )
-    _print_table(("annotators", "units", "same", "kappa"), cells)
-    undefined = sum(pair.kappa.value is None for pair in view.pairs)
-    mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
-    some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
-    alpha = f"Krippendorff's alpha {_write_estimate(view.alpha, 1, 'undefined')} on {view.units:,} units"
-    print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
-    if undefined or view.alpha.value is None:
-        print_lines(_UNDEFINED)
-
-
-def _write_estimate(number: Estimate, scale: int = 100, missing: str = "") -> str:
-    """Write a number times a scale, with its interval or the reason why it has none."""
-    if number.value is None:
-        return missing
-    value, decimals = f"{scale * number.value:.2f}", 2 if scale == 1 else 1
-    if number.low is None or number.high is None:
-        return f"{value} ({number.reason})" if number.reason else value
-    return f"{value} [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
+    print_template("agreement", record=record, most=_MOST_ROWS, list_alone=list_alone)
