@@ -42,7 +42,7 @@ def test_a_harmful_or_false_file_is_refused_soon_in_one_line(name, tmp_path):
 #: Files of the program itself, of the system, or of a library's data that their user installed.
 TRUSTED = set(
     """
-    __init__.py api/run.py annotate/study.py auditing/card.py auditing/datasheet.py benchmarks/plugins.py
+    __init__.py api/run.py annotate/study.py auditing/card.py benchmarks/plugins.py
     board/rendering.py board/submissions/administer.py board/submissions/prepared.py board/submissions/accounts.py
     builders/captions/stages.py catalog.py cli/command.py cli/options.py
     builders/video/footage.py data/atomic.py models/compact/onnx_export.py models/memory/identity.py

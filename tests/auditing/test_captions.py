@@ -16,8 +16,17 @@ from published import NEEDS_NLTK_DATA, NLTK_DATA
 from tellapart import Item, PairSet
 from tellapart.auditing import captions
 from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
-from tellapart.auditing.bindings import find_in_corpus, list_bindings, open_tagger, seen_bindings
-from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
+from tellapart.auditing.captions import (
+    bag_of_words,
+    blind_accuracy,
+    find_in_corpus,
+    length_gaps,
+    list_bindings,
+    open_tagger,
+    plausibility_gap,
+    seen_bindings,
+    text_scores,
+)
 from tellapart.auditing.card import html, make_card, markdown
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.builders.captions.stages import NltkTagger

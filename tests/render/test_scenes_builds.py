@@ -15,8 +15,7 @@ from scanned import shelf
 from facts import raises
 from scripts import run_python
 from tellapart.auditing.audit import audit
-from tellapart.auditing.card import make_card, markdown
-from tellapart.auditing.datasheet import croissant
+from tellapart.auditing.card import croissant, make_card, markdown
 from tellapart.builders.builder import Rejected, Start
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set

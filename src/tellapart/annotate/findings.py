@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,11 +27,10 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.records.result import Record, Sample
 from tellapart.records.samples import read_samples
-from tellapart.report.tables import text_table
-from tellapart.report.terminal import print_lines, print_tables
+from tellapart.report.terminal import print_template
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.interval import Interval
-from tellapart.stats.intervals import Column, interval_for, intervals_for
+from tellapart.stats.intervals import interval_for
 from tellapart.stats.prediction_powered import prediction_powered
 
 
@@ -48,6 +47,11 @@ class Estimate(Record):
     def of(cls, value: float | None, interval: Interval) -> Estimate:
         """Join a value and its interval."""
         return cls(value=value, low=interval.low, high=interval.high, method=interval.method, reason=interval.reason)
+
+    @classmethod
+    def of_share(cls, hits: Sequence[bool | float], clusters: Sequence[str], seed: int) -> Estimate:
+        """Estimate a share from whether it holds of every unit, and the units' clusters."""
+        return cls.of(sum(hits) / len(hits), interval_for(hits, clusters, binary=True, seed=seed))
 
 
 class PairAgreement(Record):
@@ -129,19 +133,17 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
             label = "wrong" if truth else "an option"
         labels.append(label)
     clusters = [study.unit_of[answer.unit].cluster for answer in answers]
-    counts = Counter(labels).most_common()
-    columns = [Column([float(label == each) for each in labels], binary=True) for label, _ in counts]
-    intervals = intervals_for(columns, clusters, seed=seed)
     return [
-        LabelShare(label=label, answers=count, share=Estimate.of(count / len(labels), interval))
-        for (label, count), interval in zip(counts, intervals, strict=True)
+        LabelShare(label=label, answers=count, share=Estimate.of_share([label == of for of in labels], clusters, seed))
+        for label, count in Counter(labels).most_common()
     ]
 
 
 #: Which of the two directions a survey asks about.
 _TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
 
-AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
+AnsweredStudy = tuple[Study, Sequence[SurveyAnswer]]
+AnsweredStudies = Sequence[AnsweredStudy]
 
 
 class JudgedRow(Record):
@@ -183,14 +185,13 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
         right = _mark_right(leads)
         strict = [*right.values()]
         drawn = [math.prod(vote.drawn for vote in votes) for votes in leads.values()]
-        interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
         people = {who: [*_mark_right(of[metric]).values()] for who, of in alone.items() if metric in of}
         rows.append(
             HumanRow(
                 metric=metric,
                 items=len(leads),
                 ties=sum(any(vote.lead == 0 for vote in votes) for votes in leads.values()),
-                strict=Estimate.of(sum(strict) / len(strict), interval),
+                strict=Estimate.of_share(strict, [clusters[item] for item in leads], seed),
                 neutral=sum(drawn) / len(drawn),
                 alone={who: sum(own) / len(own) for who, own in people.items()},
                 judged=None if samples is None else _judged_row(metric, right, samples),
@@ -279,15 +280,15 @@ def _expect_together(answered: AnsweredStudies) -> None:
 
 
 def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
-    """Return for each unit the share of people for each option; `both` gives each a half, `neither` nothing."""
+    """Return for each unit the share of people for each option, or for yes; `both` is half of each, `neither` none."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
     for answer in usable(answers):
         (label,) = answer.values.values()
-        unit = study.unit_of[answer.unit]
-        vote = np.full(len(unit.options), 1 / len(unit.options) if label == "both" else 0.0)
-        if label.isdigit():
-            vote[int(label)] = 1
-        votes.setdefault(unit.id, []).append(vote)
+        options = len(study.unit_of[answer.unit].options)
+        vote = np.full(options, 1 / options) if label == "both" else np.zeros(max(options, 1))
+        if label.isdigit() or label == "yes":
+            vote[int(label) if options else 0] = 1
+        votes.setdefault(answer.unit, []).append(vote)
     return {id_: np.mean(counts, axis=0) for id_, counts in votes.items()}
 
 
@@ -311,61 +312,46 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     A score is the share of people (Winoground section 4.1); of items asked both ways its comparisons are their choices.
     """
     _expect_together(answered)
-    by_survey = {study.survey: (study, answers) for study, answers in answered}
-    if "match" in by_survey and len(by_survey) > 1:
-        raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(by_survey)}; give some")
-    if "match" in by_survey:
-        return _match_scores(*by_survey["match"])
-    text = next((by_survey[name] for name in _TEXT if name in by_survey), None)
-    image = next((by_survey[name] for name in _IMAGE if name in by_survey), None)
-    side = text or image
-    if side is None:
-        raise ScoreError(f"a {next(iter(by_survey))} study gives no scores; match, coco-cf, i2t and t2i studies do")
-    study, answers = side
-    if 1 in study.shape:
-        votes = _require_all(study, _vote_shares(study, answers))
-        values = np.array([votes[unit.id] for unit in study.units])
-        return Scores([unit.item for unit in study.units], values.reshape(-1, *study.shape), "similarity")
-    if text is None or image is None:
-        direction, missing = ("captions for images", "t2i") if text else ("images for captions", "i2t")
+    names = [study.survey for study, _ in answered]
+    if "match" in names and len(names) > 1:
+        raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(names)}; give some")
+    sides = [of for surveys in (("match",), _TEXT, _IMAGE) for of in answered if of[0].survey in surveys]
+    if not sides:
+        raise ScoreError(f"a {names[0]} study gives no scores; match, coco-cf, i2t and t2i studies do")
+    (study, answers), *other_way = sides
+    if other_way:
+        return _both_ways(*sides)
+    if "match" not in names and 1 not in study.shape:
+        way = ("captions for images", "t2i") if study.survey in _TEXT else ("images for captions", "i2t")
         raise ScoreError(
-            f"2x2 items were asked one way only ({direction}), and scores have both; give the {missing} study, too, or "
+            f"2x2 items were asked one way only ({way[0]}), and scores have both; give the {way[1]} study, too, or "
             "read the human row of `annotate agree`"
         )
-    return _both_ways(text, image)
+    votes = _shares_of_all(study, answers)
+    # The units of an item are listed together, image by image, text by text.
+    values = np.array([votes[unit.id] for unit in study.units]).reshape(-1, *study.shape)
+    items = [*dict.fromkeys(unit.item for unit in study.units)]
+    return Scores(items, values, "probability" if "match" in names else "similarity")
 
 
-def _require_all(study: Study, votes: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+def _shares_of_all(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
+    """Return the shares of people for each unit, of which none may lack an answer."""
+    votes = _vote_shares(study, answers)
     if absent := [unit.id for unit in study.units if unit.id not in votes]:
         units = f"{len(absent)} of {len(study.units)} units of the {study.survey} study"
         raise ScoreError(f"{units} have no answer: {join_names(absent)}")
     return votes
 
 
-def _match_scores(study: Study, answers: Sequence[SurveyAnswer]) -> Scores:
-    votes: dict[str, list[float]] = {}
-    for answer in usable(answers):
-        votes.setdefault(answer.unit, []).append(float(answer.values["match"] == "yes"))
-    shares = _require_all(study, {id_: np.array(np.mean(yes)) for id_, yes in votes.items()})
-    items = list(dict.fromkeys(unit.item for unit in study.units))
-    # The units of an item are listed together, image by image, text by text.
-    values = np.array([shares[unit.id] for unit in study.units]).reshape(len(items), *study.shape)
-    return Scores(items, values, "probability")
-
-
-def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, Sequence[SurveyAnswer]]) -> Scores:
+def _both_ways(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
     if text[0].shape != [2, 2]:
         raise ScoreError(f"items of {text[0].shape[0]}x{text[0].shape[1]} asked both ways give no scores; 2x2 items do")
     for study, answers in (text, image):
-        _require_all(study, _vote_shares(study, answers))
+        _shares_of_all(study, answers)
     captions, images = _true_leads(*text), _true_leads(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
-
-    def signs(votes: Sequence[Vote]) -> NDArray[np.float64]:
-        return np.sign([vote.lead for vote in votes])
-
-    matrices = {item: _sign_matrix(signs(captions[item]), signs(images[item])) for item in captions}
+    matrices = {item: _sign_matrix(captions[item], images[item]) for item in captions}
     if circles := [item for item, matrix in matrices.items() if matrix is None]:
         raise ScoreError(
             f"people's choices of {len(circles)} items go in a circle that no scores do (right one way, wrong or tied "
@@ -374,22 +360,14 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
     return Scores(list(matrices), np.array(list(matrices.values())), "similarity")
 
 
-def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
-    """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10, s11 - s01 as in `images`."""
-    for total in (0.0, 2.0, -2.0):  # of either pair of differences: s00 + s11 - s01 - s10
-        ours, theirs = _split_total(captions, total), _split_total(images, total)
-        if ours and theirs:
-            (a, b), (c, _) = ours, theirs
-            # s00 = 0; s11 = b + s10.
-            return [[0.0, -a], [-c, b - c]]
-    return None
-
-
-def _split_total(signs: NDArray[np.float64], total: float) -> tuple[float, float] | None:
-    """Return two numbers with these signs and that sum, if there are any."""
-    for first in (total / 2, total, 0.0, total + 1, total - 1, 1.0, -1.0):
-        if np.sign(first) == signs[0] and np.sign(total - first) == signs[1]:
-            return first, total - first
+def _sign_matrix(captions: Sequence[Vote], images: Sequence[Vote]) -> list[list[float]] | None:
+    """Return scores with the leads' signs: s00 - s01, s11 - s10 as in `captions`; s00 - s10, s11 - s01 in `images`."""
+    signs = [[*np.sign([vote.lead for vote in votes])] for votes in (captions, images)]
+    numbers = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)
+    # The total of either pair of differences is s00 + s11 - s01 - s10.
+    for total, a, c in product((0.0, 2.0, -2.0), numbers, numbers):
+        if [[*np.sign(pair)] for pair in ((a, total - a), (c, total - c))] == signs:
+            return [[0.0, -a], [-c, total - a - c]]
     return None
 
 
@@ -431,21 +409,6 @@ def errors_by(
     if not judged:
         return None
     members = {name: {*words} for name, words in (groups or {"human": HUMAN}).items()}
-
-    def rates(names_of: Callable[[SurveyUnit], Iterable[str]]) -> list[ErrorRate]:
-        by_name: dict[str, list[tuple[SurveyUnit, bool]]] = {}
-        for unit, wrong in judged:
-            for name in names_of(unit):
-                by_name.setdefault(name, []).append((unit, wrong))
-        return [_error_rate(name, records, seed) for name, records in by_name.items()]
-
-    def list_groups(unit: SurveyUnit) -> list[str]:
-        # The paper's "altered subject of its caption": the altered word of the unit's caption.
-        word = unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
-        return [name for name, words in members.items() if word in words]
-
-    by_tag = rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items()))
-
     # Of one image the true caption's word comes first, wherever that caption stands: as a choice, or as a match.
     turned = {
         unit.item
@@ -453,24 +416,31 @@ def errors_by(
         for truth, end in (("1", ""), ("yes", " text 1"))
         if study.shape[0] == 1 and unit.truth == truth and unit.id.endswith(end)
     }
+    by_tag, by_words, by_group = (dict[str, list[tuple[SurveyUnit, bool]]]() for _ in range(3))
+    for unit, wrong in judged:
+        # The paper's "altered subject of its caption": the altered word of the unit's caption.
+        word = unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
+        change = [" -> ".join(unit.altered[:: -1 if unit.item in turned else 1])] if unit.altered else []
+        tags = [f"{tag}: {value}" for tag, value in unit.tags.items()]
+        in_groups = [name for name, words in members.items() if word in words]
+        for rows_of, names in ((by_tag, tags), (by_words, change), (by_group, in_groups)):
+            for name in names:
+                rows_of.setdefault(name, []).append((unit, wrong))
 
-    def describe_change(unit: SurveyUnit) -> list[str]:
-        return [" -> ".join(unit.altered[:: -1 if unit.item in turned else 1])] if unit.altered else []
+    def rates(by_name: Mapping[str, Sequence[tuple[SurveyUnit, bool]]]) -> list[ErrorRate]:
+        rows = []
+        for name, units in by_name.items():
+            errors = [wrong for _, wrong in units]
+            rate = Estimate.of_share(errors, [unit.cluster for unit, _ in units], seed)
+            rows.append(ErrorRate(of=name, errors=sum(errors), answers=len(units), rate=rate))
+        return rows
 
-    by_words = rates(describe_change)
     return Errors(
-        all=_error_rate("all answers", judged, seed),
-        by_tag=sorted(by_tag, key=lambda row: row.of),
-        by_alteration=sorted(by_words, key=lambda row: (-row.errors, row.of)),
-        by_group=rates(list_groups),
+        all=rates({"all answers": judged})[0],
+        by_tag=sorted(rates(by_tag), key=lambda row: row.of),
+        by_alteration=sorted(rates(by_words), key=lambda row: (-row.errors, row.of)),
+        by_group=rates(by_group),
     )
-
-
-def _error_rate(name: str, judged: Sequence[tuple[SurveyUnit, bool]], seed: int) -> ErrorRate:
-    wrong = [float(error) for _, error in judged]
-    interval = interval_for(wrong, [unit.cluster for unit, _ in judged], binary=True, seed=seed)
-    errors = int(sum(wrong))
-    return ErrorRate(of=name, errors=errors, answers=len(judged), rate=Estimate.of(errors / len(judged), interval))
 
 
 def read_groups(path: Path) -> dict[str, list[str]]:
@@ -484,11 +454,6 @@ def read_groups(path: Path) -> dict[str, list[str]]:
 
 #: Rows of altered word pairs that are printed; the JSON has them all.
 _MOST_ROWS = 20
-
-_UNDEFINED = (
-    "undefined: kappa and alpha compare agreement with luck, and where all answers are one and the same, luck explains "
-    "them all (0 / 0); read `same`. On items of one image or one text, who is always right gives one answer, too."
-)
 
 
 class StudyFindings(Record):
@@ -572,70 +537,8 @@ def findings(
 
 def print_findings(record: Findings) -> None:
     """Print the findings of each study, and the human row."""
-    for study in record.studies:
-        print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
-        _print_table(("answer", "n", "share"), ((row.label, row.answers, row.share) for row in study.labels))
-        if not study.agreement:
-            print_lines("agreement: none, no unit has labels of two annotators")
-        for view in study.agreement:
-            _print_agreement(view)
-        if errors := study.errors:
-            rows = [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]
-            _print_table(("errors", "n", "of", "rate"), ((row.of, row.errors, row.answers, row.rate) for row in rows))
-            if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
-                print_lines(f"{more:,} more altered word pairs are in --json")
-    people = (
-        (row.metric, row.items, row.strict, f"{100 * row.neutral:.2f}", row.ties,
-         join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]))
-        for row in record.human
-    )  # fmt: skip
-    _print_table(("people", "items", "score", "ties broken by a coin", "items with ties", "each alone"), people)
-    for row in record.human:
-        if row.judged is not None:
-            print_lines(
-                f"{row.metric} of all {row.items + row.judged.others:,} items, people's {row.items:,} with the help of "
-                f"{row.judged.judge} (weight {row.judged.weight:.2f}): {_write_estimate(row.judged.estimate)}; without "
-                f"it, an interval as short takes people {row.judged.worth:,.0f} items"
-            )
-    if any(row.ties for row in record.human):
-        print_lines(
-            "tie: as many people chose another answer as the true one, so that somebody was right; it is not",
-            "right in `score`, and half right where a coin breaks it (of k answers that tie, a k-th part); a third "
-            "annotator would decide",
-        )
 
+    def list_alone(row: HumanRow) -> str:
+        return join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()])
 
-def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estimate]]) -> None:
-    """Print a table, unless it has no rows: counts with commas, estimates in percent."""
-    cells = [
-        [_write_estimate(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
-         for cell in row]
-        for row in rows
-    ]  # fmt: skip
-    if cells:
-        print_tables(text_table(*heads, numbers_from=1, rows=cells), gap=False)
-
-
-def _print_agreement(view: LabelAgreement) -> None:
-    cells = (
-        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _write_estimate(pair.kappa, 1, "undefined"))
-        for pair in view.pairs
-    )
-    _print_table(("annotators", "units", "same", "kappa"), cells)
-    undefined = sum(pair.kappa.value is None for pair in view.pairs)
-    mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
-    some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
-    alpha = f"Krippendorff's alpha {_write_estimate(view.alpha, 1, 'undefined')} on {view.units:,} units"
-    print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
-    if undefined or view.alpha.value is None:
-        print_lines(_UNDEFINED)
-
-
-def _write_estimate(number: Estimate, scale: int = 100, missing: str = "") -> str:
-    """Write a number times a scale, with its interval or the reason why it has none."""
-    if number.value is None:
-        return missing
-    value, decimals = f"{scale * number.value:.2f}", 2 if scale == 1 else 1
-    if number.low is None or number.high is None:
-        return f"{value} ({number.reason})" if number.reason else value
-    return f"{value} [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
+    print_template("agreement", record=record, most=_MOST_ROWS, list_alone=list_alone)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field as Checked
@@ -101,10 +101,10 @@ class Study(AnnotationRow):
 
     survey: str
     pairs: str
-    shape: list[int]
+    shape: list[Annotated[int, Checked(ge=1)]] = Checked(min_length=2, max_length=2)  # images and texts of an item
     seed: int
     annotators: list[str]
-    units: list[SurveyUnit]
+    units: list[SurveyUnit] = Checked(min_length=1)
     tasks: list[AnnotatorTask]
 
     @cached_property

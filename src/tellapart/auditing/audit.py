@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from tellapart.auditing.bindings import open_tagger, seen_bindings
 from tellapart.auditing.captions import (
     bag_of_words,
     blind_accuracy,
@@ -19,7 +18,9 @@ from tellapart.auditing.captions import (
     length_gaps,
     lost_captions,
     mixed_scripts,
+    open_tagger,
     plausibility_gap,
+    seen_bindings,
     torn_sides,
     truth_first,
 )

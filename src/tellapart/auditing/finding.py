@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_toml
 from tellapart.records.result import Record
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import interval_for
@@ -98,12 +100,17 @@ def judge(
     return Finding.model_validate({**facts, "items": tuple(items)[:MOST_EXAMPLES], **mean})
 
 
-def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:
-    """Return the share of items that something concerns, which passes up to a limit."""
+_CHECKS = read_toml(Path(__file__).with_name("checks.toml"))
+
+
+def at_most(name: str, concerned: Iterable[bool], pairs: PairSet, **details: object) -> Finding:
+    """Return the share of items that a check of `checks.toml` concerns, which passes up to its limit."""
     hits = np.array([*concerned], dtype=np.float64)
     mean, ids = mean_with_interval(hits, pairs), [pairs.items[k].id for k in np.flatnonzero(hits)]
+    limit, title, says = (_CHECKS[name][key] for key in ("limit", "title", "says"))
     threshold, warns = f"at most {100 * limit:g} %", mean["value"] > limit
-    return judge(name, title, mean, threshold, warns, says if ids else "none", items=ids)
+    meaning = says.format(**details) if ids else "none"
+    return judge(name, title.format(**details), mean, threshold, warns, meaning, items=ids)
 
 
 def format_value(finding: Finding) -> str:

@@ -29,11 +29,12 @@ from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
+from tellapart.data.scores import as_numbers
 from tellapart.errors import DataError, ScoreError
 from tellapart.models.find import Deferred, find_deferred, find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.score import Embeddings, embeddings
+from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import Record
@@ -292,7 +293,14 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
 
     `text` and `image` hold the probability that a caption, or an image, is synthetic: `(item, 2)`, positive, negative.
     """
-    texts, images = _check_probabilities(text, "text"), _check_probabilities(image, "image")
+    sides = []
+    for side, values in (("text", text), ("image", image)):
+        array = as_numbers(values, f"detector probabilities of {side}:", "(item, 2)").astype(np.float64)
+        if not (len(array) and ((array >= 0) & (array <= 1)).all()):
+            why = "there are none, or some are not in [0, 1]; give probabilities, not logits"
+            raise ScoreError(f"detector probabilities of {side}: {why}")
+        sides.append(array)
+    texts, images = sides
     if len(texts) != len(images):
         raise ScoreError(f"{len(texts)} items of captions and {len(images)} of images; give both of the same items")
     texts_in_order, images_in_order = texts[:, 0] < texts[:, 1], images[:, 0] < images[:, 1]
@@ -306,18 +314,6 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
     outcomes["image_score"] = outcomes["tpos_2i"] & outcomes["tneg_2i"]
     outcomes["group_score"] = outcomes["text_score"] & outcomes["image_score"]
     return {name: column.astype(np.float64) for name, column in outcomes.items()}
-
-
-def _check_probabilities(values: ArrayLike, what: str) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ScoreError(f"detector probabilities of {what}: expected numbers (item, 2): {error}") from error
-    if array.ndim != 2 or array.shape[1] != 2 or not len(array):
-        raise ScoreError(f"detector probabilities of {what}: expected (item, 2); got shape {array.shape}")
-    if not ((array >= 0) & (array <= 1)).all():
-        raise ScoreError(f"detector probabilities of {what}: some are not in [0, 1]; give probabilities, not logits")
-    return array
 
 
 #: One side of a set: vectors, and the image or caption of each.
@@ -461,31 +457,27 @@ def origins(
     progress: Progress | None = None,
 ) -> Origins:
     """Return the probabilities of heads that were fitted on others; arguments and errors as `detect`."""
-    for pair_set in (pairs, *([] if trained_on is None else [trained_on])):
+    sets = [pairs] if trained_on is None else [pairs, trained_on]
+    for pair_set in sets:
         if pair_set.shape != (2, 2):
             shapes = f"{describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
             raise DataError(f"{pair_set.name} has items of {shapes}")
-    ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
+    encoded = [embeddings(model, pair_set, store=store, progress=progress) for pair_set in sets]
+    vectors = [(np.asarray(of.images), np.asarray(of.texts)) for of in encoded]  # each `(item, 2, dimensions)`
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
-        return Origins(*(held_out(vectors, clusters, folds=folds, seed=seed) for vectors, _ in ours))
-    theirs = _split_sides(trained_on, embeddings(model, trained_on, store=store, progress=progress))
-    return Origins(*(_fit_on_other(vector, other) for vector, other in zip(ours, theirs, strict=True)))
-
-
-def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
-    """Return images and texts: vectors `(item, 2, dimensions)`, and names `(item, 2)`, equal for equal entries."""
-    assert encoded.images is not None  # noqa: S101  (both were asked for)
-    assert encoded.texts is not None  # noqa: S101
-    images = np.array([[encoded.hashes[image] for image in item.images] for item in pairs.items])
-    return (encoded.images, images), (encoded.texts, np.array([item.texts for item in pairs.items]))
-
-
-def _fit_on_other(ours: _Side, theirs: _Side) -> NDArray[np.float64]:
-    """Fit on the other set's entries, without those that are measured here, too."""
-    (vectors, names), (other_vectors, other_names) = ours, theirs
-    unseen = ~np.isin(other_names, names)
-    labels = np.tile(np.array([0, 1]), (len(other_vectors), 1))
-    if {*labels[unseen].tolist()} != {0, 1}:
-        raise DataError("the training set has no entries of both kinds that the measured set has not; name another")
-    return fit_head(other_vectors[unseen], labels[unseen]).probabilities(vectors)
+        return Origins(*(held_out(side, clusters, folds=folds, seed=seed) for side in vectors[0]))
+    items = [pair_set.items for pair_set in sets]
+    # No head is fitted on entries that are measured here: the same pixels, or the same words.
+    pixels = [
+        [[of.hashes[name] for name in row.images] for row in rows] for rows, of in zip(items, encoded, strict=True)
+    ]
+    texts = [[row.texts for row in rows] for rows in items]
+    probabilities = []
+    for ours, theirs, (measured, others) in zip(*vectors, (pixels, texts), strict=True):
+        unseen = ~np.isin(others, measured)
+        labels = np.tile(np.array([0, 1]), (len(theirs), 1))
+        if {*labels[unseen].tolist()} != {0, 1}:
+            raise DataError("the training set has no entries of both kinds that the measured set has not; name another")
+        probabilities.append(fit_head(theirs[unseen], labels[unseen]).probabilities(ours))
+    return Origins(*probabilities)

@@ -28,9 +28,6 @@ _MINIMAL = 0.25
 #: A change of fewer pixels than this share can hardly be seen: a patch of 7 by 7 pixels in 224 by 224.
 _INVISIBLE = 0.001
 
-#: Items that may fail, as a share.
-_EXCEPTIONS = 0.1
-
 
 class Change(Record):
     """The difference between an item's first picture and the one that differs most from it.
@@ -80,12 +77,9 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
     shares = [change.share for change in changes]
     large = [share is None or share > _MINIMAL for share in shares]
     faint = [share is not None and share < _INVISIBLE for share in shares]
-    much = f"items of which more than {100 * _MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels"
-    little = f"items of which less than {100 * _INVISIBLE:g} % of the pixels change"
-    same = "look at them: the pictures are the same to the eye"
     return [
-        at_most(_EXCEPTIONS, "change: not minimal", much, large, pairs, f"not minimal to the eye{unequal}"),
-        at_most(0, "change: hardly seen", little, faint, pairs, same),
+        at_most("change: not minimal", large, pairs, minimal=100 * _MINIMAL, level=LEVEL, unequal=unequal),
+        at_most("change: hardly seen", faint, pairs, invisible=100 * _INVISIBLE),
         *([_mean_change(changes, pairs)] if sizes < len(changes) else []),
     ]
 
@@ -146,46 +140,25 @@ def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | No
     return ImageScan(tuple(pixels), pixels, gather_hashes(hashes), tuple(item_changes))
 
 
-#: The share of items whose captions may all be those of an item of another cluster.
-_SHARED_CAPTIONS = 0.05
-
-#: The share of items that may look like those of another cluster, or share a caption with another set: hashes and short
-#: captions sometimes agree by chance.
-_FEW = 0.01
-
-_UNSOLVABLE = "no model can solve them"
-_DEPENDENT = "not independent: give such items one cluster, or intervals are too narrow"
-_LOOKS_ALIKE = f"perceptual hashes of 64 bits differ in at most {BITS}, and thumbnails agree"
-
-
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
     """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too."""
     twice = [len({*false} - true) < len(false) for true, false in map(split_texts, pairs.items)]
     shared = _in_several_clusters([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
-    same = "items whose captions are all those of an item of another cluster"
-    return [
-        at_most(0, "captions: twice in an item", "items with the same caption twice", twice, pairs, _UNSOLVABLE),
-        at_most(_SHARED_CAPTIONS, "captions: shared", same, shared, pairs, _DEPENDENT),
-    ]
+    return [at_most("captions: twice in an item", twice, pairs), at_most("captions: shared", shared, pairs)]
 
 
 def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
     """Find items with a picture twice, items that occur twice, and pictures that clusters share or nearly share."""
     pixels = [tuple(scan.pixels[name] for name in item.images) for item in pairs.items]
-    twice = [len(set(hashes)) < len(hashes) for hashes in pixels]
     contents = [(*sorted(hashes), *sorted(item.texts)) for hashes, item in zip(pixels, pairs.items, strict=True)]
     counts = Counter(contents)
-    repeated = [counts[content] > 1 for content in contents]
-    same_item = "items with the same pictures and captions as another one"
-    exact = "items with a picture that an item of another cluster has, pixel for pixel"
-    alike = "items with a picture that looks like one of another cluster, with other pixels"
-    shared, near = _in_several_clusters(pixels, pairs), _near_items(pairs, scan)
-    return [
-        at_most(0, "images: twice in an item", "items with the same picture twice", twice, pairs, _UNSOLVABLE),
-        at_most(0, "items: twice", same_item, repeated, pairs, "keep one of them"),
-        at_most(0, "images: shared", exact, shared, pairs, _DEPENDENT),
-        at_most(_FEW, "images: near-duplicates", alike, near, pairs, _LOOKS_ALIKE),
-    ]
+    concerned = {
+        "images: twice in an item": [len(set(hashes)) < len(hashes) for hashes in pixels],
+        "items: twice": [counts[content] > 1 for content in contents],
+        "images: shared": _in_several_clusters(pixels, pairs),
+        "images: near-duplicates": _near_items(pairs, scan),
+    }
+    return [at_most(name, hits, pairs, bits=BITS) for name, hits in concerned.items()]
 
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
@@ -196,8 +169,7 @@ def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
 
     texts = {normalize(text) for item in other.items for text in item.texts}
     hits = [any(normalize(text) in texts for text in item.texts) for item in pairs.items]
-    title, says = f"items with a caption of {other.name}", "case and spaces do not count"
-    return at_most(_FEW, "leak: captions", title, hits, pairs, says)
+    return at_most("leak: captions", hits, pairs, other=other.name)
 
 
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
@@ -205,14 +177,11 @@ def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: Im
     other_pixels = set(other_scan.pixels.values())
     exact = {name for name, value in scan.pixels.items() if value in other_pixels}
     alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
-    in_exact, in_alike = ([not names.isdisjoint(item.images) for item in pairs.items] for names in (exact, alike))
-    same = f"items with a picture that {other.name} has, pixel for pixel"
-    near = f"items with a picture that looks like one of {other.name}, with other pixels"
-    warning = "do not train on one of the two sets and measure on the other"
-    return [
-        at_most(0, "leak: images", same, in_exact, pairs, warning),
-        at_most(_FEW, "leak: near-duplicates", near, in_alike, pairs, _LOOKS_ALIKE),
-    ]
+    concerned = {
+        name: [not pictures.isdisjoint(item.images) for item in pairs.items]
+        for name, pictures in (("leak: images", exact), ("leak: near-duplicates", alike))
+    }
+    return [at_most(name, hits, pairs, other=other.name, bits=BITS) for name, hits in concerned.items()]
 
 
 def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet) -> list[bool]:

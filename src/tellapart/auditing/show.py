@@ -14,8 +14,17 @@ from pydantic import ValidationError
 
 from tellapart.auditing.audit import Audit, Options, title_of
 from tellapart.auditing.audit import audit as make_audit
-from tellapart.auditing.card import html, make_card, markdown, size_text
-from tellapart.auditing.datasheet import CARD_FIELDS, LISTING, croissant, missing, with_questions
+from tellapart.auditing.card import (
+    CARD_FIELDS,
+    LISTING,
+    croissant,
+    html,
+    make_card,
+    markdown,
+    missing,
+    size_text,
+    with_questions,
+)
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.auditing.origin import Detection
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
@@ -144,7 +153,7 @@ def kept_audit(pairs: PairSet, options: Options) -> Audit:
 def _key(pairs: PairSet, *, pictures: bool) -> str:
     """Return the SHA-256 over all that an audit reads: items, the bytes of their pictures, and the libraries."""
     digest = hashlib.sha256(json.dumps([versions(), pictures]).encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.glob("*.*")):
         digest.update(read_whole(path))  # a checkout's checks change without its version
     for item in pairs.items:
         digest.update(item.model_dump_json().encode() + b"\n")
