@@ -9,21 +9,12 @@ import math
 
 import numpy as np
 import pytest
+import tiny_captioners
 import torch
 from golden import build, build_published
 from numpy.typing import NDArray
 from PIL import Image
-from tiny_captioners import (
-    OFA_SETTINGS,
-    PUBLISHED,
-    TINY,
-    bart,
-    fiber_captioner,
-    ofa_shapes,
-    ofa_state,
-    save_captioner,
-    xvlm_captioner,
-)
+from tiny_captioners import OFA_SETTINGS, TINY, fiber_captioner, ofa_state, save_captioner, xvlm_captioner
 from tiny_files import PICTURES, TEXTS, save_cappa, save_tokenizer
 from tiny_fusion_encoders import roberta
 from tiny_heads import PlainBert, gelu, split
@@ -227,9 +218,9 @@ def test_buckets_are_the_formula(length):
 OFA_PARAMETERS = {"base": (182_238_536, 180_383_720), "large": (472_977_152, 469_842_432)}
 
 
-@pytest.mark.parametrize("size", PUBLISHED)
+@pytest.mark.parametrize("size", tiny_captioners.PUBLISHED)
 def test_ofa_of_published_size(size):
-    shapes = ofa_shapes(PUBLISHED[size])
+    shapes = tiny_captioners.ofa_shapes(tiny_captioners.PUBLISHED[size])
     module = build_published("ofa", shapes)  # no missing and no unknown name
     aside = ("version", "bucket", "_idx", "tracked", "running_mean", "running_var")
     once = {name: shape for name, shape in shapes.items() if not name.endswith(aside)}
@@ -242,7 +233,7 @@ def test_ofa_of_published_size(size):
     assert (module.config.image_size, module.config.vocab_size, module.config.code) == (480, 59457, 8192)
     with torch.device("meta"):
         grid = module.encoder.embed_picture(torch.empty(2, 3, 480, 480))
-    assert tuple(grid.shape) == (2, 30, 30, PUBLISHED[size].width)
+    assert tuple(grid.shape) == (2, 30, 30, tiny_captioners.PUBLISHED[size].width)
 
 
 @pytest.fixture
@@ -271,7 +262,7 @@ def test_ofa_reads_the_arguments_of_fairseq(names, tmp_path):
         },
         tmp_path / "new.pt",
     )
-    save_tokenizer(tmp_path, bart())
+    save_tokenizer(tmp_path, tiny_captioners.bart())
     assert find_model(f"ofa:{tmp_path / 'new.pt'}").fingerprint == old.fingerprint
     facts = json.loads(str(old.halves.module.config))
     assert facts["imagenet_default_mean_and_std"] is True
@@ -304,7 +295,7 @@ def test_an_ofa_without_its_arguments_or_words_for_yes_and_no_is_refused(tmp_pat
     torch.save({"model": ofa_state()}, tmp_path / "bare.pt")
     with raises(ModelError, "args", "config.json"):
         find_model(f"ofa:{tmp_path / 'bare.pt'}")
-    module.config.bin += len(bart()) - len(roberta())
+    module.config.bin += len(tiny_captioners.bart()) - len(roberta())
     with raises(ModelError, "OFA", "3", "' yes'"):
         Ofa(module).take_words(roberta())
 

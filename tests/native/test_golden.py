@@ -303,20 +303,6 @@ def test_a_mistake_moves_the_scores(name, mistake, monkeypatch):
     assert authors.distance(authors.score(family.readings[reading], module, golden), golden.output[output]) > 1e-3
 
 
-@pytest.mark.slow
-def test_every_family_has_a_mistake_of_each_kind():
-    kinds = {}
-    for name, mistakes in MISTAKES.items():
-        family = name if name in DRAWN else authors.CASES[name].family
-        kinds.setdefault(family, set()).update(what.partition(":")[0] for what in mistakes)
-    assert set(kinds) == set(authors.FAMILIES)
-    for family, found in kinds.items():
-        assert found >= {"head", "order", "token"}, family
-    resized = {authors.CASES[name].family for name, *_ in RESIZED} | {"xvlm"}
-    interpolated = {family for family, found in kinds.items() if found & {"interpolation", "place"}}
-    assert interpolated | resized == set(authors.FAMILIES)
-
-
 #: Of every published file the parameters of its scorer, and the side of its images; none of a model on regions.
 #: With `temp`, ALBEF has the 210 M of VLUE's table; with parts that nothing reads, METER's and FIBER's first have the
 #: 319 M and 242 M of their papers: 319,245,315 and 242,651,277.

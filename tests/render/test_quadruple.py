@@ -25,28 +25,10 @@ from tellapart_render.meshes.materials import PALETTE, is_colour, mix_paint
 from tellapart_render.meshes.objects import SHAPES, shape
 from tellapart_render.renderers.mitsuba import masks as render_masks
 from tellapart_render.scene_file import scene_of_item
-from tellapart_render.scenes.quadruple import (
-    LEVELS,
-    Key,
-    Quadruple,
-    View,
-    ciede2000,
-    draw,
-    draw_level,
-    measure_level,
-    to_lab,
-)
-from tellapart_render.scenes.scene import (
-    Scene,
-    Thing,
-    camera_for,
-    can_carry,
-    corners,
-    draw_ground,
-    project,
-    relate,
-    scatter,
-)
+from tellapart_render.scenes import quadruple as graded
+from tellapart_render.scenes import scene as placing
+from tellapart_render.scenes.quadruple import LEVELS, Key, Quadruple, draw, draw_level, measure_level
+from tellapart_render.scenes.scene import Scene, Thing, camera_for, can_carry, corners, draw_ground, project
 from tellapart_render.scenes_builder import Scenes
 from tellapart_render.training_rows import write_training_rows
 
@@ -224,7 +206,9 @@ AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(SHAPES))
 @settings(max_examples=30, deadline=None)
 def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, name):
-    thing = relate(Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed))
+    thing = placing.relate(
+        Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed)
+    )
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
     assert along > 0
@@ -236,7 +220,7 @@ def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, nam
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), reach=st.floats(0.2, 0.7))
 @settings(max_examples=60, deadline=None)
 def test_scattered_things_never_touch(seed, count, reach):
-    spots = scatter(count, 1.0, reach, np.random.default_rng(seed))
+    spots = placing.scatter(count, 1.0, reach, np.random.default_rng(seed))
     assert len(spots) == count
     for one, other in combinations(spots, 2):
         assert np.hypot(one[0] - other[0], one[1] - other[1]) >= 2 * reach
@@ -290,9 +274,9 @@ def step(aspect: Aspect, number: int) -> float:
     return math.exp(math.log(least) + share * math.log(most / least))
 
 
-def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | None = None) -> View:
+def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | None = None) -> graded.View:
     visible = np.array(rows, np.int16)
-    return View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
+    return graded.View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
 
 
 def test_graded_aspects_have_rows_and_none_are_of_scanned_objects(tmp_path):
@@ -410,11 +394,11 @@ def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels():
 )
 def test_ciede2000_is_the_papers(one, other, difference):
     for a, b in ((one, other), (other, one)):
-        assert ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
+        assert graded.ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
 
 
 def test_primaries_have_their_lab_and_paints_mix_between_two_of_the_palette():
-    green, grey = to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
+    green, grey = graded.to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
     assert green == pytest.approx([87.73, -86.18, 83.18], abs=0.05)
     assert grey == pytest.approx([50.03, 0, 0], abs=0.05)
     assert mix_paint("red") == mix_paint("red 0.0 blue") == pytest.approx(PALETTE["red"])

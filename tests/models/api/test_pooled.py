@@ -129,8 +129,6 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 
 @pytest.fixture
 def served(histogram, fusion, monkeypatch):
-    for name in (connection.KEY, connection.HOST):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_PAUSE", 0.01)
     server = PoolingServer(histogram(), fusion())
     with run_server(server):
@@ -141,17 +139,11 @@ def open_model(server: PoolingServer, reading: str | None, **options):
     return find_model(f"api:{server.url}#pooled", ModelOptions(reading=reading, calls=3, **options))
 
 
-PATHS = {
-    "embeddings": "/v1/embeddings",
-    "embeddings_qwen3_vl": "/v1/embeddings",
-    "embeddings_input": "/v1/embeddings",
-    "embeddings_jina": "/v1/embeddings",
+PATHS = {f"embeddings{form}": "/v1/embeddings" for form in ("", "_qwen3_vl", "_input", "_jina")} | {
     "embeddings_voyage": "/v1/multimodalembeddings",
     "embeddings_cohere": "/v1/embed",
     "embeddings_gemini": "/v1/models/pooled:embedContent",
-    "score": "/score",
-    "score_queries": "/score",
-    "rerank": "/v1/rerank",
+    **{"score": "/score", "score_queries": "/score", "rerank": "/v1/rerank"},
 }
 
 

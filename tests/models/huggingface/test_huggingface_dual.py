@@ -13,22 +13,7 @@ import pytest
 import tiny_models
 import torch
 from numpy.typing import NDArray
-from tiny_models import (
-    FAMILIES,
-    TEXTS,
-    clip,
-    clip_legacy,
-    clip_tokenizer,
-    groupvit,
-    loaded,
-    metaclip_2,
-    pictures,
-    siglip,
-    tower,
-    transformers,
-    vision,
-    with_concept,
-)
+from tiny_models import FAMILIES, TEXTS, clip, clip_legacy, loaded, pictures, with_concept
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -45,7 +30,7 @@ from tellapart.training.encoders import open_dual
 
 @functools.cache
 def the_library_s(folder: Path) -> tuple[Any, Any, Any]:
-    """Model, image processor and tokenizer as transformers loads them."""
+    """Model, image processor and tokenizer as tiny_models.transformers loads them."""
     t = tiny_models.transformers()
     config = json.loads((folder / "config.json").read_text())
     images = t.AutoImageProcessor.from_pretrained(folder, backend="pil")
@@ -54,7 +39,7 @@ def the_library_s(folder: Path) -> tuple[Any, Any, Any]:
 
 
 def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
-    """One pair's cosine as transformers itself gives it: one forward of the whole model on this pair alone."""
+    """One pair's cosine as tiny_models.transformers itself gives it: one forward of the whole model on this pair alone."""
     from PIL import Image
 
     model, images, tokenizer = the_library_s(folder)
@@ -250,11 +235,13 @@ ADDED = ["a <concept1> red cup", "a <concept1> blue cat"]
 PLAIN = ["a red cup left of a blue bowl", "two bowls"]
 
 
-@pytest.mark.parametrize("make", [clip, groupvit])
+@pytest.mark.parametrize("make", [clip, tiny_models.groupvit])
 def test_added_words_are_read_in_their_sentence(make, tmp_path):
     legacy, stated = (loaded(with_concept(make, tmp_path / str(end), end)) for end in (2, None))
     one, other = legacy.encode_texts(ADDED)
-    assert np.abs(one - other).max() > 1e-3  # by transformers' rule both are read at <concept1>, and are equal
+    assert (
+        np.abs(one - other).max() > 1e-3
+    )  # by tiny_models.transformers' rule both are read at <concept1>, and are equal
     np.testing.assert_array_equal(legacy.encode_texts(ADDED + PLAIN), stated.encode_texts(ADDED + PLAIN))
     check_facts(legacy.provenance, "2", str(legacy.token_ids(["a"])[0][2]))
     assert not stated.provenance
@@ -278,7 +265,7 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
     measured = read_result(tmp_path / "run")
     assert measured.model.provenance in measured.benchmarks["demo"].notes
     check_facts(str(measured.model.provenance), "eos_token_id 2")
-    t = transformers()
+    t = tiny_models.transformers()
     model, processor = t.CLIPModel.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
     with raises(ModelError, processor.tokenizer.eos_token_id, "eos_token_id"):
         ta.model(model, processor=processor)
@@ -286,9 +273,11 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
 
 
 def test_a_tower_without_a_rule_to_set_is_refused_and_two_is_no_rule_of_others(tmp_path):
-    t, tokenizer = transformers(), clip_tokenizer()
-    text = tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
-    config = t.OwlViTConfig(text_config=text, vision_config=vision(), projection_dim=24)
+    t, tokenizer = tiny_models.transformers(), tiny_models.clip_tokenizer()
+    text = tiny_models.tower(
+        vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id
+    )
+    config = t.OwlViTConfig(text_config=text, vision_config=tiny_models.vision(), projection_dim=24)
     tokenizer.add_tokens(["<concept1>"])
     t.OwlViTModel(config).save_pretrained(tmp_path)
     images = t.OwlViTImageProcessor(size={"height": 32, "width": 32})
@@ -296,9 +285,9 @@ def test_a_tower_without_a_rule_to_set_is_refused_and_two_is_no_rule_of_others(t
     with raises(ModelError, str(tokenizer.eos_token_id), str(len(tokenizer) - 1)):
         loaded(tmp_path)
     # MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one.
-    folder = metaclip_2(tmp_path / "other")
+    folder = tiny_models.metaclip_2(tmp_path / "other")
     assert len(loaded(folder).encode_images(pictures(2))) == 2
-    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
+    tokenizer = tiny_models.transformers().AutoTokenizer.from_pretrained(folder)
     tokenizer.eos_token = tokenizer.mask_token
     tokenizer.save_pretrained(folder)
     with raises(ModelError, "2", str(tokenizer.eos_token_id)):
@@ -352,4 +341,4 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change, mo
 
 
 def test_a_tower_that_reads_both_ways_does_not_share(tmp_path):
-    assert not loaded(siglip(tmp_path)).shares_beginnings
+    assert not loaded(tiny_models.siglip(tmp_path)).shares_beginnings
