@@ -107,23 +107,18 @@ def test_the_order_of_a_pair_tells_nothing(pairs, gap):
 
 
 def test_size_words_are_true_of_every_pair_of_things(drawn):
-    attribute = [q for q in drawn if q.key.aspect == "attribute"]
-    small = [
-        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "small"
-    ]
-    large = [
-        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "large"
-    ]
-    assert max(small) * 1.3 < min(large)
+    sizes = {"small": [], "large": []}
+    for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
+        for scene in quadruple.scenes:
+            for thing, word in zip(scene.things, quadruple.sizes, strict=True):
+                sizes.setdefault(word, []).append(thing.size)
+    assert max(sizes["small"]) * 1.3 < min(sizes["large"])
 
 
 def test_everything_is_in_view_and_things_on_top_rest_on_what_carries_them(drawn):
-    for quadruple in drawn[::7]:
-        for scene in quadruple.scenes:
-            for thing in scene.things:
-                seen = project(corners(thing), scene.camera)
-                assert np.abs(seen[:, :2]).max() < 1.1
-                assert seen[:, 2].min() > 0
+    for scene in (scene for quadruple in drawn[::7] for scene in quadruple.scenes):
+        seen = np.concatenate([project(corners(thing), scene.camera) for thing in scene.things])
+        assert np.abs(seen[:, :2]).max() < 1.1 and seen[:, 2].min() > 0
     for quadruple in drawn:
         for scene, fact in zip(quadruple.scenes, quadruple.facts, strict=True):
             if fact.relation == "top":
@@ -206,9 +201,8 @@ AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(SHAPES))
 @settings(max_examples=30, deadline=None)
 def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, name):
-    thing = placing.relate(
-        Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed)
-    )
+    thing = Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3)
+    thing = placing.relate(thing, relation, SUBJECT, np.random.default_rng(seed))
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
     assert along > 0
@@ -242,9 +236,8 @@ def test_the_camera_is_as_near_as_the_frame_allows(high):
     things = [SUBJECT, Thing("mug", "red", 1.0, (1.6, 0.4, 0.0), 1.0)]
     for seed in range(20):
         camera = camera_for(things, np.random.default_rng(seed), high=high)
-        view = project(np.concatenate([corners(t) for t in things]), camera)
-        extent = np.abs(view[:, :2]).max()
-        assert 0.6 < extent < 1.05
+        seen = project(np.concatenate([corners(t) for t in things]), camera)
+        assert 0.6 < np.abs(seen[:, :2]).max() < 1.05
 
 
 def test_floors_hide_nothing_and_the_wall_stands_behind_everything():

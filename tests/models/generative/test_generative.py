@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tiny_generative
+import tiny_generative as tiny
 import torch
 import transformers
 from PIL import Image
@@ -65,7 +65,7 @@ def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders, family):
 
 @pytest.mark.parametrize(("mark", "listed"), [("<pad>", 1), ("", [2])])
 def test_a_caption_ends_by_the_mark_of_a_turns_end(folders, tmp_path, mark, listed):
-    """A tiny_generative.tokenizer's end of a document may be another one, as Gemma's; BLIP-2's with OPT is a line's."""
+    """A tokenizer's end of a document may be another one, as Gemma's; BLIP-2's with OPT is a line's."""
     folder = Path(shutil.copytree(folders["llava"], tmp_path / "turns"))
     (folder / "chat_template.jinja").write_text(LLAVA_CHAT.replace("c['text'] + ' '", f"c['text'] + '{mark} '"))
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": listed}))
@@ -238,7 +238,7 @@ def test_what_a_model_cannot_read_or_answer_is_refused(folders, family, reading,
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("family", tiny_generative.CHATS)
+@pytest.mark.parametrize("family", tiny.CHATS)
 def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(folders, family, tmp_path):
     shutil.copytree(folders[family], tmp_path / "sampling")
     settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
@@ -398,7 +398,7 @@ def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(folders,
 
 
 def test_families_without_a_template_are_prompted_as_they_were_trained(folders, tmp_path):
-    tiny_generative.save_llava(tmp_path / "bare", chat=None)
+    tiny.save_llava(tmp_path / "bare", chat=None)
     prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
     # The template writes one blank more, and what is read is another prompt.
     assert {model._reader.format.render_prompt(1, "is it?") for model in prompted} == {
@@ -419,24 +419,17 @@ def test_another_family_without_a_template_is_an_error_that_says_what_to_add(fol
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
 def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path):
-    words = tiny_generative.tokenizer(tiny_generative.MARKS, "bos_token eos_token pad_token")
+    words = tiny.tokenizer(tiny.MARKS, "bos_token eos_token pad_token")
     images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
     images.image_seq_length = 16
     chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
     processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
-    language = tiny_generative.LANGUAGE | {
-        "model_type": "gemma",
-        "vocab_size": len(words),
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-    }
-    config = transformers.PaliGemmaConfig(
-        vision_config=tiny_generative.VISION | {"model_type": "siglip_vision_model", "projection_dim": 32},
-        text_config=language | {"max_position_embeddings": 256},
-        image_token_id=words.convert_tokens_to_ids("<image>"),
-        projection_dim=32,
-    )
-    tiny_generative.save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
+    language = tiny.LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "max_position_embeddings": 256}
+    towers = {"text_config": language | {"num_key_value_heads": 1, "head_dim": 8}}
+    towers["vision_config"] = tiny.VISION | {"model_type": "siglip_vision_model", "projection_dim": 32}
+    place = words.convert_tokens_to_ids("<image>")
+    config = transformers.PaliGemmaConfig(**towers, image_token_id=place, projection_dim=32)
+    tiny.save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
     with raises(ModelError, "'paligemma'", "answer"):
         read_as("likelihood", tmp_path)
 
@@ -453,9 +446,7 @@ def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders,
     others += [of(folders["llava"], reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
     assert own == of(tmp_path / "copy")
     assert len({own, *others}) == len(others) + 1
-    second = shutil.copytree(
-        folders["instructblip"], tmp_path / "second"
-    )  # the tiny_generative.tokenizer of its Q-Former
+    second = shutil.copytree(folders["instructblip"], tmp_path / "second")  # the tokenizer of its Q-Former
     words = second / "qformer_tokenizer" / "tokenizer_config.json"
     words.write_text(json.dumps(json.loads(words.read_text()) | {"do_lower_case": False}))
     assert of(second) != of(folders["instructblip"])
