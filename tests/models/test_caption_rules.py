@@ -46,15 +46,10 @@ def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
         "tokenizer_kwargs": {"clean": "canonicalize"}, **changes,
     }  # fmt: skip
     vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-    config = {
-        "embed_dim": embed_dim,
-        "init_logit_bias": -10,
-        "custom_text": True,
-        "vision_cfg": vision,
-        "text_cfg": text,
-    }
+    config = {"embed_dim": embed_dim, "init_logit_bias": -10, "custom_text": True, "vision_cfg": vision}
     preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"}
-    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": preprocess}))
+    content = {"model_cfg": config | {"text_cfg": text}, "preprocess_cfg": preprocess}
+    (folder / "open_clip_config.json").write_text(json.dumps(content))
     torch.manual_seed(0)
     model = open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False)
     torch.save(model.state_dict(), folder / "open_clip_pytorch_model.bin")
@@ -87,18 +82,17 @@ def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
 
 
 def test_a_caption_is_lower_case_in_every_form_unless_the_librarys_way_is_asked_for(form):
-    name, _, _ = form
+    name, lowers, keeps = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
     assert find_model(name).texts == AS_AUTHORS
-    name, lowers, keeps = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
     assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
     model = find_model(name, ModelOptions(texts="library"))
     assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
-    if not form[0].startswith("local-dir:"):
+    if not name.startswith("local-dir:"):
         with pytest.raises(ModelError, match="texts="):
-            find_model(form[0], ModelOptions(texts="cleaned"))
+            find_model(name, ModelOptions(texts="cleaned"))
 
 
 def give_weights(folder: Path, source: Path) -> None:
@@ -155,10 +149,7 @@ def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone():
 def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     folder = tiny_models.siglip2_fixed(tmp_path)
     before = vectors(str(folder), *tiny_models.TEXTS[:4])
-    file = folder / "tokenizer_config.json"
-    config = json.loads(file.read_text())
-    del config["model_input_names"]
-    file.write_text(json.dumps(config))
+    tiny_models.edit(folder / "tokenizer_config.json", lambda config: config.pop("model_input_names"))
     model = find_model(str(folder))
     assert "attention_mask" in model.towers.reader.tokenizer.model_input_names
     assert equal(model.encode_texts(tiny_models.TEXTS[:4]), before)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import tellapart.models.find
 from facts import raises
 from tellapart import catalog
 from tellapart.catalog import PREFIXES, names
@@ -75,68 +74,39 @@ def test_a_folder_of_transformers_needs_no_prefix_and_a_name_of_the_catalogue_co
     assert [call[:2] for call in asked] == [("huggingface", name) for name in names if name != "random"]
 
 
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        (["config.json", "image.onnx"], "onnx:mine"),
-        (["open_clip_config.json", "a.pt"], "local-dir:mine"),
-        (["model/config.json"], "mine/model"),
-        (["a/open_clip_config.json"], "local-dir:mine/a"),
-        (["images.npz", "texts.parquet"], "vectors:mine"),
-        (["notes.txt"], ("mine", "hf:FOLDER", "vectors:FOLDER")),
-    ],
-)
-def test_a_folder_without_its_prefix_is_answered_with_the_name_to_write(tmp_path, monkeypatch, files, said):
+#: Files that are there, a name, and the error's facts.
+WRONG: list[tuple[list[str], str, type[Exception], Any]] = [
+    (["mine/config.json", "mine/image.onnx"], "mine", UnknownNameError, "onnx:mine"),
+    (["mine/open_clip_config.json", "mine/a.pt"], "mine", UnknownNameError, "local-dir:mine"),
+    (["mine/model/config.json"], "mine", UnknownNameError, "mine/model"),
+    (["mine/a/open_clip_config.json"], "mine", UnknownNameError, "local-dir:mine/a"),
+    (["mine/images.npz", "mine/texts.parquet"], "mine", UnknownNameError, "vectors:mine"),
+    (["mine/notes.txt"], "mine", UnknownNameError, ("mine", "hf:FOLDER", "vectors:FOLDER")),
+    (["a.csv"], "a.csv", UnknownNameError, "tellapart score BENCHMARK --scores a.csv"),
+    (["image.onnx"], "image.onnx", UnknownNameError, ("onnx:FOLDER", "config.json", "image.onnx")),
+    (["a.txt"], "a.txt", UnknownNameError, ("a.txt", "file")),
+    (["a.py"], "a.py", UnknownNameError, "a.py:NAME"),
+    (["epoch_3.pt"], "{}/epoch_4.pt", UnknownNameError, ("epoch_4.pt", "did you mean", "'epoch_3.pt'")),
+    (["model/a"], "local-dir:{}/modle", ModelError, ("modle", "did you mean", "is not there", "'model'")),
+    *(([], f"{prefix}:", ModelError, ("names no model", prefix)) for prefix in ("onnx", "open_clip", "hf-hub", "hf")),
+    ([], "onx:folder", UnknownNameError, ("'onx:'", "'onnx:'", "tellapart ls models")),
+    ([], "hf_hub:org/repo", UnknownNameError, ("'hf_hub:'", "'hf-hub:'", "tellapart ls models")),
+    ([], "zebra:a/b", UnknownNameError, ("'zebra:'", "tellapart ls models")),
+    ([], "http://localhost:8/v1#tiny", UnknownNameError, ("api:http://localhost:8/v1#tiny", "hf:ORG/REPO")),
+    ([], "constnat", UnknownNameError, ("model", "'constnat'", "'constant'")),
+    ([], "gone.pt", UnknownNameError, ("gone.pt", "there is no file")),  # and the hub is not asked
+    ([], "runs/gone.safetensors", UnknownNameError, ("runs/gone.safetensors", "there is no file")),
+]
+
+
+@pytest.mark.parametrize(("files", "name", "error", "facts"), WRONG)
+def test_a_wrong_name_is_answered_with_the_name_to_write(tmp_path, monkeypatch, files, name, error, facts):
     monkeypatch.chdir(tmp_path)
     for file in files:
-        (tmp_path / "mine" / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "mine" / file).write_text("{}")
-    with raises(UnknownNameError, said):
-        find_model("mine")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("a.csv", "tellapart score BENCHMARK --scores a.csv"),
-        ("image.onnx", ("onnx:FOLDER", "config.json", "image.onnx")),
-        ("a.txt", ("a.txt", "file")),
-        ("a.py", "a.py:NAME"),
-    ],
-)
-def test_a_file_without_a_prefix_is_answered_with_what_it_is(tmp_path, monkeypatch, name, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).write_text("")
-    with raises(UnknownNameError, said):
-        find_model(name)
-
-
-@pytest.mark.parametrize(
-    ("there", "name", "said"),
-    [("epoch_3.pt", "{}/epoch_4.pt", "'epoch_3.pt'"), ("model", "local-dir:{}/modle", ("is not there", "'model'"))],
-)
-def test_a_path_that_is_not_there_is_answered_with_the_nearest(tmp_path, there, name, said):
-    (tmp_path / there).mkdir()
-    with raises((UnknownNameError, ModelError), name.rpartition("/")[2], "did you mean", said):
+        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / file).write_text("{}")
+    with raises(error, facts):
         find_model(name.format(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
-        *((f"{prefix}:", ModelError, ("names no model", prefix)) for prefix in ("onnx", "open_clip", "hf-hub", "hf")),
-        ("onx:folder", UnknownNameError, ("'onx:'", "'onnx:'", "tellapart ls models")),
-        ("hf_hub:org/repo", UnknownNameError, ("'hf_hub:'", "'hf-hub:'", "tellapart ls models")),
-        ("zebra:a/b", UnknownNameError, ("'zebra:'", "tellapart ls models")),
-        ("http://localhost:8000/v1#tiny", UnknownNameError, ("api:http://localhost:8000/v1#tiny", "hf:ORG/REPO")),
-        ("constnat", UnknownNameError, ("model", "'constnat'", "'constant'")),
-        ("gone.pt", UnknownNameError, ("gone.pt", "there is no file")),  # and the hub is not asked
-        ("runs/gone.safetensors", UnknownNameError, ("runs/gone.safetensors", "there is no file")),
-    ],
-)
-def test_a_wrong_name_is_answered_with_the_form_or_the_nearest(name, error, said):
-    with raises(error, *said):
-        find_model(name)
 
 
 def test_every_form_that_is_listed_is_one_that_is_read():
@@ -145,17 +115,16 @@ def test_every_form_that_is_listed_is_one_that_is_read():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [({"device": "tpu"}, ("'tpu'", "device")), ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16"))],
+    ("options", "facts"),
+    [
+        ({"device": "tpu"}, ("'tpu'", "device")),
+        ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16")),
+        ({"reading": "itm"}, ("onnx:a", "'itm'", "'itc'")),
+    ],
 )
-def test_an_unknown_device_or_dtype_is_refused(options, message):
-    with raises(ModelError, message):
-        ModelOptions(**options)
-
-
-def test_an_onnx_model_has_one_reading():
-    with raises(ModelError, "onnx:a", "'itm'", "'itc'"):
-        find_model("onnx:a", ModelOptions(reading="itm"))
+def test_an_unknown_device_dtype_or_reading_is_refused(options, facts):
+    with raises(ModelError, facts):
+        find_model("onnx:a", ModelOptions(**options))
 
 
 @pytest.mark.parametrize(("module", "name"), [("torch", "open_clip:ViT-B-32/openai"), ("open_clip", "hf-hub:a/b")])
@@ -185,12 +154,7 @@ def folder(tmp_path):
 def loads(monkeypatch):
     """Stand in for the loading of a model that lies in files, and count it."""
     said = []
-
-    def find(name, options):
-        said.append(name)
-        return Constant()
-
-    monkeypatch.setattr(tellapart.models.find, "find_model", find)
+    monkeypatch.setattr(find, "find_model", lambda name, _options: (said.append(name), Constant())[1])
     return said
 
 
@@ -217,10 +181,10 @@ def test_whatever_may_move_a_number_loads_the_model_again(folder, loads, monkeyp
             case "new file":
                 (folder / "params.txt").write_text("quick")
             case "code":
-                content = tellapart.models.find._content_hash
-                monkeypatch.setattr(tellapart.models.find, "_content_hash", lambda p: content(p) + p.suffix)
+                content = find._content_hash
+                monkeypatch.setattr(find, "_content_hash", lambda p: content(p) + p.suffix)
             case "library":
-                monkeypatch.setattr(tellapart.models.find, "library_versions", lambda: ("torch 3.0",))
+                monkeypatch.setattr(find, "library_versions", lambda: ("torch 3.0",))
             case other:
                 options[other] = {"device": "cuda", "dtype": "bfloat16", "reading": "itm"}[other]
         assert not isinstance(find_deferred(name, ModelOptions(**options), store), Deferred)
@@ -230,8 +194,8 @@ def test_whatever_may_move_a_number_loads_the_model_again(folder, loads, monkeyp
 @pytest.mark.slow
 def test_code_in_any_sub_folder_is_part_of_the_key(folder, monkeypatch, tmp_path):
     code = tmp_path / "models"
-    shutil.copytree(tellapart.models.find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
-    monkeypatch.setattr(tellapart.models.find, "_CODE", code)
+    shutil.copytree(find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    monkeypatch.setattr(find, "_CODE", code)
     keys = [source_key(f"local-dir:{folder}", ModelOptions())]
     for changed in sorted(code.glob("*/*.py")):
         changed.write_text(changed.read_text() + "# changed\n")
@@ -261,24 +225,22 @@ def test_names_whose_files_do_not_all_lie_here_are_loaded_at_once(folder, loads)
     assert loads == names * 2
 
 
-@pytest.mark.parametrize("why", ["it answers and gives no score", "its record names a prompt"])
-def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(folder, monkeypatch, why):
-    model = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
-    if "prompt" in why:
-        model.prompt = "yes-1"
-    monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
+@pytest.mark.parametrize(
+    ("model", "attributes", "is_deferred"),
+    [
+        (Oracle, {}, False),  # it reads the key: nothing of it is ever stored
+        (Constant, {"prompt": "yes-1"}, False),  # its record names the prompt
+        (Constant, {"is_reranker": True}, True),
+    ],
+)
+def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(folder, monkeypatch, model, attributes, is_deferred):
+    model = model()
+    vars(model).update(attributes)
+    monkeypatch.setattr(find, "find_model", lambda name, options: model)
     with EmbeddingStore(None) as store:
-        for _ in range(2):
-            assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is model
-
-
-def test_a_deferred_reranker_is_noted_as_one(folder, monkeypatch):
-    model = Constant()
-    model.is_reranker = True
-    monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
-    with EmbeddingStore(None) as store:
-        both = [find_deferred(f"local-dir:{folder}", ModelOptions(), store) for _ in range(2)]
-    assert isinstance(both[1], Deferred) and both[1].is_reranker
+        first, second = (find_deferred(f"local-dir:{folder}", ModelOptions(), store) for _ in range(2))
+    assert first is model and isinstance(second, Deferred) == is_deferred
+    assert second.is_reranker if is_deferred else second is model
 
 
 def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_changed():

@@ -175,19 +175,18 @@ def published(family: str) -> list[tuple[str, dict[str, Any]]]:
         return []
     variants = json.loads((GOLDEN / f"{family}_layout.json").read_text())["variants"]
     whole = []
-    for name in variants:
-        keys = _keys(variants, name)
-        ignored = variants[name].get("not_needed", [])
+    for name, variant in variants.items():
+        keys, ignored = _keys(variants, name), variant.get("not_needed", [])
         needed = {key for key in keys if not any(fnmatchcase(key, pattern) for pattern in ignored)}
-        whole.append((name, {"family": family, "keys": keys, "needed": needed, **_configuration(variants, name)}))
+        facts = {"family": family, "keys": keys, "needed": needed}
+        whole.append((name, facts | {"config": variant.get("config", {}), "nesting": variant.get("nesting")}))
     return whole
 
 
 def every_published(*families: str) -> Callable[[Any], Any]:
     """Run a test with `name` and `variant` of every published variant of the families."""
     variants = [each for family in families for each in published(family)]
-    ids = [name for name, _ in variants]
-    parametrized = pytest.mark.parametrize(("name", "variant"), variants, ids=ids)
+    parametrized = pytest.mark.parametrize(("name", "variant"), variants, ids=[name for name, _ in variants])
     return lambda test: needs_golden(parametrized(test))
 
 
@@ -198,10 +197,6 @@ def _keys(variants: dict[str, Any], name: str) -> dict[str, tuple[int, ...]]:
     keys = _keys(variants, variant["like"])
     kept = {key: shape for key, shape in keys.items() if key not in variant.get("without", ())}
     return kept | {key: tuple(shape) for key, (shape, _) in variant.get("with", {}).items()}
-
-
-def _configuration(variants: dict[str, Any], name: str) -> dict[str, Any]:
-    return {"config": variants[name].get("config", {}), "nesting": variants[name].get("nesting")}
 
 
 def build_published(family_name: str, keys: dict[str, tuple[int, ...]], settings=None):

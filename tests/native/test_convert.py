@@ -21,11 +21,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("family", STATES)
-def test_a_converted_model_is_the_same(tmp_path, family):
+def test_a_converted_model_is_the_same(tmp_path, family, command):
     name = save_family(tmp_path / "x", family)
-    result = CliRunner().invoke(app, ["convert", name, str(tmp_path / "folder")])
-    assert result.exit_code == 0, result.output
-    assert f"it is opened with -m {tmp_path / 'folder'}" in result.output
+    said = command("convert", name, tmp_path / "folder", code=0).out
+    assert f"it is opened with -m {tmp_path / 'folder'}" in " ".join(said.split())
     assert not list((tmp_path / "folder").glob("*.pth"))
     one, other = (find_model(each, ModelOptions(image_size=128)) for each in (name, str(tmp_path / "folder")))
     assert one.fingerprint == other.fingerprint
@@ -52,7 +51,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path):
         np.testing.assert_array_equal(score(str(tmp_path / "folder")), expected)
 
 
-def test_what_is_not_converted(tmp_path):
+def test_what_is_not_converted(tmp_path, command):
     for model in ("constant", "albef:", "onnx:folder"):
         with raises(ModelError, f"'{model}'", "albef:FILE"):
             formats.convert(model, tmp_path / "folder")
@@ -65,11 +64,9 @@ def test_what_is_not_converted(tmp_path):
         convert_model(name, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
     save_tokenizer(tmp_path / "words")
-    words = ["--tokenizer", str(tmp_path / "words"), "--json"]
-    done = CliRunner().invoke(app, ["convert", name, str(tmp_path / "folder"), *words])
-    assert done.exit_code == 0, done.output
+    done = command("convert", name, tmp_path / "folder", "--tokenizer", tmp_path / "words", "--json", code=0)
     parameters = sum(tensor.numel() for tensor in load_file(tmp_path / "folder" / "model.safetensors").values())
-    assert json.loads(done.output) == {"out": str(tmp_path / "folder"), "parameters": parameters}
+    assert done.json == {"out": str(tmp_path / "folder"), "parameters": parameters}
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,6 @@ def test_cleaned_texts_are_another_model(file):
     assert raw.score_pairs(PICTURES[:1], ["A red bowl, on the cup!"]) != one
 
 
-@pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image_size")])
-def test_other_models_refuse_these_options(options, option):
-    with raises(ModelError, f"{option}=", "models"):
-        find_model("constant", ModelOptions(**options))
-
-
 def test_a_file_without_a_tokenizer(file):
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         (file.parent / name).unlink(missing_ok=True)

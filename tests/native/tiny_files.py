@@ -27,9 +27,7 @@ def draw(shapes: dict[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
         noise = torch.randn(shape, generator=generator)
         if len(shape) > 1:
             return noise * 1.5 / shape[-1] ** 0.5
-        return 0.3 * noise + (
-            1.0 if name.endswith(("norm.weight", "norm1.weight", "norm2.weight", "Norm.weight")) else 0.0
-        )
+        return 0.3 * noise + name.endswith(("norm.weight", "norm1.weight", "norm2.weight", "Norm.weight"))
 
     return {name: numbers(name, shape) for name, shape in shapes.items()}
 
@@ -47,10 +45,8 @@ def bert_layer(name: str, width: int, inner: int, source: int | None = None) -> 
     for attention, into in (("attention", width), ("crossattention", source)):
         if into is None:
             continue
-        shapes |= linear(f"{name}.{attention}.self.query", width, width)
-        shapes |= linear(f"{name}.{attention}.self.key", width, into) | linear(
-            f"{name}.{attention}.self.value", width, into
-        )
+        for part in ("query", "key", "value"):
+            shapes |= linear(f"{name}.{attention}.self.{part}", width, width if part == "query" else into)
         shapes |= linear(f"{name}.{attention}.output.dense", width, width)
         shapes |= norm(f"{name}.{attention}.output.LayerNorm", width)
     shapes |= linear(f"{name}.intermediate.dense", inner, width) | linear(f"{name}.output.dense", width, inner)
@@ -124,9 +120,8 @@ def swin(
             shapes |= norm(f"{block}.norm1", width) | norm(f"{block}.norm2", width)
             shapes[f"{block}.attn.relative_position_bias_table"] = ((2 * window - 1) ** 2, 2**stage)
             shapes |= linear(f"{block}.attn.qkv", 3 * width, width) | linear(f"{block}.attn.proj", width, width)
-            shapes |= linear(f"{block}.mlp.fc1", inner * width, width) | linear(
-                f"{block}.mlp.fc2", width, inner * width
-            )
+            shapes |= linear(f"{block}.mlp.fc1", inner * width, width)
+            shapes |= linear(f"{block}.mlp.fc2", width, inner * width)
             if text_from is not None and (stage, k) >= text_from:
                 shapes |= {f"{block}.attn.alpha_i2t": (1,)} | norm(f"{block}.attn.norm_i2t_i", width)
                 shapes |= linear(f"{block}.attn.qkv_text_i2t", 2 * width, text)
@@ -140,9 +135,8 @@ def swin(
 
 def xvlm_state() -> dict[str, Any]:
     width = 32
-    shapes = swin("vision_encoder", 8, (2, 2, 2, 2), window=3, inner=4) | bert_embeddings(
-        "text_encoder.bert.embeddings", width
-    )
+    shapes = swin("vision_encoder", 8, (2, 2, 2, 2), window=3, inner=4)
+    shapes |= bert_embeddings("text_encoder.bert.embeddings", width)
     for k in range(4):
         shapes |= bert_layer(f"text_encoder.bert.encoder.layer.{k}", width, 64, 64 if k >= 2 else None)
     shapes |= linear("vision_proj", 16, 64) | linear("text_proj", 16, width)
@@ -155,12 +149,8 @@ def save_tokenizer(folder: Path, tokenizer=None) -> None:
     (tokenizer or bert()).save_pretrained(folder)
 
 
-STATES: dict[str, Callable[[], dict[str, Any]]] = {
-    "albef": albef_state,
-    "blip": blip_state,
-    "vilt": vilt_state,
-    "xvlm": xvlm_state,
-}
+States = dict[str, Callable[[], dict[str, Any]]]
+STATES: States = {"albef": albef_state, "blip": blip_state, "vilt": vilt_state, "xvlm": xvlm_state}
 
 #: The files' own sizes of images.
 SIZES = {"albef": 32, "blip": 32, "vilt": 64, "xvlm": 96}

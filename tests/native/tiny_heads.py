@@ -152,29 +152,17 @@ def write_task(folder: Path, task: str) -> Path:
     for k in range(4):
         Image.fromarray(picture(k, 40 + 9 * k)).save(folder / f"{k}.png")
     texts = ["a red cup", "two dogs", "one blue bowl", "a cup on a bowl", "red dogs", "a bowl"]
-    rows = {
-        "vqa": [
-            {"question_id": k, "question": text, "image": f"{k % 4}.png", "answer": ["red"]}
-            for k, text in enumerate(texts)
-        ],
-        "nlvr2": [
-            {"sentence": text, "images": [f"{k % 4}.png", f"{(k + 1) % 4}.png"], "label": str(k % 2 == 0)}
-            for k, text in enumerate(texts)
-        ],
-        "refcoco+": [
-            {
-                "ref_id": k,
-                "text": text,
-                "image": f"{k % 4}.png",
-                "bbox": [1, 2, 30, 20],
-                "width": 50,
-                "height": 40 + 9 * (k % 4),
-                "dets": [[0, 0, 20, 20], [5, 6, 30, 30], [20, 10, 30, 20]] if k % 2 else [],
-            }
-            for k, text in enumerate(texts)
-        ],
-    }
-    (folder / f"{task}_vlue_test.json").write_text(json.dumps(rows[task]))
+    rows = []
+    for k, text in enumerate(texts):
+        image, boxes = f"{k % 4}.png", [[0, 0, 20, 20], [5, 6, 30, 30], [20, 10, 30, 20]] if k % 2 else []
+        size = {"bbox": [1, 2, 30, 20], "width": 50, "height": 40 + 9 * (k % 4)}
+        row = {
+            "vqa": {"question_id": k, "question": text, "image": image, "answer": ["red"]},
+            "nlvr2": {"sentence": text, "images": [image, f"{(k + 1) % 4}.png"], "label": str(k % 2 == 0)},
+            "refcoco+": {"ref_id": k, "text": text, "image": image, "dets": boxes, **size},
+        }
+        rows.append(row[task])
+    (folder / f"{task}_vlue_test.json").write_text(json.dumps(rows))
     return folder
 
 
@@ -212,15 +200,7 @@ class PlainBert:
         read = np.einsum("hqk,khd->qhd", shares, values).reshape(len(x), -1)
         return self.norm(f"{name}.output.LayerNorm", self.linear(f"{name}.output.dense", read) + x)
 
-    def layer(
-        self,
-        name: str,
-        x: Numbers,
-        source: Numbers | None = None,
-        *,
-        causal: bool = False,
-        shares: Numbers | None = None,
-    ) -> Numbers:
+    def layer(self, name: str, x: Numbers, source: Any = None, *, causal: bool = False, shares: Any = None) -> Numbers:
         """One layer; `shares` in place of those that the attention to the source would have."""
         x = self.attend(f"{name}.attention", x, x, self.shares(f"{name}.attention", x, x, causal=causal))
         if source is not None:

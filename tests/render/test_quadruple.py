@@ -25,28 +25,10 @@ from tellapart_render.meshes.materials import PALETTE, is_colour, mix_paint
 from tellapart_render.meshes.objects import SHAPES, shape
 from tellapart_render.renderers.mitsuba import masks as render_masks
 from tellapart_render.scene_file import scene_of_item
-from tellapart_render.scenes.quadruple import (
-    LEVELS,
-    Key,
-    Quadruple,
-    View,
-    ciede2000,
-    draw,
-    draw_level,
-    measure_level,
-    to_lab,
-)
-from tellapart_render.scenes.scene import (
-    Scene,
-    Thing,
-    camera_for,
-    can_carry,
-    corners,
-    draw_ground,
-    project,
-    relate,
-    scatter,
-)
+from tellapart_render.scenes import quadruple as graded
+from tellapart_render.scenes import scene as placing
+from tellapart_render.scenes.quadruple import LEVELS, Key, Quadruple, draw, draw_level, measure_level
+from tellapart_render.scenes.scene import Scene, Thing, camera_for, can_carry, corners, draw_ground, project
 from tellapart_render.scenes_builder import Scenes
 from tellapart_render.training_rows import write_training_rows
 
@@ -125,23 +107,18 @@ def test_the_order_of_a_pair_tells_nothing(pairs, gap):
 
 
 def test_size_words_are_true_of_every_pair_of_things(drawn):
-    attribute = [q for q in drawn if q.key.aspect == "attribute"]
-    small = [
-        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "small"
-    ]
-    large = [
-        t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "large"
-    ]
-    assert max(small) * 1.3 < min(large)
+    sizes = {"small": [], "large": []}
+    for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
+        for scene in quadruple.scenes:
+            for thing, word in zip(scene.things, quadruple.sizes, strict=True):
+                sizes.setdefault(word, []).append(thing.size)
+    assert max(sizes["small"]) * 1.3 < min(sizes["large"])
 
 
 def test_everything_is_in_view_and_things_on_top_rest_on_what_carries_them(drawn):
-    for quadruple in drawn[::7]:
-        for scene in quadruple.scenes:
-            for thing in scene.things:
-                seen = project(corners(thing), scene.camera)
-                assert np.abs(seen[:, :2]).max() < 1.1
-                assert seen[:, 2].min() > 0
+    for scene in (scene for quadruple in drawn[::7] for scene in quadruple.scenes):
+        seen = np.concatenate([project(corners(thing), scene.camera) for thing in scene.things])
+        assert np.abs(seen[:, :2]).max() < 1.1 and seen[:, 2].min() > 0
     for quadruple in drawn:
         for scene, fact in zip(quadruple.scenes, quadruple.facts, strict=True):
             if fact.relation == "top":
@@ -224,7 +201,8 @@ AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(SHAPES))
 @settings(max_examples=30, deadline=None)
 def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, name):
-    thing = relate(Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed))
+    thing = Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3)
+    thing = placing.relate(thing, relation, SUBJECT, np.random.default_rng(seed))
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
     assert along > 0
@@ -236,7 +214,7 @@ def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, nam
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), reach=st.floats(0.2, 0.7))
 @settings(max_examples=60, deadline=None)
 def test_scattered_things_never_touch(seed, count, reach):
-    spots = scatter(count, 1.0, reach, np.random.default_rng(seed))
+    spots = placing.scatter(count, 1.0, reach, np.random.default_rng(seed))
     assert len(spots) == count
     for one, other in combinations(spots, 2):
         assert np.hypot(one[0] - other[0], one[1] - other[1]) >= 2 * reach
@@ -258,9 +236,8 @@ def test_the_camera_is_as_near_as_the_frame_allows(high):
     things = [SUBJECT, Thing("mug", "red", 1.0, (1.6, 0.4, 0.0), 1.0)]
     for seed in range(20):
         camera = camera_for(things, np.random.default_rng(seed), high=high)
-        view = project(np.concatenate([corners(t) for t in things]), camera)
-        extent = np.abs(view[:, :2]).max()
-        assert 0.6 < extent < 1.05
+        seen = project(np.concatenate([corners(t) for t in things]), camera)
+        assert 0.6 < np.abs(seen[:, :2]).max() < 1.05
 
 
 def test_floors_hide_nothing_and_the_wall_stands_behind_everything():
@@ -290,9 +267,9 @@ def step(aspect: Aspect, number: int) -> float:
     return math.exp(math.log(least) + share * math.log(most / least))
 
 
-def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | None = None) -> View:
+def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | None = None) -> graded.View:
     visible = np.array(rows, np.int16)
-    return View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
+    return graded.View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
 
 
 def test_graded_aspects_have_rows_and_none_are_of_scanned_objects(tmp_path):
@@ -410,11 +387,11 @@ def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels():
 )
 def test_ciede2000_is_the_papers(one, other, difference):
     for a, b in ((one, other), (other, one)):
-        assert ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
+        assert graded.ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
 
 
 def test_primaries_have_their_lab_and_paints_mix_between_two_of_the_palette():
-    green, grey = to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
+    green, grey = graded.to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
     assert green == pytest.approx([87.73, -86.18, 83.18], abs=0.05)
     assert grey == pytest.approx([50.03, 0, 0], abs=0.05)
     assert mix_paint("red") == mix_paint("red 0.0 blue") == pytest.approx(PALETTE["red"])

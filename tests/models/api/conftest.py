@@ -1,17 +1,16 @@
 """A real server: llama.cpp with a tiny model that sees, in a process of its own."""
 
-import io
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
+from pictures import encoded, noise
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.models.api import connection
 
 HERE = Path(__file__).parent
 
@@ -34,6 +33,12 @@ class LlamaServer:
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    for name in (connection.KEY, connection.HOST):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +68,7 @@ mortal_llama = pytest.fixture(run_llama, name="mortal_llama")
 @pytest.fixture(scope="module")
 def pairs():
     """Six items of two random pictures and two captions, held in memory."""
-    draw = np.random.default_rng(3)
-    pictures = {}
-    for k in range(12):
-        stream = io.BytesIO()
-        Image.fromarray(draw.integers(0, 256, (20, 24, 3), np.uint8)).save(stream, "PNG")
-        pictures[f"{k}.png"] = stream.getvalue()
+    pictures = {f"{k}.png": encoded(noise(20, 24, seed=k)) for k in range(12)}
     items = tuple(
         Item(id=str(k), images=(f"{2 * k}.png", f"{2 * k + 1}.png"), texts=(f"{k} dogs", f"{k} cats")) for k in range(6)
     )

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_generative
 from json_handler import JsonHandler, run_server
 from PIL import Image
 
 import tellapart
 from facts import raises
-from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
 from tellapart.models.api.connection import forms
@@ -23,7 +21,6 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 
 
 class PoolingServer(ThreadingHTTPServer):
@@ -129,8 +126,6 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 
 @pytest.fixture
 def served(histogram, fusion, monkeypatch):
-    for name in (connection.KEY, connection.HOST):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_PAUSE", 0.01)
     server = PoolingServer(histogram(), fusion())
     with run_server(server):
@@ -141,17 +136,11 @@ def open_model(server: PoolingServer, reading: str | None, **options):
     return find_model(f"api:{server.url}#pooled", ModelOptions(reading=reading, calls=3, **options))
 
 
-PATHS = {
-    "embeddings": "/v1/embeddings",
-    "embeddings_qwen3_vl": "/v1/embeddings",
-    "embeddings_input": "/v1/embeddings",
-    "embeddings_jina": "/v1/embeddings",
+PATHS = {f"embeddings{form}": "/v1/embeddings" for form in ("", "_qwen3_vl", "_input", "_jina")} | {
     "embeddings_voyage": "/v1/multimodalembeddings",
     "embeddings_cohere": "/v1/embed",
     "embeddings_gemini": "/v1/models/pooled:embedContent",
-    "score": "/score",
-    "score_queries": "/score",
-    "rerank": "/v1/rerank",
+    **{"score": "/score", "score_queries": "/score", "rerank": "/v1/rerank"},
 }
 
 
@@ -272,41 +261,3 @@ def test_a_reranker_without_its_template_gives_a_note(served, pairs):
     notes = [[note for note in run.result().benchmarks["drawn"].notes if "template" in note] for run in (varied, flat)]
     assert [len(found) for found in notes] == [0, 1]
     assert "24 scores" in notes[1][0]
-
-
-class Behind:
-    """A model of sentence-transformers as a server runs it: with the instruction that a request has, or with none."""
-
-    prompt: str | None = None
-
-    def __init__(self, model) -> None:
-        self.model = model
-
-    def encode_texts(self, texts: list[str]):
-        return self.model.encode([{"text": text} for text in texts], prompt=self.prompt or "")
-
-    def encode_images(self, images: list[np.ndarray]):
-        return self.model.encode([{"image": Image.fromarray(image)} for image in images], prompt=self.prompt or "")
-
-
-@pytest.fixture(scope="module")
-def library():
-    import_torch()
-    return pytest.importorskip("sentence_transformers")
-
-
-def test_parity_tells_a_server_without_the_instruction(served, pairs, library, tmp_path):
-    """The local model has its default instruction; the server has it with one form of request and not with another."""
-    tiny_generative.save_qwen(tmp_path / "base")
-    parts = [library.base.modules.Transformer(str(tmp_path / "base"))]
-    parts.append(library.sentence_transformer.modules.Pooling(32, "lasttoken"))
-    prompts = {"hint": "Represent the user's input."}
-    model = library.SentenceTransformer(modules=parts, prompts=prompts, default_prompt_name="hint")
-    model.save(str(tmp_path / "model"), create_model_card=False)
-    served.encoder = Behind(library.SentenceTransformer(str(tmp_path / "model")))
-    local = find_model(f"st:{tmp_path / 'model'}", ModelOptions())
-    same, other = (
-        compare_doors(local, open_model(served, form), pairs) for form in ("embeddings_qwen3_vl", "embeddings")
-    )
-    assert same.first is None and same.flipped == 0
-    assert other.first.step == "vectors"

@@ -1,7 +1,6 @@
 """A model on a server is scored by what the server says, asked for each answer once, whatever happens on the way."""
 
 import base64
-import io
 import math
 import threading
 import time
@@ -11,15 +10,15 @@ import httpx
 import numpy as np
 import pytest
 from json_handler import JsonHandler, serve
-from PIL import Image
 
 from facts import raises
+from pictures import encoded
 from tellapart.data.answer_text import watch_reading
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError, StoreError
 from tellapart.models.api import connection
-from tellapart.models.api.connection import HOST, KEY, Completion
+from tellapart.models.api.connection import Completion
 from tellapart.models.api.load import Answers
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
@@ -27,12 +26,6 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.choice import CHOICE, PAIRING
 from tellapart.tasks.task import Session
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch):
-    for name in (KEY, HOST):
-        monkeypatch.delenv(name, raising=False)
 
 
 def open_model(llama, **options):
@@ -50,9 +43,7 @@ def asked_apart(llama, pairs):
     for item in pairs.items:
         for i, image in enumerate(item.images):
             for t, text in enumerate(item.texts):
-                stream = io.BytesIO()
-                Image.fromarray(pairs.pixels(image)).save(stream, "PNG")
-                url = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+                url = "data:image/png;base64," + base64.b64encode(encoded(pairs.pixels(image))).decode()
                 prompt = f'Does this figure show "{text}"? Please answer yes or no.'
                 content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
                 body = {

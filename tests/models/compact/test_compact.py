@@ -132,14 +132,8 @@ def test_a_tokenizer_that_pads_otherwise_and_a_control_token_are_refused(folder,
 
 def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder, tmp_path):
     def opened(loss):
-        config = TrainConfig(
-            name="few",
-            model=f"compact:{folder}",
-            data={"train": ["a"]},
-            loss={"name": loss},
-            optimiser={"learning_rate": 1e-3, "steps": 1},
-            batch={"size": 2},
-        )
+        how = {"loss": {"name": loss}, "optimiser": {"learning_rate": 1e-3, "steps": 1}, "batch": {"size": 2}}
+        config = TrainConfig(name="few", model=f"compact:{folder}", data={"train": ["a"]}, **how)
         return open_start(config.model, config)[0]
 
     trainable = opened("siglip")

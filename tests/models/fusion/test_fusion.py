@@ -152,14 +152,9 @@ def test_a_state_holds_its_own_memory_and_not_its_batches(family, folder):
 
 
 HEADS = {
-    "vilt": "rank_output",
-    "blip": "itm_head",
-    "blip-2": "itm_head",
-    "blip-2 with image tokens": "itm_head",
-    "flava": "itm_head.seq_relationship",
-    "bridgetower": "itm_score.fc",
-    "lxmert": "cls.seq_relationship",
-    "visual_bert": "cls.seq_relationship",
+    **{"vilt": "rank_output", "flava": "itm_head.seq_relationship", "bridgetower": "itm_score.fc"},
+    **dict.fromkeys(("blip", "blip-2", "blip-2 with image tokens"), "itm_head"),
+    **dict.fromkeys(REGIONS, "cls.seq_relationship"),
 }
 
 

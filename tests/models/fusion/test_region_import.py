@@ -3,7 +3,6 @@
 import base64
 import csv
 import io
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 from tellapart.models.fusion.region_file import RegionFile, read_regions, regions
@@ -115,14 +112,12 @@ def images(tmp_path):
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__.removeprefix("write_"))
 @pytest.mark.parametrize("beside", [True, False], ids=["by path", "by pixels"])
-def test_every_public_form_gives_the_same_regions(tmp_path, images, write, beside):
+def test_every_public_form_gives_the_same_regions(tmp_path, images, write, beside, command):
     source = write(tmp_path)
     out = (images.parent if beside else tmp_path / "elsewhere") / "regions.safetensors"
     out.parent.mkdir(exist_ok=True)
-    result = CliRunner().invoke(app, ["regions", str(source), "--images", str(images), "--out", str(out), "--json"])
-    assert result.exit_code == 0, result.output
-    report = {"out": str(out), "images": 2, "without_regions": 1, "without_image": 0}
-    assert json.loads(result.output) == report
+    report = command("regions", source, "--images", images, "--out", out, "--json", code=0).json
+    assert report == {"out": str(out), "images": 2, "without_regions": 1, "without_image": 0}
     regions = RegionFile(out, 12)
     for name in NAMES:
         found = regions.inputs(decode((images / f"{name}.jpg").read_bytes(), name))

@@ -105,28 +105,16 @@ def save_pe_video(folder: Path) -> None:
     language = SMALL | {"model_type": "modernbert", "vocab_size": len(words), "max_position_embeddings": 64}
     language |= {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2}
     sizes = {"img_size": 32, "patch_size": 16, "embed_dim": 32, "depth": 1, "num_heads": 2, "ref_feat_shape": (2, 2)}
-    vision = {
-        "model_type": "timm_wrapper",
-        "architecture": "vit_pe_core_tiny_patch16_384",
-        "do_pooling": True,
-        "num_classes": 32,
-        "model_args": sizes,
-    }
+    vision = {"model_type": "timm_wrapper", "architecture": "vit_pe_core_tiny_patch16_384", "do_pooling": True}
+    vision |= {"num_classes": 32, "model_args": sizes}
     video = SMALL | {"head_dim": 8, "vision_config": vision}
     config = transformers.PeVideoConfig(text_config=language, video_config=video)
     save(folder, transformers.PeVideoModel(config), transformers.PeVideoProcessor(videos, words))
 
 
-LATE: dict[str, Callable[[Path], None]] = {
-    "ColPali": save_colpali,
-    "ColQwen2": save_colqwen,
-    "ColModernVBert": save_colmodernvbert,
-}
-VIDEO: dict[str, Callable[[Path], None]] = {
-    "XCLIPModel": save_x_clip,
-    "VideoPrismClipModel": save_videoprism,
-    "PeVideoModel": save_pe_video,
-}
+Savers = dict[str, Callable[[Path], None]]
+LATE: Savers = {"ColPali": save_colpali, "ColQwen2": save_colqwen, "ColModernVBert": save_colmodernvbert}
+VIDEO: Savers = {"XCLIPModel": save_x_clip, "VideoPrismClipModel": save_videoprism, "PeVideoModel": save_pe_video}
 
 
 @pytest.fixture(scope="module")

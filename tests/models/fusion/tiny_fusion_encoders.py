@@ -65,8 +65,7 @@ def region_arrays(names: Sequence[str] = ()) -> dict[str, NDArray[np.float32]]:
 
 
 def bert(model_max_length: int = 40) -> Any:
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, *WORDS, "##s", ",", "!"]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", ",", "!"]
     return transformers.BertTokenizer(
         vocab={piece: k for k, piece in enumerate(pieces)}, model_max_length=model_max_length
     )
@@ -90,60 +89,48 @@ def vilt() -> tuple[Any, Any]:
 
 def blip() -> tuple[Any, Any]:
     ids = {"vocab_size": 40, "max_position_embeddings": 16, "pad_token_id": 0, "sep_token_id": 3, "bos_token_id": 2}
+    text = TOWER | ids | {"encoder_hidden_size": 32}
     config = transformers.BlipConfig(
-        text_config=TOWER | ids | {"encoder_hidden_size": 32},
-        vision_config=VISION,
-        projection_dim=16,
-        image_text_hidden_size=16,
+        text_config=text, vision_config=VISION, projection_dim=16, image_text_hidden_size=16
     )
     processor = transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=PIXELS), bert())
     return transformers.BlipForImageTextRetrieval(config), processor
 
 
 def blip2(image_token: int | None = None) -> tuple[Any, Any]:
+    former = {"vocab_size": 40, "max_position_embeddings": 16, "pad_token_id": 0, "use_qformer_text_input": True}
+    text = transformers.OPTConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
     config = transformers.Blip2Config(
-        vision_config=VISION | {"hidden_size": 24},
-        qformer_config=TOWER
-        | {"vocab_size": 40, "max_position_embeddings": 16, "pad_token_id": 0, "use_qformer_text_input": True},
-        text_config=transformers.OPTConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2),
-        num_query_tokens=3,
-        image_text_hidden_size=16,
-        image_token_index=image_token,
-    )
+        vision_config=VISION | {"hidden_size": 24}, qformer_config=TOWER | former, text_config=text,
+        num_query_tokens=3, image_text_hidden_size=16, image_token_index=image_token,
+    )  # fmt: skip
     images = transformers.BlipImageProcessorPil(size=PIXELS)
     processor = transformers.Blip2Processor(images, bert(), num_query_tokens=None if image_token is None else 3)
     return transformers.Blip2ForImageTextRetrieval(config), processor
 
 
 def flava() -> tuple[Any, Any]:
+    codes = {"num_groups": 4, "hidden_size": 4, "vocab_size": 50, "num_blocks_per_group": 1}
     config = transformers.FlavaConfig(
-        image_config=VISION | {"vocab_size": 50},
-        text_config=TOWER | {"vocab_size": 40, "max_position_embeddings": 16},
-        multimodal_config=TOWER,
-        image_codebook_config={"num_groups": 4, "hidden_size": 4, "vocab_size": 50, "num_blocks_per_group": 1},
-        hidden_size=32,
-        projection_dim=16,
-    )
+        image_config=VISION | {"vocab_size": 50}, text_config=TOWER | {"vocab_size": 40, "max_position_embeddings": 16},
+        multimodal_config=TOWER, image_codebook_config=codes, hidden_size=32, projection_dim=16,
+    )  # fmt: skip
     images = transformers.FlavaImageProcessorPil(size=PIXELS, crop_size=PIXELS)
     return transformers.FlavaForPreTraining(config), transformers.FlavaProcessor(images, bert())
 
 
 def bridgetower() -> tuple[Any, Any]:
     text = {"vocab_size": 40, "max_position_embeddings": 98, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+    size = {"hidden_size": 64, "num_hidden_layers": 4}
     config = transformers.BridgeTowerConfig(
-        text_config=TOWER | text | {"hidden_size": 64, "num_hidden_layers": 4},
-        vision_config={"hidden_size": 64, "num_hidden_layers": 4, "patch_size": 8, "image_size": 32},
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=48,
+        text_config=TOWER | text | size, vision_config=size | {"patch_size": 8, "image_size": 32},
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
+    )  # fmt: skip
+    edge = {"shortest_edge": 32}
+    processor = transformers.BridgeTowerProcessor(
+        transformers.BridgeTowerImageProcessorPil(size=edge, crop_size=edge, size_divisor=8), roberta()
     )
-    images = transformers.BridgeTowerImageProcessorPil(
-        size={"shortest_edge": 32}, crop_size={"shortest_edge": 32}, size_divisor=8
-    )
-    return transformers.BridgeTowerForImageAndTextRetrieval(config), transformers.BridgeTowerProcessor(
-        images, roberta()
-    )
+    return transformers.BridgeTowerForImageAndTextRetrieval(config), processor
 
 
 def lxmert() -> tuple[Any, Any]:

@@ -7,46 +7,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny_generative as tiny
 import torch
 import transformers
 from PIL import Image
-from tiny_generative import (
-    CHATS,
-    CLOSE,
-    IMAGES,
-    LANGUAGE,
-    LLAVA_CHAT,
-    MARKS,
-    PAIRS,
-    SAVERS,
-    TEXTS,
-    VISION,
-    WRITERS,
-    asked,
-    both,
-    direct,
-    greedy,
-    load,
-    read_as,
-    save,
-    save_llava,
-    tokenizer,
-)
+from tiny_generative import CLOSE, IMAGES, LLAVA_CHAT, PAIRS, TEXTS, WRITERS, asked, both, direct, greedy, load, read_as
 
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
 from tellapart.models.generative import chat as generative_chat
 from tellapart.models.generative.answers import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.chat import ChatFormat
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.huggingface.files import load_processor
-from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -248,12 +225,7 @@ REFUSED = [
     ("blip", "vqa", id, ("BlipForConditionalGeneration", "answers", "questions")),
     ("blip", "choice", id, ("BlipForConditionalGeneration", "follows")),
     ("florence2", "likelihood", lambda model: model.answer([IMAGES[:2]], ["what?"]), ("2", "one image", "chat")),
-    (
-        "florence2",
-        "likelihood",
-        lambda model: model.answer([IMAGES[:1]], ["what? " * 200]),
-        ("250", "image", "prompt"),
-    ),
+    ("florence2", "likelihood", lambda model: model.answer([IMAGES[:1]], ["what? " * 200]), ("250", "image", "prompt")),
     ("florence2", "likelihood", lambda model: model.log_likelihoods(IMAGES[:1], ["a <image>"]), ("'<image>'", "model")),
     ("florence2", "vqa", id, ("'likelihood'", "answers")),
 ]
@@ -266,7 +238,7 @@ def test_what_a_model_cannot_read_or_answer_is_refused(folders, family, reading,
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("family", CHATS)
+@pytest.mark.parametrize("family", tiny.CHATS)
 def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(folders, family, tmp_path):
     shutil.copytree(folders[family], tmp_path / "sampling")
     settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
@@ -280,13 +252,6 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(fo
     assert answerer.answer([[image] for image in IMAGES], questions, max_new_tokens=6) == want
     backwards = answerer.answer([[image] for image in IMAGES[::-1]], questions[::-1], max_new_tokens=6)
     assert backwards[::-1] == want
-
-
-def test_two_images_may_be_asked_about_at_once(folders):
-    answerer = read_as("vqa", folders["qwen2_vl"])
-    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
-    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
-    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
 
 
 def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders):
@@ -432,22 +397,8 @@ def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(folders,
         ask(read_as("vqa", folders["qwen2_vl"]), [("a.png",), ("long.png",)], ["what?", "what?"], session)
 
 
-@pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])
-def test_a_folder_is_found_by_its_name_and_read_as_asked(folders, reading):
-    model = find_model(str(folders["qwen2_vl"]), ModelOptions(reading=reading))
-    direct = read_as(reading, folders["qwen2_vl"])
-    assert type(model) is type(direct) and model.fingerprint == direct.fingerprint
-    assert model.name == str(folders["qwen2_vl"])
-
-
-@pytest.mark.parametrize("family", list(SAVERS))
-def test_pictures_are_prepared_by_pillow(folders, family):
-    processor = load_processor(str(folders[family]))
-    assert type(processor.image_processor).__name__.endswith("Pil")
-
-
 def test_families_without_a_template_are_prompted_as_they_were_trained(folders, tmp_path):
-    save_llava(tmp_path / "bare", chat=None)
+    tiny.save_llava(tmp_path / "bare", chat=None)
     prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
     # The template writes one blank more, and what is read is another prompt.
     assert {model._reader.format.render_prompt(1, "is it?") for model in prompted} == {
@@ -468,19 +419,17 @@ def test_another_family_without_a_template_is_an_error_that_says_what_to_add(fol
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
 def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path):
-    words = tokenizer(MARKS, "bos_token eos_token pad_token")
+    words = tiny.tokenizer(tiny.MARKS, "bos_token eos_token pad_token")
     images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
     images.image_seq_length = 16
     chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
     processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
-    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "num_key_value_heads": 1, "head_dim": 8}
-    config = transformers.PaliGemmaConfig(
-        vision_config=VISION | {"model_type": "siglip_vision_model", "projection_dim": 32},
-        text_config=language | {"max_position_embeddings": 256},
-        image_token_id=words.convert_tokens_to_ids("<image>"),
-        projection_dim=32,
-    )
-    save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
+    language = tiny.LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "max_position_embeddings": 256}
+    towers = {"text_config": language | {"num_key_value_heads": 1, "head_dim": 8}}
+    towers["vision_config"] = tiny.VISION | {"model_type": "siglip_vision_model", "projection_dim": 32}
+    place = words.convert_tokens_to_ids("<image>")
+    config = transformers.PaliGemmaConfig(**towers, image_token_id=place, projection_dim=32)
+    tiny.save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
     with raises(ModelError, "'paligemma'", "answer"):
         read_as("likelihood", tmp_path)
 

@@ -54,9 +54,8 @@ def tokenizer(marks: list[str], roles: str):
     bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
-    bpe.train_from_iterator(
-        ["USER: is this a cat ? ASSISTANT: Yes No", 'Does this figure show "a red cup"?'] * 3, trainer
-    )
+    texts = ["USER: is this a cat ? ASSISTANT: Yes No", 'Does this figure show "a red cup"?']
+    bpe.train_from_iterator(texts * 3, trainer)
     special = {role: mark for role, mark in zip(roles.split(), marks, strict=False) if role != "_"}
     rest = [mark for mark in marks if mark not in special.values()]
     return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
@@ -65,25 +64,14 @@ def tokenizer(marks: list[str], roles: str):
 def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT, **extra) -> None:
     words = tokenizer(MARKS, "bos_token eos_token pad_token")
     language = LANGUAGE | {"model_type": "llama", "vocab_size": len(words), "max_position_embeddings": 512}
-    config = getattr(transformers, f"{kind}Config")(
-        vision_config=VISION | {"model_type": "clip_vision_model"},
-        text_config=language,
-        image_token_id=3,
-        vision_feature_layer=-2,
-        vision_feature_select_strategy="default",
-        **extra,
-    )
+    seen = {"vision_feature_layer": -2, "vision_feature_select_strategy": "default", "image_token_id": 3}
+    vision = VISION | {"model_type": "clip_vision_model"}
+    config = getattr(transformers, f"{kind}Config")(vision_config=vision, text_config=language, **seen, **extra)
     images = transformers.CLIPImageProcessor(**SQUARE)
     if kind == "LlavaNext":
         images = transformers.LlavaNextImageProcessor(**SQUARE, **extra)
-    processor = getattr(transformers, f"{kind}Processor")(
-        images,
-        words,
-        patch_size=4,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=chat,
-    )
+    places = {"patch_size": 4, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    processor = getattr(transformers, f"{kind}Processor")(images, words, **places, chat_template=chat)
     save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
 
 
@@ -94,8 +82,8 @@ QWEN_CUTS = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
 def qwen_config(words, kind: str = "Qwen2VL"):
     """Qwen3-VL puts features of lower layers into the language model."""
     third = kind == "Qwen3VL"
-    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
-    vision["hidden_size"] = 32
+    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "hidden_size": 32}
+    vision["initializer_range"] = 0.5
     vision |= {
         "Qwen2VL": {"embed_dim": 32, "mlp_ratio": 2},
         "Qwen2_5_VL": {"out_hidden_size": 32, "intermediate_size": 64, "window_size": 16, "fullatt_block_indexes": [1]},
@@ -137,15 +125,8 @@ def save_gemma(folder: Path) -> None:
     language = LANGUAGE | {"vocab_size": len(words), "max_position_embeddings": 512, "head_dim": 8}
     language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "num_key_value_heads": 2}
     language |= {"sliding_window": 12, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
-    config = transformers.Gemma3Config(
-        text_config=language,
-        vision_config=VISION,
-        mm_tokens_per_image=4,
-        boi_token_index=3,
-        eoi_token_index=4,
-        image_token_id=5,
-        image_token_index=5,
-    )
+    places = {"boi_token_index": 3, "eoi_token_index": 4, "image_token_id": 5, "image_token_index": 5}
+    config = transformers.Gemma3Config(text_config=language, vision_config=VISION, mm_tokens_per_image=4, **places)
     images = transformers.Gemma3ImageProcessor(size={"height": 16, "width": 16})
     chat = LLAVA_CHAT.replace("<image>\n", "<start_of_image>")
     processor = transformers.Gemma3Processor(images, words, chat_template=chat, image_seq_length=4)
@@ -195,13 +176,9 @@ def save_blip_2_t5(folder: Path, kind: str = "Blip2") -> None:
     language = {"model_type": "t5", "vocab_size": len(words), "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2}
     language |= {"num_heads": 4, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
     former = size | {"vocab_size": 20, "encoder_hidden_size": 32, "cross_attention_frequency": 1}
-    config = getattr(transformers, f"{kind}Config")(
-        vision_config=size | {"image_size": 16, "patch_size": 4},
-        qformer_config=former,
-        text_config=language | {"initializer_factor": 3.0},
-        num_query_tokens=4,
-        image_token_index=2,
-    )
+    towers = {"vision_config": size | {"image_size": 16, "patch_size": 4}, "qformer_config": former}
+    towers["text_config"] = language | {"initializer_factor": 3.0}
+    config = getattr(transformers, f"{kind}Config")(**towers, num_query_tokens=4, image_token_index=2)
     images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
     if kind == "Blip2":
         processor = transformers.Blip2Processor(images, words, num_query_tokens=4)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+from tiny_fusion_encoders import change_weights
 from tiny_models import TEXTS, edit, loaded, pictures
 
 from facts import raises
@@ -126,28 +127,18 @@ def copy(clip, tmp_path):
     return Path(shutil.copytree(clip, tmp_path / "copy"))
 
 
-def rewrite(folder: Path, change) -> None:
-    from safetensors.torch import load_file, save_file
-
-    tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
 #: Changes the folder of a model.
 Change = Callable[[Path], object]
 
 
 def tensors_changed(change) -> Change:
-    return lambda folder: rewrite(folder, change)
+    return lambda folder: change_weights(folder, change)
 
 
-def crop_images(height: int | None) -> Change:
-    """Have the image processor crop to another size, or not at all."""
-    changes = {"do_center_crop": False} if height is None else {"crop_size": {"height": height, "width": height}}
-    return lambda folder: edit(
-        folder / "processor_config.json", lambda content: content["image_processor"].update(changes)
-    )
+def change_images(**changes: object) -> Change:
+    """Change the settings of the image processor."""
+    path = "processor_config.json"
+    return lambda folder: edit(folder / path, lambda content: content["image_processor"].update(changes))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +152,8 @@ def crop_images(height: int | None) -> Change:
         ),
         (lambda folder: (folder / "model.safetensors").unlink(), ("CLIPModel", "Error", "model.safetensors")),
         (lambda folder: (folder / "processor_config.json").unlink(), ("Can't", "preprocessor_config.json")),
-        (crop_images(24), ("24", "x", "24", "32", "x", "32")),
-        (crop_images(None), ("3", "32", "42", "(3, 42, 32)")),
+        (change_images(crop_size={"height": 24, "width": 24}), ("24", "x", "24", "32", "x", "32")),
+        (change_images(do_center_crop=False), ("3", "32", "42", "(3, 42, 32)")),
     ],
     ids=["missing", "unexpected", "shape", "no weights", "no processor", "other size", "several sizes"],
 )
@@ -175,17 +166,17 @@ def test_files_that_do_not_fit_are_refused_in_one_line(copy, change, facts):
 
 def test_heads_of_other_readings_and_counters_of_older_versions_are_no_weights(copy, clip, tmp_path):
     positions = {"text_model.embeddings.position_ids": torch.arange(24)[None]}
-    rewrite(copy, lambda tensors: tensors.update(positions))
+    change_weights(copy, lambda tensors: tensors.update(positions))
     assert load(str(copy), ModelOptions()).fingerprint == load(str(clip), ModelOptions()).fingerprint
     folder = tiny_models.bridgetower(tmp_path / "bridgetower")
-    rewrite(folder, lambda tensors: tensors.update({"itm_score.fc.bias": torch.zeros(2)}))
+    change_weights(folder, lambda tensors: tensors.update({"itm_score.fc.bias": torch.zeros(2)}))
     assert load(str(folder), ModelOptions()).kind == "similarity"
 
 
 @pytest.mark.parametrize("present", [True, False])
 def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_not(copy, present):
     if not present:
-        rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
+        change_weights(copy, lambda tensors: tensors.pop("visual_projection.weight"))
         with raises(ModelError, "1", "missing"):  # by its whole name alone
             load_weights("CLIPModel", str(copy), Runtime("cpu"), unused=("visual",))
     for kind in ("CLIPModel", tiny_models.transformers().CLIPModel):
@@ -253,7 +244,7 @@ def test_pictures_and_vectors_that_do_not_fit_are_refused(copy, tmp_path):
         model.encode_images([np.zeros((4, 400, 3), np.uint8)])
     with raises(ModelError, "5", "3", "images"):
         model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))
-    rewrite(copy, lambda tensors: tensors["text_projection.weight"].zero_())
+    change_weights(copy, lambda tensors: tensors["text_projection.weight"].zero_())
     with raises(ModelError, "1", "1", "vectors"):  # without a direction
         load(str(copy), ModelOptions()).encode_texts(["a cup"])
 
@@ -267,12 +258,8 @@ def test_a_fingerprint_stays_where_only_the_place_changes(family, saved, encoder
 
 
 CHANGES: dict[str, Change] = {
-    "preprocessing": lambda folder: edit(
-        folder / "processor_config.json", lambda c: c["image_processor"].update(image_mean=[0.5, 0.5, 0.5])
-    ),
-    "configuration": lambda folder: edit(
-        folder / "config.json", lambda c: c["vision_config"].update(hidden_act="gelu")
-    ),
+    "preprocessing": change_images(image_mean=[0.5, 0.5, 0.5]),
+    "activation": lambda folder: edit(folder / "config.json", lambda c: c["vision_config"].update(hidden_act="gelu")),
     "tokenizer": lambda folder: edit(folder / "tokenizer.json", lambda c: c["model"]["merges"].pop()),
     "context": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(model_max_length=20)),
     "side of a cut": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(truncation_side="left")),
@@ -360,7 +347,7 @@ def test_a_single_file_beside_other_shards_is_refused(copy, clip, tmp_path):
         shutil.copy(file, copy)
     vectors = loaded(clip).encode_texts(TEXTS)
     np.testing.assert_array_equal(loaded(copy).encode_texts(TEXTS), vectors)  # equal numbers, whichever is read
-    rewrite(copy, lambda tensors: tensors["logit_scale"].add_(1))
+    change_weights(copy, lambda tensors: tensors["logit_scale"].add_(1))
     with raises(ModelError, copy, "model.safetensors", "model.safetensors.index.json", "logit_scale"):
         loaded(copy)
     next(copy.glob("model-00001-of-*")).unlink()  # what is left of the shards is no model
@@ -377,6 +364,7 @@ importlib.util.find_spec = lambda name, *rest: None if name.split(".")[0] == "to
 import numpy, torch
 torch.set_num_threads(1)
 sys.path.append(sys.argv[1])
+from tiny_fusion_encoders import change_weights
 from tiny_models import TEXTS, pictures
 from tellapart.models.options import ModelOptions
 from tellapart.models.huggingface.load import load

@@ -10,25 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_models
+import tiny_models as tiny
 import torch
 from numpy.typing import NDArray
-from tiny_models import (
-    FAMILIES,
-    TEXTS,
-    clip,
-    clip_legacy,
-    clip_tokenizer,
-    groupvit,
-    loaded,
-    metaclip_2,
-    pictures,
-    siglip,
-    tower,
-    transformers,
-    vision,
-    with_concept,
-)
+from tiny_models import FAMILIES, TEXTS, clip, clip_legacy, loaded, pictures, with_concept
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -46,7 +31,7 @@ from tellapart.training.encoders import open_dual
 @functools.cache
 def the_library_s(folder: Path) -> tuple[Any, Any, Any]:
     """Model, image processor and tokenizer as transformers loads them."""
-    t = tiny_models.transformers()
+    t = tiny.transformers()
     config = json.loads((folder / "config.json").read_text())
     images = t.AutoImageProcessor.from_pretrained(folder, backend="pil")
     model = getattr(t, config["architectures"][0]).from_pretrained(folder).eval()
@@ -69,10 +54,8 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     if kind.startswith("Blip"):
         tokens.pop("token_type_ids")
     picture = images(Image.fromarray(image), input_data_format="channels_last", return_tensors="pt")
-    options = {
-        "BlipForImageTextRetrieval": {"use_itm_head": False},
-        "FlavaForPreTraining": {"return_loss": False},
-    }.get(kind, {})
+    parts = {"BlipForImageTextRetrieval": "use_itm_head", "FlavaForPreTraining": "return_loss"}
+    options = {parts[kind]: False} if kind in parts else {}
     with torch.no_grad():
         if kind == "FlavaModel":
             outputs = model(**tokens, **picture)
@@ -111,7 +94,7 @@ def test_every_pair_gets_the_library_s_own_number(family, saved, encoders):
 @pytest.mark.parametrize("family", ["altclip", "flava", "blip"])
 def test_padding_is_hidden_where_the_tokenizer_names_no_mask(family, encoders, saved, tmp_path):
     folder = Path(shutil.copytree(saved(family), tmp_path / "unmasked"))
-    tiny_models.edit(folder / "tokenizer_config.json", lambda config: config.update(model_input_names=["input_ids"]))
+    tiny.edit(folder / "tokenizer_config.json", lambda config: config.update(model_input_names=["input_ids"]))
     texts = encoders(family).encode_texts(TEXTS)
     np.testing.assert_allclose(loaded(folder).encode_texts(TEXTS), texts, rtol=0, atol=1e-6)
 
@@ -153,9 +136,9 @@ def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_nu
     """TIPS v2: no special tokens, a processor that pads every text whole, and no processor of images in Pillow."""
     from PIL import Image
 
-    folder, images, texts = tiny_models.tipsv2(tmp_path), pictures(3), ["a red cup", "one bowl, two", "red"]
+    folder, images, texts = tiny.tipsv2(tmp_path), pictures(3), ["a red cup", "one bowl, two", "red"]
     model = loaded(folder)
-    t = tiny_models.transformers()
+    t = tiny.transformers()
     its, processor = t.Tipsv2Model.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
     whole = processor(
         images=[Image.fromarray(image) for image in images], text=texts, padding="max_length", return_tensors="pt"
@@ -169,7 +152,7 @@ def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_nu
         model.encode_texts([""])
 
 
-class Neighbourly(tiny_models.transformers().CLIPModel):
+class Neighbourly(tiny.transformers().CLIPModel):
     """A model that may misbehave in each of the ways that the self-test looks for."""
 
     fault = ""
@@ -224,7 +207,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(family, encoders, saved)
 def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoders):
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
-    queries, dimensions = 4, tiny_models.DIMENSIONS
+    queries, dimensions = 4, tiny.DIMENSIONS
     assert (images.shape, texts.shape) == ((2, queries * dimensions), (3, dimensions))
     each = images.reshape(2, queries, dimensions) @ texts.T
     np.testing.assert_allclose(model.similarity(images, texts), each.max(axis=1), rtol=0, atol=1e-6)
@@ -250,7 +233,7 @@ ADDED = ["a <concept1> red cup", "a <concept1> blue cat"]
 PLAIN = ["a red cup left of a blue bowl", "two bowls"]
 
 
-@pytest.mark.parametrize("make", [clip, groupvit])
+@pytest.mark.parametrize("make", [clip, tiny.groupvit])
 def test_added_words_are_read_in_their_sentence(make, tmp_path):
     legacy, stated = (loaded(with_concept(make, tmp_path / str(end), end)) for end in (2, None))
     one, other = legacy.encode_texts(ADDED)
@@ -278,7 +261,7 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
     measured = read_result(tmp_path / "run")
     assert measured.model.provenance in measured.benchmarks["demo"].notes
     check_facts(str(measured.model.provenance), "eos_token_id 2")
-    t = transformers()
+    t = tiny.transformers()
     model, processor = t.CLIPModel.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
     with raises(ModelError, processor.tokenizer.eos_token_id, "eos_token_id"):
         ta.model(model, processor=processor)
@@ -286,9 +269,10 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
 
 
 def test_a_tower_without_a_rule_to_set_is_refused_and_two_is_no_rule_of_others(tmp_path):
-    t, tokenizer = transformers(), clip_tokenizer()
-    text = tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
-    config = t.OwlViTConfig(text_config=text, vision_config=vision(), projection_dim=24)
+    t, tokenizer = tiny.transformers(), tiny.clip_tokenizer()
+    end = tokenizer.eos_token_id
+    text = tiny.tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=end)
+    config = t.OwlViTConfig(text_config=text, vision_config=tiny.vision(), projection_dim=24)
     tokenizer.add_tokens(["<concept1>"])
     t.OwlViTModel(config).save_pretrained(tmp_path)
     images = t.OwlViTImageProcessor(size={"height": 32, "width": 32})
@@ -296,9 +280,9 @@ def test_a_tower_without_a_rule_to_set_is_refused_and_two_is_no_rule_of_others(t
     with raises(ModelError, str(tokenizer.eos_token_id), str(len(tokenizer) - 1)):
         loaded(tmp_path)
     # MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one.
-    folder = metaclip_2(tmp_path / "other")
+    folder = tiny.metaclip_2(tmp_path / "other")
     assert len(loaded(folder).encode_images(pictures(2))) == 2
-    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
+    tokenizer = tiny.transformers().AutoTokenizer.from_pretrained(folder)
     tokenizer.eos_token = tokenizer.mask_token
     tokenizer.save_pretrained(folder)
     with raises(ModelError, "2", str(tokenizer.eos_token_id)):
@@ -352,4 +336,4 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change, mo
 
 
 def test_a_tower_that_reads_both_ways_does_not_share(tmp_path):
-    assert not loaded(siglip(tmp_path)).shares_beginnings
+    assert not loaded(tiny.siglip(tmp_path)).shares_beginnings

@@ -112,11 +112,8 @@ def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip, checkpoi
     assert len(prints) == 3
 
 
-WEIGHTS = {
-    "fc.weight": torch.eye(2),
-    "fc.lora_A": torch.tensor([[1.0, 2.0]]),
-    "fc.lora_B": torch.tensor([[3.0], [4.0]]),
-}
+HALVES = {"fc.lora_A": torch.tensor([[1.0, 2.0]]), "fc.lora_B": torch.tensor([[3.0], [4.0]])}
+WEIGHTS = {"fc.weight": torch.eye(2), **HALVES}
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,9 @@ def trained():
     sentencepiece = pytest.importorskip("sentencepiece")
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES * 20),
-        model_writer=model,
-        vocab_size=340,
-        model_type="bpe",
-        byte_fallback=True,
-        normalization_rule_name="identity",
-        remove_extra_whitespaces=False,
-        minloglevel=2,
-    )
+        sentence_iterator=iter(SENTENCES * 20), model_writer=model, vocab_size=340, model_type="bpe",
+        byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, minloglevel=2,
+    )  # fmt: skip
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
@@ -83,16 +77,10 @@ def reference(path: Path):
     s, w = read.sizes, read.weights
     head = s.dim // s.heads
     config = transformers.LlamaConfig(
-        vocab_size=abs(s.vocabulary),
-        hidden_size=s.dim,
-        intermediate_size=s.hidden,
-        num_hidden_layers=s.layers,
-        num_attention_heads=s.heads,
-        num_key_value_heads=s.key_heads,
-        max_position_embeddings=s.context,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=s.vocabulary > 0,
-    )
+        vocab_size=abs(s.vocabulary), hidden_size=s.dim, intermediate_size=s.hidden, num_hidden_layers=s.layers,
+        num_attention_heads=s.heads, num_key_value_heads=s.key_heads, max_position_embeddings=s.context,
+        rms_norm_eps=1e-5, tie_word_embeddings=s.vocabulary > 0,
+    )  # fmt: skip
 
     def halves(matrix: np.ndarray, heads: int) -> np.ndarray:
         rows = matrix.T.reshape(heads, head // 2, 2, s.dim)

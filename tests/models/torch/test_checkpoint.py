@@ -38,18 +38,10 @@ class PlantedState(Planted):
 
 def tensors() -> dict[str, Any]:
     whole = torch.arange(12.0)
-    return {
-        "matrix": torch.randn(3, 4),
-        "turned": torch.randn(4, 3).t(),
-        "half": torch.randn(2).half(),
-        "brain": torch.randn(2).bfloat16(),
-        "number": torch.tensor(3.5),
-        "count": torch.arange(4),
-        "none": torch.zeros(0, 5),
-        "view": whole[2:5],
-        "other view": whole[4:9],
-        "parameter": torch.nn.Parameter(torch.randn(2)),
-    }
+    typed = {"half": torch.randn(2).half(), "brain": torch.randn(2).bfloat16(), "count": torch.arange(4)}
+    shaped = {"matrix": torch.randn(3, 4), "turned": torch.randn(4, 3).t(), "none": torch.zeros(0, 5)}
+    views = {"number": torch.tensor(3.5), "view": whole[2:5], "other view": whole[4:9]}
+    return typed | shaped | views | {"parameter": torch.nn.Parameter(torch.randn(2))}
 
 
 def save(content, path: Path, legacy: bool) -> Path:

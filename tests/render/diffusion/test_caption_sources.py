@@ -13,14 +13,8 @@ from published import published
 from sets import write_file
 from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.errors import DataError, ModelError
-from tellapart_render.diffusion.image_filters import (
-    STEPS,
-    Keep,
-    PairSimilarity,
-    measure_pair,
-    open_scorer,
-    unit_vectors,
-)
+from tellapart_render.diffusion import image_filters
+from tellapart_render.diffusion.image_filters import Keep, PairSimilarity, measure_pair, open_scorer, unit_vectors
 from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
 
 
@@ -113,12 +107,9 @@ def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption):
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**63 - 1), counts=st.tuples(st.integers(0, 30), st.integers(0, 19), st.integers(0, 30)))
 def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed, counts):
-    few, more = (
-        eq_sd_pairs(
-            {a: min(n + extra, 19) if a == "scene" else n + extra for a, n in zip(ASPECTS, counts, strict=True)}, seed
-        )
-        for extra in (0, 5)
-    )  # fmt: skip
+    few = dict(zip(ASPECTS, counts, strict=True))
+    more = {aspect: min(n + 5, 19) if aspect == "scene" else n + 5 for aspect, n in few.items()}
+    few, more = (eq_sd_pairs(wanted, seed) for wanted in (few, more))
     assert len({frozenset(pair.captions) for pair in more.values()}) == len(more)
     assert few.items() <= more.items()
     assert all(pair.tags["aspect"] == name.partition("-")[0] for name, pair in more.items())
@@ -155,7 +146,7 @@ def test_filters_are_the_conditions_of_the_code_of_the_paper_and_of_each_choice(
     assert (step is None) == (Keep().step_failed(found) in {None, "directional"})
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
     choices = ("threshold", "argmax", "both")
-    fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}
+    fails = {choose: Keep(choose=choose).step_failed(found) == image_filters.STEPS[0] for choose in choices}
     assert fails["argmax"] == (not nearer)
     assert fails["both"] == (fails["threshold"] or fails["argmax"])
 

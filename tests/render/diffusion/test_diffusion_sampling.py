@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 
 import numpy as np
-from PIL import Image
 
 from facts import raises
+from pictures import encoded, noise
 from sets import write_file
 from tellapart import find_model, read_pair_set
 from tellapart.annotate.surveys import deal, find_survey
@@ -28,12 +28,7 @@ from tellapart_render.diffusion import sampling
 from tellapart_render.diffusion.candidates import GeneratedImages
 
 CAPTIONS = ("a cat on a bed", "a dog on a bed")
-DRAWS = [
-    sampling.Draw(1, 7.5, 0.0),
-    sampling.Draw(2, 9.0, 0.5),
-    sampling.Draw(3, 12.0, 0.9),
-    sampling.Draw(4, 8.0, 0.3, 0.6),
-]
+DRAWS = [sampling.Draw(*facts) for facts in ((1, 7.5, 0.0), (2, 9.0, 0.5), (3, 12.0, 0.9), (4, 8.0, 0.3, 0.6))]
 
 #: Of 256 levels. A batch of another size sums in another order, which moves float32's last bits and, through rounding,
 #: a level.
@@ -109,9 +104,8 @@ def copied(folders, tmp_path):
 
 
 def opened(folder: Path, **more):
-    return sampling.open_checkpoint(
-        sampling.DiffusionModel(name=folder.name, **{"device": "cpu", **more}), folder.parent
-    )
+    model = sampling.DiffusionModel(name=folder.name, **{"device": "cpu", **more})
+    return sampling.open_checkpoint(model, folder.parent)
 
 
 @pytest.mark.slow
@@ -146,7 +140,7 @@ KINDS = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
         (lambda folder: change_index(folder, _class_name="FluxPipeline"), {}, ("FluxPipeline", *KINDS)),
         (lambda folder: change_index(folder, unet=["my_unet", "UNet"]), {}, ("my_unet", "run")),
         (
-            lambda folder: change_index(folder, tokenizer_3=["transformers", "X"]),
+            lambda folder: change_index(folder, tokenizer_3=["diffusers", "X"]),
             {},
             ("tokenizer_3", "model_index.json"),
         ),
@@ -178,12 +172,8 @@ def test_another_denoiser_takes_the_place_of_the_models_own(folders, copied, nes
     path = next(other.glob("*.safetensors"))
     save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path)
     place = other.parent if nested else other
-    plain, replaced = (
-        sampling.open_checkpoint(
-            sampling.DiffusionModel(name=str(folders / "sd"), unet=unet, device="cpu"), place.parent
-        )
-        for unet in ("", place.name)
-    )
+    models = [sampling.DiffusionModel(name=str(folders / "sd"), unet=u, device="cpu") for u in ("", place.name)]
+    plain, replaced = (sampling.open_checkpoint(model, place.parent) for model in models)
     assert set(replaced.revisions) == {"pipeline", "unet"}
     pipelines = [checkpoint.load() for checkpoint in (plain, replaced)]
     weights = [pipeline.unet.state_dict()["conv_in.weight"] for pipeline in pipelines]
@@ -236,8 +226,7 @@ def home(tmp_path, folders):
     (tmp_path / "pairs.csv").write_text(ROWS)
     (tmp_path / "natural").mkdir()
     for k, name in enumerate(("cat", "dog")):
-        noise = np.random.default_rng(k).integers(0, 256, (20, 30, 3), dtype=np.uint8)
-        Image.fromarray(noise).save(tmp_path / "natural" / f"{name}.png")
+        (tmp_path / "natural" / f"{name}.png").write_bytes(encoded(noise(20, 30, seed=k)))
     return tmp_path
 
 

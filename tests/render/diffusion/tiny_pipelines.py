@@ -22,47 +22,28 @@ def _tokenizer(transformers):
 
 
 def _text_encoder(transformers, tokenizer, width: int, *, projected: bool):
+    marks = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     config = transformers.CLIPTextConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=width,
-        intermediate_size=2 * width,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=LENGTH,
-        projection_dim=width,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+        vocab_size=len(tokenizer), hidden_size=width, intermediate_size=2 * width, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=LENGTH, projection_dim=width, **marks,
+    )  # fmt: skip
     kind = transformers.CLIPTextModelWithProjection if projected else transformers.CLIPTextModel
     return kind(config).eval()
 
 
 def _autoencoder(diffusers):
-    return diffusers.AutoencoderKL(
-        block_out_channels=(8, 16),
-        down_block_types=("DownEncoderBlock2D",) * 2,
-        up_block_types=("UpDecoderBlock2D",) * 2,
-        latent_channels=4,
-        norm_num_groups=4,
-        sample_size=32,
-    ).eval()
+    blocks = {"down_block_types": ("DownEncoderBlock2D",) * 2, "up_block_types": ("UpDecoderBlock2D",) * 2}
+    sizes = {"block_out_channels": (8, 16), "latent_channels": 4, "norm_num_groups": 4, "sample_size": 32}
+    return diffusers.AutoencoderKL(**blocks, **sizes).eval()
 
 
 def _denoiser(diffusers, width: int, **more):
     """A denoiser whose attention weighs enough that sharing its maps moves pixels: random weights alone hardly do."""
     torch = import_torch()
-    unet = diffusers.UNet2DConditionModel(
-        sample_size=16,
-        block_out_channels=(8, 16),
-        layers_per_block=1,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-        cross_attention_dim=width,
-        attention_head_dim=2,
-        norm_num_groups=4,
-        **more,
-    ).eval()
+    sizes = {"sample_size": 16, "block_out_channels": (8, 16), "layers_per_block": 1, "cross_attention_dim": width}
+    sizes |= {"down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D"), "attention_head_dim": 2}
+    sizes |= {"up_block_types": ("CrossAttnUpBlock2D", "UpBlock2D"), "norm_num_groups": 4}
+    unet = diffusers.UNet2DConditionModel(**sizes, **more).eval()
     with torch.no_grad():
         for name, weights in unet.named_parameters():
             if any(part in name for part in (".to_q.", ".to_k.", ".to_v.", ".to_out.")):
