@@ -27,8 +27,6 @@ from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameE
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
 
-# A set of one's own, which a TOML file declares: its ten lines, and what is wrong with others.
-
 #: The examples of the documents: pairs, and questions with two options.
 OWN, OWN_OPTIONS = (
     block.split("```")[0]
@@ -206,8 +204,7 @@ def test_the_archive_of_a_set_holds_its_images(own):
             archive.write(file, file.name)
             file.unlink()
     own.write_text(OWN.replace("[[item]]", 'archive = "all.zip"\n[[item]]'))
-    pairs = records_of(own)
-    assert pairs.pixels("0a.png").shape == (2, 2, 3)
+    assert records_of(own).pixels("0a.png").shape == (2, 2, 3)
 
 
 def test_texts_alone_are_of_sets_with_two_true_texts(own):
@@ -569,8 +566,7 @@ def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_o
     for number in (0, 1, 2, 3):
         (folder / f"{number}.png").write_bytes(draw(20 + number))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
-    assert pairs.read_bytes("0.png") == draw(10)
-    assert pairs.read_bytes("1.png") == draw(21)
+    assert (pairs.read_bytes("0.png"), pairs.read_bytes("1.png")) == (draw(10), draw(21))
     assert load_pairs(f"folder:{folder}").read_bytes("0.png") == draw(20)
 
 
@@ -644,8 +640,7 @@ def test_every_command_that_reads_a_folder_takes_both_options(command, write, ph
     rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
     (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     write(lambda number: str(photos / "val" / f"{number}.png"))
-    refused = command(*arguments, code=2)
-    assert "--outside-images" in refused.err
+    assert "--outside-images" in command(*arguments, code=2).err
     command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images", code=0)
     write(lambda number: f"{number}.png")
     command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos, code=0)
@@ -657,8 +652,7 @@ def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(tmp_p
     row = {"image_0": "0", "image_1": "1", "caption_0": "one cup", "caption_1": "two cups"}
     (folder / "metadata.jsonl").write_text(json.dumps(row))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
-    assert pairs.items[0].images == ("0.png", "1.png")
-    assert pairs.read_bytes("1.png") == draw(1, size=16)
+    assert (pairs.items[0].images, pairs.read_bytes("1.png")) == (("0.png", "1.png"), draw(1, size=16))
 
 
 def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path, photos):

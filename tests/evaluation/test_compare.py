@@ -165,8 +165,7 @@ def test_a_benchmark_that_one_run_lacks_is_named(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     both, one = measured(tmp_path / "a", "colours", first, second), measured(tmp_path / "b", "random", first)
     found = compare(both, one)
-    assert {row.benchmark for row in found.rows} == {"folder:first"}
-    assert found.unshared == ("folder:second",)
+    assert ({row.benchmark for row in found.rows}, found.unshared) == ({"folder:first"}, ("folder:second",))
     with raises(RunError, "benchmark", "b", "c"):
         compare(one, measured(tmp_path / "c", "random", second))
 
@@ -186,8 +185,7 @@ def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(made_set, in
         else:
             assert other.low is None and other.reason is not None and "cluster" in other.reason
     assert [row.p_holm for row in anytime.rows] == pytest.approx(holm([row.p for row in anytime.rows]))
-    models = compare_models([System.of(a), System.of(b)], anytime=True)
-    assert models.tiers == ()
+    assert compare_models([System.of(a), System.of(b)], anytime=True).tiers == ()
 
 
 # Many models beside each other: every pair is the comparison of two runs, corrected over all of them.
@@ -213,8 +211,7 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(made_set, ins
     pairs = compare_models(systems(folders)).pairs
     assert [(pair.a, pair.b) for pair in pairs] == [*combinations(MODELS, 2)]
     rows = [row for pair in pairs for row in pair.rows]
-    assert len(rows) == 3 * 2 * 4
-    assert [row.p_holm for row in rows] == holm([row.p for row in rows]).tolist()
+    assert (len(rows), [row.p_holm for row in rows]) == (3 * 2 * 4, holm([row.p for row in rows]).tolist())
     alone = [row for pair in pairs for row in compare(folders[pair.a], folders[pair.b]).rows]
     assert [row.model_copy(update={"p_holm": 1.0}) for row in rows] == [
         row.model_copy(update={"p_holm": 1.0}) for row in alone
@@ -230,8 +227,7 @@ def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path):
     samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
     for ranking in found.tiers:
         outcomes = {name: [one.outcomes[ranking.metric] for one in own] for name, own in samples.items()}
-        assert list(ranking.tiers) == tiers(outcomes, None)
-        assert ranking.tiers[0].names == ("human",)
+        assert (list(ranking.tiers), ranking.tiers[0].names) == (tiers(outcomes, None), ("human",))
     assert [ranking.metric for ranking in found.tiers] == ["text_score", "image_score", "group_score", "match_score"]
 
 
@@ -488,8 +484,7 @@ def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str
     """A run of score files: all items right, but for these, on which both texts fit the first image better."""
     scores = {f"item-{k}": [[1, 1], [0, 0]] if k in wrong else [[1, 0], [0, 1]] for k in range(n)}
     out.parent.mkdir(exist_ok=True)
-    file = score_file(out.parent / f"{out.name}.csv", scores)
-    return run_scores({f"folder:{folder}": file}, out, name=name)
+    return run_scores({f"folder:{folder}": score_file(out.parent / f"{out.name}.csv", scores)}, out, name=name)
 
 
 @pytest.fixture(scope="module")
@@ -595,14 +590,12 @@ def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
 
 def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
     """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
-    folder = made_set(n=6)
-    base = scored(folder, tmp_path / "base", (), n=6)
+    base = scored(made_set(n=6), tmp_path / "base", (), n=6)
     found = regression_gate(base, base)
     assert not found.passed
     assert {row.verdict for row in found.rows} == {"too few items"}
     assert "the base is right on so few (6 of 6) that no fall could be seen" in gate_markdown(found)
-    few = made_set("more", n=8)
-    enough = scored(few, tmp_path / "enough", (), n=8)
+    enough = scored(made_set("more", n=8), tmp_path / "enough", (), n=8)
     assert regression_gate(enough, enough).passed
 
 
@@ -637,8 +630,7 @@ def test_no_model_is_best_by_a_bias(made_set, tmp_path):
     name = f"choice:folder:{made_set(shape=(1, 2), n=40)}"
     for model, said in {"first": ("1", "1"), "second": ("2", "2"), "fair": ("1", "2")}.items():
         rows = [{"id": f"item-{k}/{order}", "prediction": said[order - 1]} for k in range(40) for order in (1, 2)]
-        file = write_file(tmp_path / f"{model}.jsonl", rows)
-        ta.score(name, file, name=model, out=tmp_path / model)
+        ta.score(name, write_file(tmp_path / f"{model}.jsonl", rows), name=model, out=tmp_path / model)
     runs = [tmp_path / model for model in ("first", "second", "fair")]
     compared = ta.compare(*runs).record
     assert {of.metric for of in compared.tiers} == {"both_orders", "mean_of_orders"}

@@ -174,8 +174,7 @@ def test_a_part_of_a_tasks_records_is_verified_by_their_ids(options, ids, tmp_pa
     options |= {"items": tmp_path / options["items"]} if "items" in options else {}
     run = ta.evaluate("random", str(tmp_path / "rated.toml"), out=tmp_path / "run", cache=False, **options)
     assert run.items()["id"] == [str(number) for number in ids]
-    verified = ta.verify(tmp_path / "run")
-    assert [row for row in verified.rows() if row["state"] != "equal"] == []
+    assert [row for row in ta.verify(tmp_path / "run").rows() if row["state"] != "equal"] == []
     change_record(tmp_path / "run", limited_from=25, fingerprint="records-0")
     assert states(ta.verify(tmp_path / "run"), "different") == ["limited_from", *["fingerprint"] * (not options)]
 

@@ -89,8 +89,7 @@ def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_
     for one in records.values():
         assert f"{len(parts)} of 7" in one.notes[-1] and one.metrics["choice_score"].chance == 0.5
     runs = [tmp_path / "run", save("ours", benchmark="sugarcrepe", n=40)]
-    table = lay_out(runs)
-    assert [column.group for column in table.columns] == [*records, "sugarcrepe"]
+    assert [column.group for column in lay_out(runs).columns] == [*records, "sugarcrepe"]
     with raises(RunError, "average_as=sugarcrepe-micro", "sugarcrepe"):
         lay_out(runs[:1], average_as=("sugarcrepe-micro",))
     for written in (CliRunner().invoke(app, ["show", str(runs[0])]).output, write_latex(lay_out(runs[:1]))):
@@ -378,10 +377,8 @@ def measured(save) -> Result:
 
 
 def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured):
-    hub = pytest.importorskip("huggingface_hub")
-    card = hub.ModelCard(format_result(measured, "model-index"))
-    assert card.data.model_name == "org/model"
-    assert card.data.eval_results == eval_results(measured)
+    card = pytest.importorskip("huggingface_hub").ModelCard(format_result(measured, "model-index"))
+    assert (card.data.model_name, card.data.eval_results) == ("org/model", eval_results(measured))
     said = {(one.dataset_type, one.metric_type): one for one in card.data.eval_results}
     assert list(said) == [*(("facebook/winoground", name) for name in SCORES), ("shapes", "choice_score")]
     value = measured.benchmarks["winoground"].metrics["group_score"]

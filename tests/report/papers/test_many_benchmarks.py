@@ -136,8 +136,7 @@ def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems):
 def test_what_cannot_be_one_table_is_said(systems, save):
     with raises(RunError, "'valse'", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, benchmarks=("bivlc", "valse"))
-    again = save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])
-    twice = lay_out([*systems, again])
+    twice = lay_out([*systems, save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])])
     assert [row.label for row in twice.rows] == ["mine (run 1)", "theirs", "mine (run 2)", "chance"]
     other = save("third", benchmark="winoground", n=50, tags=[])
     with raises(RunError, "winoground"):
@@ -285,8 +284,7 @@ def averaged() -> dict[str, float]:
 
 @pytest.mark.slow
 def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path, averaged):
-    folder = record(tmp_path / "clip", "clip", averaged)
-    table = lay_out([folder], average_as=tuple(AVERAGES))
+    table = lay_out([record(tmp_path / "clip", "clip", averaged)], average_as=tuple(AVERAGES))
     (clip, chance), names = table.rows, [column.name for column in table.columns]
     found = {name: clip.cells[names.index(name)].value for name in AVERAGES}
     # Its `results.csv` has 41.46275226 for What'sUp and 73.02574342 for SugarCrepe.

@@ -94,8 +94,7 @@ def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save_eqb
 def test_valse_sets_its_metrics_under_each_other(save):
     tags = tagged("instrument", VALSE)
     table = lay_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
-    assert table.heads == ("metric", "model")
-    assert [column.name for column in table.columns] == [*VALSE, "Avg"]
+    assert (table.heads, [column.name for column in table.columns]) == (("metric", "model"), [*VALSE, "Avg"])
     assert [row.block for row in table.rows] == ["acc_r", "acc_r", "acc", "acc", "min(p_c, p_f)", "min(p_c, p_f)"]
     assert len(rows_of_latex(write_latex(table))) == 7
 
@@ -292,8 +291,7 @@ def test_what_latex_prints_is_the_text_again(text):
     commands |= {"textless": "<", "textgreater": ">", "textbar": "|"}
     foreign = r"\\ifdefined\\Umathcode (.*?)\\else.*?\\fi\{\}"
     marks = re.compile(foreign + r"|\\([a-z]+\d*)\{\}|\\([&%$#_{}])|\{([\[*])\}|(\{\})")
-    printed = marks.sub(lambda of: commands[of[2]] if of[2] else of[1] or of[3] or of[4] or "", written)
-    assert printed == text
+    assert marks.sub(lambda of: commands[of[2]] if of[2] else of[1] or of[3] or of[4] or "", written) == text
     assert not re.search(r"(?<!\\)[&%$#_]", re.sub(r"\\[a-z]+\{\}", "", written))
     assert not re.search(r"--|``|''|,,|[?!]`|^[\[*]", written)
 
@@ -337,14 +335,12 @@ def test_a_number_that_was_not_measured_is_a_dash_and_never_best():
 
 def test_the_command_prints_or_writes_one_format(save, tmp_path):
     folder = str(save("m"))
-    printed = CliRunner().invoke(app, ["table", folder, "--latex"])
-    assert printed.output.startswith("% \\usepackage{booktabs}")
+    assert CliRunner().invoke(app, ["table", folder, "--latex"]).output.startswith("% \\usepackage{booktabs}")
     out = tmp_path / "t.md"
     assert CliRunner().invoke(app, ["table", folder, "--out", str(out)]).output == f"table: {out}\n"
     assert out.read_text().startswith("**shapes, 30 items, percent**")
     assert CliRunner().invoke(app, ["table", folder, "--csv"]).output.startswith("model,text score")
-    refused = CliRunner().invoke(app, ["table", folder, "--csv", "--latex"])
-    assert "choose one" in str(refused.exception)
+    assert "choose one" in str(CliRunner().invoke(app, ["table", folder, "--csv", "--latex"]).exception)
 
 
 def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path):
