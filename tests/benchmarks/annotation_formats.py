@@ -137,8 +137,7 @@ def _captioned(found: RetrievalSet) -> Content:
 
 
 def captions(path: Path) -> Content:
-    found = published_tasks.read_captions(path)
-    return Counter(found.rows)
+    return Counter(published_tasks.read_captions(path).rows)
 
 
 def vqa2(path: Path) -> Content:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pictures import plain
+from sets import file_bytes, write_file
 
 
 def picture(k: int) -> bytes:
@@ -35,45 +36,38 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def vismin_row(k: int) -> dict[str, Any]:
     names = ("object",) * 579 + ("attribute",) * 294 + ("counting",) * 589 + ("relation",) * 622
-    sides = {
-        f"{what}_{n}": value for n in (0, 1) for what, value in (("image", image(n)), ("text", f"text {n} of {k}"))
-    }
-    return {**sides, "category": names[k]}
+    images, texts = (
+        {f"{what}_{n}": of(n) for n in (0, 1)} for what, of in (("image", image), ("text", f"text {{}} of {k}".format))
+    )
+    return {**images, **texts, "category": names[k]}
 
 
 def naturalbench_row(k: int) -> dict[str, Any]:
-    kind = "yes_no" if k % 2 else "multiple_choice"
-    yes, no = ("Yes", "No") if k % 2 else ("A", "B")
+    kind, yes, no = ("yes_no", "Yes", "No") if k % 2 else ("multiple_choice", "A", "B")
     answers = {f"Image_{i}_Question_{q}": yes if i == q else no for i in (0, 1) for q in (0, 1)}
-    return {"Index": k, "Question_0": "q0?", "Question_1": "q1?", "Question_Type": kind, **answers} | {
-        f"Image_{n}": image(n) for n in (0, 1)
-    }
+    asked = {"Index": k, "Question_0": "q0?", "Question_1": "q1?", "Question_Type": kind}
+    return asked | answers | {f"Image_{n}": image(n) for n in (0, 1)}
 
 
 def negbench_row(k: int) -> dict[str, Any]:
     captions = {f"caption_{n}": f"caption {n} of {k}" for n in range(4)}
-    kind = ("positive", "negative", "hybrid")[k % 3]
-    return {
-        "image_path": f"data/{k}.jpg", **captions, "correct_answer": k % 4, "correct_answer_template": kind
-    }  # fmt: skip
+    answer = {"correct_answer": k % 4, "correct_answer_template": ("positive", "negative", "hybrid")[k % 3]}
+    return {"image_path": f"data/{k}.jpg", **captions, **answer}
 
 
 def mmvp_row(k: int) -> dict[str, Any]:
-    return {
-        "Index": k,
-        "Question": f"Where is {k // 2}?",
-        "Options": "(a) Left (b) Right",
-        "Correct Answer": "(a)" if k % 2 else "(b)",
-    }
+    asked = {"Index": k, "Question": f"Where is {k // 2}?", "Options": "(a) Left (b) Right"}
+    return asked | {"Correct Answer": "(a)" if k % 2 else "(b)"}
 
 
 def spec_row(size: int, images: bool) -> Callable[[int], dict[str, Any]]:
     def row(k: int) -> dict[str, Any]:
-        one, many = f"o{k}/{k}.jpg", [f"o{k}/{n}.jpg" for n in range(size)]
-        words = [f"{n} of {k}" for n in range(size)]
-        return {"query": f"a {k}", "keys": many, "label": k % size} if images else {
-            "query": one, "keys": words, "label": k % size
-        }  # fmt: skip
+        query = f"a {k}" if images else f"o{k}/{k}.jpg"
+        return {
+            "query": query,
+            "keys": [f"o{k}/{n}.jpg" if images else f"{n} of {k}" for n in range(size)],
+            "label": k % size,
+        }
 
     return row
 
@@ -107,24 +101,20 @@ def made(name: str, folder: Path) -> tuple[int, str]:
     return MADE[name](folder)
 
 
-def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, first: int = 0):
+Row = Callable[[int], Any]
+
+
+def _text(file: str, row: Row, n: int, shown: str, first: int = 0, times: int = 1, form: str = ""):
+    """Write rows as CSV, JSON or JSON lines, as the form or the file's name ends."""
+
     def write(folder: Path) -> tuple[int, str]:
-        (folder / file).write_text(table([row(k) for k in range(first, n + first)]))
-        return n, shown
-
-    return write
-
-
-def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int = 1, *, lines: bool = False):
-    def write(folder: Path) -> tuple[int, str]:
-        rows = [row(k) for k in range(n)]
-        (folder / file).write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
+        (folder / file).write_bytes(file_bytes(form or file, [row(k) for k in range(first, n + first)]))
         return n * times, shown
 
     return write
 
 
-def _parquet(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, times: int = 1):
+def _parquet(file: str, row: Row, n: int, shown: str, times: int = 1):
     def write(folder: Path) -> tuple[int, str]:
         parquet([row(k) for k in range(n)], folder / file)
         return n * times, shown
@@ -263,14 +253,9 @@ def _vinoground(*asked: str) -> Callable[[Path], tuple[int, str]]:
 
 def paired_film(k: int) -> dict[str, Any]:
     """Write the place of the answer into every second pair the other way round."""
-    return {
-        "video_id": f"clip_{k // 2}_{k % 2}",
-        "video_path": f"star/{k}.mp4",
-        "question": "Which way does it fall?",
-        "answer": ("left", "right")[k % 2],
-        "candidates": "['left', 'right']" if k % 4 < 2 else "['right', 'left']",
-        "source": "star",
-    }
+    film = {"video_id": f"clip_{k // 2}_{k % 2}", "video_path": f"star/{k}.mp4", "source": "star"}
+    asked = {"question": "Which way does it fall?", "answer": ("left", "right")[k % 2]}
+    return film | asked | {"candidates": "['left', 'right']" if k % 4 < 2 else "['right', 'left']"}
 
 
 MVP = ("human_object_interactions", "robot_object_interactions", "intuitive_physics", "temporal_reasoning")
@@ -301,19 +286,18 @@ def in_time(k: int) -> dict[str, Any]:
 
 def _generated(folder: Path) -> tuple[int, str]:
     names = ("DALLE_3", "SDXL_Turbo", "DeepFloyd_I_XL_v1", "Midjourney_6", "SDXL_2_1", "SDXL_Base")
-    rows = {
-        f"{k:05}": {"id": f"{k:05}", "prompt": f"prompt {k}", "models": {name: [k % 5 + 1, 3, 4] for name in names}}
+    rows = [
+        {"id": f"{k:05}", "prompt": f"prompt {k}", "models": dict.fromkeys(names, [k % 5 + 1, 3, 4])}
         for k in range(1600)
-    }
-    (folder / "genai_image.json").write_text(json.dumps(rows))
+    ]
+    write_file(folder / "genai_image.json", {row["id"]: row for row in rows})
     return 9600, "DALLE_3/00000.jpeg"
 
 
 def _reworded(folder: Path) -> tuple[int, str]:
-    counts = {"vg_attribution": 10_575, "vg_relation": 16_868}
     for below, true in (("data", "a red cup"), ("swapped_data", "a cup that is red")):
         (folder / below).mkdir()
-        for file, n in counts.items():
+        for file, n in (("vg_attribution", 10_575), ("vg_relation", 16_868)):
             rows = [
                 {
                     "image_id": k,
@@ -323,7 +307,7 @@ def _reworded(folder: Path) -> tuple[int, str]:
                 }
                 for k in range(n)
             ]
-            (folder / below / f"{file}.json").write_text(json.dumps(rows))
+            write_file(folder / below / f"{file}.json", rows)
     return 27_443, "0.jpg"
 
 
@@ -351,50 +335,53 @@ def matching(k: int) -> dict[str, str]:
     return {"question": "\n".join(("Which fits better?", *lines)), "answer": lines[k % 2]}
 
 
+NEGATED = "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv"
+
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
     "sugarcrepe-pp": _sugarcrepe_pp,
-    "mmvp-vlm": _csv("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
-    "cola": _json("COLA_multiobjects_matching_benchmark.json", matched, 4, "0.jpg"),
-    "vsr-random": _json("random_test.jsonl", stated, 14, "0.jpg", lines=True),
-    "naturalbench-test": _json("test_set.json", asked_in_fours, 16, "0_0.jpg"),
+    "mmvp-vlm": _text("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
+    "cola": _text("COLA_multiobjects_matching_benchmark.json", matched, 4, "0.jpg"),
+    "vsr-random": _text("random_test.jsonl", stated, 14, "0.jpg"),
+    "naturalbench-test": _text("test_set.json", asked_in_fours, 16, "0_0.jpg"),
     "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
     "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
     "vismin-vqa": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0", 4),
     "naturalbench": _parquet("train-0.parquet", naturalbench_row, 1900, "0/Image_0", 4),
-    "naturalbench-retrieval": _json("metadata.json", retrieved, 1227, "images/0_0.jpg"),
-    "negbench-coco": _csv("COCO_val_mcq_llama3.1_rephrased.csv", negbench_row, 5914, "0.jpg"),
-    "negbench-voc": _csv("VOC2007_mcq_llama3.1_rephrased.csv", negbench_row, 5031, "0.jpg"),
-    "mmvp": _csv("Questions.csv", mmvp_row, 300, "1.jpg", 1),
-    "eqben-mini": _json("all_select.json", sides, 5, "eqbenag/00.png"),
-    "vinoground": _csv("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
+    "naturalbench-retrieval": _text("metadata.json", retrieved, 1227, "images/0_0.jpg"),
+    **{
+        f"negbench-{name}": _text(f"{split}_mcq_llama3.1_rephrased.csv", negbench_row, n, "0.jpg")
+        for name, split, n in (("coco", "COCO_val", 5914), ("voc", "VOC2007", 5031))
+    },
+    **{
+        f"bla-{name}": _text(f"{name.replace('-', '_')}_captions.json", group, 3, "0.jpg", times=4)
+        for name in ("active-passive", "coordination", "relative-clause")
+    },
+    **{
+        f"pope-{name}": _text(f"coco_pope_{name}.json", asked, 3000, "0.jpg", form=".jsonl")
+        for name in ("random", "popular", "adversarial")
+    },
+    **{
+        f"half-truths-{order}{name}": _parquet(f"{name.replace('-', '_')}.parquet", half_truth, n, "0/image")
+        for order in ("", "order-")
+        for name, n in (("coco-qwen", 509), ("coco-mistral", 454), ("cc3m-qwen", 474))
+    },
+    "mmvp": _text("Questions.csv", mmvp_row, 300, "1.jpg", 1),
+    "eqben-mini": _text("all_select.json", sides, 5, "eqbenag/00.png"),
+    "vinoground": _text("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
     "vinoground-text": _vinoground("textscore"),
     "vinoground-video": _vinoground("videoscore"),
     "vinoground-group": _vinoground("textscore", "videoscore"),
     "mvp": _mvp("full"),
     "mvp-mini": _mvp("mini"),
-    "svo-probes": _csv("svo_probes.csv", probe, 5, "0.jpg"),
-    "bla-active-passive": _json("active_passive_captions.json", group, 3, "0.jpg", 4),
-    "bla-coordination": _json("coordination_captions.json", group, 3, "0.jpg", 4),
-    "bla-relative-clause": _json("relative_clause_captions.json", group, 3, "0.jpg", 4),
-    "pope-random": _json("coco_pope_random.json", asked, 3000, "0.jpg", lines=True),
-    "pope-popular": _json("coco_pope_popular.json", asked, 3000, "0.jpg", lines=True),
-    "pope-adversarial": _json("coco_pope_adversarial.json", asked, 3000, "0.jpg", lines=True),
-    "half-truths-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
-    "half-truths-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
-    "half-truths-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
-    "half-truths-order-coco-qwen": _parquet("coco_qwen.parquet", half_truth, 509, "0/image"),
-    "half-truths-order-coco-mistral": _parquet("coco_mistral.parquet", half_truth, 454, "0/image"),
-    "half-truths-order-cc3m-qwen": _parquet("cc3m_qwen.parquet", half_truth, 474, "0/image"),
+    "svo-probes": _text("svo_probes.csv", probe, 5, "0.jpg"),
     "crepe-atom": _crepe("atom", 17_698),
     "crepe-swap": _crepe("swap", 7_405),
     "crepe-negate": _crepe("negate", 17_303),
-    "negbench-retrieval": _csv("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
-    "negbench-negated-retrieval": _csv(
-        "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv", pictured, 4, "000000000000.jpg"
-    ),
-    "hallusionbench": _json("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
-    "velociti": _csv("velociti.csv", strictly, 8792, "v0.mp4"),
-    "timeblind": _json("data.jsonl", in_time, 2400, "videos/0_0.mp4", lines=True),
+    "negbench-retrieval": _text("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
+    "negbench-negated-retrieval": _text(NEGATED, pictured, 4, "000000000000.jpg"),
+    "hallusionbench": _text("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
+    "velociti": _text("velociti.csv", strictly, 8792, "v0.mp4"),
+    "timeblind": _text("data.jsonl", in_time, 2400, "videos/0_0.mp4"),
     "hard-positives": _reworded,
     "tempcompass": _in_films("yes_no.json", yes_or_no, 2453),
     "tempcompass-captions": _in_films("caption_matching.json", matching, 1503),

@@ -21,8 +21,6 @@ from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, UnknownNameError
 from tellapart.stats.paired import paired_difference
 
-# A benchmark by its name: built in, a folder of the user's own, or from another package.
-
 FIRST = [name for name in BENCHMARKS if find_benchmark(name).task == "pairs"]
 
 

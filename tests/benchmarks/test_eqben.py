@@ -71,8 +71,7 @@ def test_the_flat_list_is_put_together_by_dataset_and_counter(at, write):
     item = pairs.items[7]
     quad = quadruple("eqbenag", 1)
     assert (item.id, item.tags, item.cluster) == ("eqbenag/7", {"subset": "ag"}, "eqbenag/video0")
-    assert item.images == (quad["image0"], quad["image1"])
-    assert item.texts == (quad["caption0"], quad["caption1"])
+    assert (item.images, item.texts) == ((quad["image0"], quad["image1"]), (quad["caption0"], quad["caption1"]))
 
 
 def test_one_folder_of_images_holds_several_quadruples(at, write):
@@ -233,8 +232,7 @@ def test_the_official_templates_file_is_read_in_the_order_of_the_flat_list(write
 
 
 def test_an_array_of_items_is_read_in_the_order_of_the_items(write, tmp_path):
-    folder = write(ann_json_finegrained_random=flat())
-    listed = PAIRS.listed(find_benchmark("eqben", Locations(folder)))
+    listed = PAIRS.listed(find_benchmark("eqben", Locations(write(ann_json_finegrained_random=flat()))))
     values = np.random.default_rng(3).random((21, 2, 2)).astype(np.float32)
     np.save(tmp_path / "whole.npy", values)
     np.save(tmp_path / "rows.npy", [values.reshape(-1)[place] for place in np.argsort(listed.rows.reshape(-1))])

@@ -97,8 +97,7 @@ def check_content(form: Format, path: Path, content) -> Content | None:
 def shuffled(value, drawn: random.Random, rows: int):
     """Shuffle keys everywhere, and rows; a list within a row has an order of its own."""
     if isinstance(value, dict):
-        keys = drawn.sample(list(value), len(value))
-        return {key: shuffled(value[key], drawn, rows - 1) for key in keys}
+        return {key: shuffled(value[key], drawn, rows - 1) for key in drawn.sample(list(value), len(value))}
     if isinstance(value, list) and rows > 0:
         return [shuffled(one, drawn, rows - 1) for one in drawn.sample(value, len(value))]
     return value

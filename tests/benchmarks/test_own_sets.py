@@ -3,11 +3,12 @@
 import gzip
 import json
 import math
-import re
 import zipfile
 from collections.abc import Callable
 from datetime import date
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -16,7 +17,7 @@ import pytest
 import tellapart as ta
 from facts import check_facts, raises
 from pictures import draw, plain
-from sets import write_file
+from sets import file_bytes, put, record, write_file
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
@@ -25,8 +26,6 @@ from tellapart.benchmarks.pair_table import read_pair_table
 from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
-
-# A set of one's own, which a TOML file declares: its ten lines, and what is wrong with others.
 
 #: The examples of the documents: pairs, and questions with two options.
 OWN, OWN_OPTIONS = (
@@ -37,14 +36,25 @@ OWN, OWN_OPTIONS = (
 
 @pytest.fixture
 def own(tmp_path) -> Path:
-    rows = [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_file(
+        tmp_path / "rows.jsonl",
+        [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)],
+    )
     (tmp_path / "images").mkdir()
-    for k in range(3):
-        for side in "ab":
-            (tmp_path / "images" / f"{k}{side}.png").write_bytes(draw(40 * k + (side == "a"), size=2))
+    for k, side in product(range(3), "ab"):
+        (tmp_path / "images" / f"{k}{side}.png").write_bytes(draw(40 * k + (side == "a"), size=2))
     (tmp_path / "cups.toml").write_text(OWN)
     return tmp_path / "cups.toml"
+
+
+def records_of(path: Path, place: Locations | None = None) -> Any:
+    return find_benchmark(str(path), place).records()
+
+
+def head(**keys: object) -> str:
+    """The first lines of a set file: its name, title and source, and these keys."""
+    keys = {"name": "mine", "title": "mine", "source": "here"} | keys
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
 
 @pytest.mark.slow
@@ -59,16 +69,17 @@ def test_a_users_own_set_is_ten_lines(own, command):
 
 @pytest.mark.parametrize("together", ["", "rows = 2\n"])
 def test_a_text_of_the_set_is_a_field_of_every_row_whatever_the_columns_are(own, together):
-    listing = own.with_name("rows.jsonl")
-    rows = [{**json.loads(line), "request": "a column"} for line in listing.read_text().splitlines()[:2]]
-    listing.write_text("\n".join(map(json.dumps, rows)))
-    field = "0.words" if together else "words"
-    text = OWN.replace("{left}", "{0.left}").replace("{right}", "{0.right}") if together else OWN
-    head, item = text.split("[[item]]")
-    item = re.sub(r"texts = .*", f'texts = ["{{request}} {{{field}.0}}", "{{request}} {{{field}.1}}"]', item)
-    own.write_text(f'{head}{together}[texts]\nrequest = "Look:"\n\n[[item]]{item}')
-    records = find_benchmark(str(own)).records()
-    assert {record.texts for record in records.items} == {("Look: red", "Look: blue")}
+    rows = [
+        {"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"], "request": "a column"} for k in (0, 1)
+    ]
+    write_file(own.with_name("rows.jsonl"), rows)
+    at = "0." if together else ""
+    texts = [f"{{request}} {{{at}words.{k}}}" for k in (0, 1)]
+    own.write_text(
+        f'{OWN.split("[[item]]")[0]}{together}[texts]\nrequest = "Look:"\n\n[[item]]\nid = "{{row}}"\n'
+        f'images = ["{{{at}left}}", "{{{at}right}}"]\ntexts = {json.dumps(texts)}\n'
+    )
+    assert {item.texts for item in records_of(own).items} == {("Look: red", "Look: blue")}
 
 
 @pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])
@@ -77,13 +88,13 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
     rows = [asked | {"film": "a", "answer": "down"}, asked | {"film": "b", "answer": "up"}]
     write_file(tmp_path / "asked.csv", rows)
     (tmp_path / "films.toml").write_text(OWN_OPTIONS.replace('options = "{candidates}"', f"options = {options}"))
-    records = find_benchmark(str(tmp_path / "films.toml")).records()
+    records = records_of(tmp_path / "films.toml")
     assert [(one.images, one.gold) for one in records.rows] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
     assert records.rows[0].texts[0] == "Which way? (A) up (B) down Answer with the letter."
     assert records.groups_by("group") == ((0, 1),)
     write_file(tmp_path / "asked.csv", [rows[0], rows[1] | {"answer": "left"}])
     with raises(DataError, "asked.csv:3", "'{answer}'", "'left'"):
-        find_benchmark(str(tmp_path / "films.toml")).records()
+        records_of(tmp_path / "films.toml")
 
 
 @pytest.mark.slow
@@ -130,7 +141,7 @@ def test_a_users_own_gallery_is_measured_both_ways(own, command):
 def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
     own.write_text(OWN.replace(before, after, 1))
     with raises(DataError, says):
-        find_benchmark(str(own)).records()
+        records_of(own)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +158,14 @@ def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
     ],
 )
 def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, answer, true):
-    row = {"left": "0a.png", "texts": texts, "answer": answer}
-    own.with_name("rows.jsonl").write_text(json.dumps(row))
-    head = OWN.partition("[[item]]")[0]
-    own.write_text(f'{head}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{texts}}"\ntrue = "{{answer}}"\n')
+    write_file(own.with_name("rows.jsonl"), [{"left": "0a.png", "texts": texts, "answer": answer}])
+    item = '[[item]]\nid = "{row}"\nimages = "{left}"\ntexts = "{texts}"\ntrue = "{answer}"\n'
+    own.write_text(OWN.partition("[[item]]")[0] + item)
     if true is None:
         with raises(DataError, "rows.jsonl:1", "'1'", "place"):
-            find_benchmark(str(own)).records()
+            records_of(own)
     else:
-        assert find_benchmark(str(own)).records().items[0].truths == (true,)
+        assert records_of(own).items[0].truths == (true,)
 
 
 def test_ids_are_of_the_objects_of_their_row(own):
@@ -164,23 +174,21 @@ def test_ids_are_of_the_objects_of_their_row(own):
         {"left": f"{k}a.png", "things": [{"id": n, "name": f"a {one} cup"} for n, one in enumerate(two)], "of": [1, 0]}
         for k, two in enumerate(names)
     ]
-    own.with_name("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    head = OWN.partition("[[item]]")[0] + 'by_id = { of = "things.name" }\n'
-    own.write_text(f'{head}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{of}}"\n')
-    expected = [(f"a {other} cup", f"a {one} cup") for one, other in names]
-    assert [item.texts for item in find_benchmark(str(own)).records().items] == expected
+    write_file(own.with_name("rows.jsonl"), rows)
+    start = OWN.partition("[[item]]")[0] + 'by_id = { of = "things.name" }\n'
+    own.write_text(f'{start}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{of}}"\n')
+    assert [item.texts for item in records_of(own).items] == [(f"a {two} cup", f"a {one} cup") for one, two in names]
     rows[1]["things"].append({"id": 0, "name": "a white cup"})
-    own.with_name("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_file(own.with_name("rows.jsonl"), rows)
     with raises(DataError, "rows.jsonl:2", "'things'", "id 0", "name"):
-        find_benchmark(str(own)).records()
+        records_of(own)
 
 
 def test_a_row_of_another_type_is_no_row(own):
     rows = own.with_name("rows.jsonl")
-    lines = rows.read_text().splitlines()
-    rows.write_text("\n".join([*lines[:2], lines[2].replace('"2a.png"', "7")]))
+    rows.write_text(rows.read_text().replace('"2a.png"', "7"))
     with raises(DataError, "rows.jsonl:3", "'left'", "7"):
-        find_benchmark(str(own)).records()
+        records_of(own)
 
 
 def test_a_set_file_that_is_not_there_is_said(tmp_path):
@@ -196,8 +204,7 @@ def test_the_archive_of_a_set_holds_its_images(own):
             archive.write(file, file.name)
             file.unlink()
     own.write_text(OWN.replace("[[item]]", 'archive = "all.zip"\n[[item]]'))
-    pairs = find_benchmark(str(own)).records()
-    assert pairs.pixels("0a.png").shape == (2, 2, 3)
+    assert records_of(own).pixels("0a.png").shape == (2, 2, 3)
 
 
 def test_texts_alone_are_of_sets_with_two_true_texts(own):
@@ -210,43 +217,40 @@ def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path):
     for folder, true in (("data", "a red cup"), ("reworded", "a cup that is red")):
         (tmp_path / folder).mkdir()
         rows = [{"image": f"{k}.png", "true": f"{true} {k}", "false": f"a blue cup {k}"} for k in range(2)]
-        (tmp_path / folder / "cups.json").write_text(json.dumps(rows))
-    table = 'images = "{image}"\ntexts = ["{true}", "{joined.true}", "{false}"]\ntrue = [0, 1]\n'
-    declared = tmp_path / "cups.toml"
+        write_file(tmp_path / folder / "cups.json", rows)
+    declared, place = tmp_path / "cups.toml", Locations(tmp_path)
     declared.write_text(
-        'name = "cups"\ntitle = "cups"\nsource = "here"\nfiles = ["data/cups.json"]\njoined = "reworded"\n'
-        f'shape = [1, 3]\ntrue = 2\n[[item]]\nid = "{{row}}"\n{table}'
+        head(files=["data/cups.json"], joined="reworded", shape=[1, 3], true=2) + '[[item]]\nid = "{row}"\n'
+        'images = "{image}"\ntexts = ["{true}", "{joined.true}", "{false}"]\ntrue = [0, 1]\n'
     )
-    joined = find_benchmark(str(declared), Locations(tmp_path)).records()
-    assert [item.texts[:2] for item in joined.items] == [(f"a red cup {k}", f"a cup that is red {k}") for k in range(2)]
-    (tmp_path / "reworded" / "cups.json").write_text(json.dumps(rows[:1]))
+    found = [item.texts[:2] for item in records_of(declared, place).items]
+    assert found == [(f"a red cup {k}", f"a cup that is red {k}") for k in range(2)]
+    write_file(tmp_path / "reworded" / "cups.json", rows[:1])
     with raises(DataError, "reworded", "1 rows", "2"):
-        find_benchmark(str(declared), Locations(tmp_path)).records()
+        records_of(declared, place)
 
 
 def test_statements_about_two_images_are_declared(tmp_path):
     rows = [{"id": f"a-{k}", "l": "a.png", "r": "b.png", "text": "Both are red.", "label": k == 0} for k in range(2)]
-    lines = tmp_path / "rows.jsonl"
-    lines.write_text("\n".join(map(json.dumps, rows)))
-    declared = tmp_path / "twos.toml"
+    write_file(tmp_path / "rows.jsonl", rows)
+    declared, place = tmp_path / "twos.toml", Locations(tmp_path)
     declared.write_text(
-        'name = "twos"\ntitle = "twos"\nsource = "here"\nfiles = ["rows.jsonl"]\n[[statement]]\nid = "{id}"\n'
-        'images = ["{l}", "{r}"]\nsentence = "{text}"\nlabel = "{label|truth}"\n'
+        head(files=["rows.jsonl"])
+        + '[[statement]]\nid = "{id}"\nimages = ["{l}", "{r}"]\nsentence = "{text}"\nlabel = "{label|truth}"\n'
     )
-    benchmark = find_benchmark(str(declared), Locations(tmp_path))
-    assert benchmark.task == "nlvr2"
+    assert find_benchmark(str(declared), place).task == "nlvr2"
     expected = [("a.png", "b.png", True), ("a.png", "b.png", False)]
-    assert [(*one.images, one.gold) for one in benchmark.records().rows] == expected
-    lines.write_text(json.dumps(rows[0] | {"label": "perhaps"}))
+    assert [(*one.images, one.gold) for one in records_of(declared, place).rows] == expected
+    write_file(tmp_path / "rows.jsonl", [rows[0] | {"label": "perhaps"}])
     with raises(DataError, "rows.jsonl:1", "label", "perhaps"):
-        find_benchmark(str(declared), Locations(tmp_path)).records()
+        records_of(declared, place)
 
 
 # Pairs in one file: any CSV, TSV, JSONL or parquet, its columns named, and what is wrong in it.
 
 COLUMNS = {"image_0": "left", "image_1": "right", "caption_0": "first", "caption_1": "second", "tag:kind": "what"}
 ROWS = [
-    {"left": f"{k}_0.png", "right": f"{k}_1.png", "first": f"{k} cups, red", "second": f"{k} bowls", "what": "swap"}
+    {"left": f"{k}_0.png", "right": f"{k}_1.png", "first": f"{k} cups; red", "second": f"{k} bowls", "what": "swap"}
     for k in range(4)
 ]
 
@@ -266,12 +270,8 @@ def shades(tmp_path) -> Path:
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
-    mark = "\t" if ".tsv" in name else ","
-    text = {
-        True: "".join(json.dumps(row) + "\n" for row in rows),
-        False: "\n".join(mark.join(f'"{cell}"' for cell in row) for row in ([*rows[0]], *(r.values() for r in rows))),
-    }[".jsonl" in name]
-    data = text.encode()
+    data = file_bytes(name.removesuffix(".gz").replace(".tsv", ".csv"), rows)
+    data = data.replace(b",", b"\t") if name.endswith(".tsv") else data
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return folder / name
 
@@ -290,13 +290,12 @@ def test_a_table_is_measured_with_its_columns_named(tmp_path, shades, name):
 
 
 def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path, shades):
-    ta.evaluate(
-        "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=shades, columns=COLUMNS, out=tmp_path / "run"
-    )
-    assert read_result(tmp_path / "run").run.columns == COLUMNS
-    assert set(ta.verify(tmp_path / "run")["state"]) == {"equal"}
+    path, out = write_table(tmp_path, "p.csv", ROWS), tmp_path / "run"
+    ta.evaluate("oracle", str(path), images=shades, columns=COLUMNS, out=out)
+    assert read_result(out).run.columns == COLUMNS
+    assert set(ta.verify(out)["state"]) == {"equal"}
     write_table(tmp_path, "p.csv", [{**row, "first": "another"} for row in ROWS])
-    assert "different" in ta.verify(tmp_path / "run")["state"]
+    assert "different" in ta.verify(out)["state"]
 
 
 @pytest.mark.parametrize(
@@ -383,17 +382,13 @@ def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(
 
 
 def test_the_command_line_takes_columns(command, tmp_path, shades):
-    path = write_table(tmp_path, "p.csv", ROWS)
+    given = ("run", "-m", "oracle", "-b", write_table(tmp_path, "p.csv", ROWS), "--images", shades, "--out", "r")
     columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())
-    ran = command(
-        "run", "-m", "oracle", "-b", path, "--images", shades, "--columns", columns, "--out", "r", "--json", code=0
-    )
+    ran = command(*given, "--columns", columns, "--json", code=0)
     assert "table:p.csv" in ran.json["runs"][0]["benchmarks"]
-    ran = command("run", "-m", "oracle", "-b", path, "--images", shades, "--columns", "image_0", "--out", "r2")
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "FIELD=COLUMN" in ran.err
-    ran = command("run", "-m", "oracle", "-b", path, "--images", shades, "--out", "r3")
-    assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err
+    ran = command(*given, "--columns", "image_0", code=2)
+    assert ran.err.count("\n") == 1 and "FIELD=COLUMN" in ran.err
+    assert "--columns image_0=COLUMN,image_1=COLUMN" in command(*given).err
 
 
 def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, shades):
@@ -433,18 +428,10 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     paths = sorted(shades.glob("*.png"))[:2]
     data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
+    other = {"embedding": [b"1", b"2"], "cluster": [7, 7], "day": [date(2026, 11, 30)] * 2, "size": [math.nan] * 2}
     for columns, named in (
         ({"left-image": data}, {"image": "left-image"}),
-        (
-            {
-                "image": [path.name for path in paths],
-                "embedding": [b"1", b"2"],
-                "cluster": [7, 7],
-                "day": [date(2026, 11, 30)] * 2,
-                "size": [math.nan] * 2,
-            },
-            {},
-        ),
+        ({"image": [path.name for path in paths], **other}, {}),
     ):
         parquet.write_table(pyarrow.table({**columns, **texts}), shades / "pairs.parquet")
         pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
@@ -490,19 +477,22 @@ def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
 
 def test_ratings_are_decimal_numbers_and_a_packed_file_has_the_plain_one_s_name(tmp_path):
     rows = [{"image": f"{k}.png", "text": "a cup", "ratings": [k + 0.25, 4], "level": k / 2} for k in range(3)]
-    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    facts = OWN.split("files")[0] + 'files = ["rows.jsonl.gz"]\ncounts = { rows = COUNT }\n[[rating]]\nid = "{row}"\n'
-    facts += (
-        'image = "{image}"\ntext = "{text}"\nratings = "{ratings}"\ntags = { file = "{file}", level = "{level}" }\n'
+    write_table(tmp_path, "rows.jsonl.gz", rows)
+    declared, facts = (
+        tmp_path / "s.toml",
+        (
+            head(files=["rows.jsonl.gz"]) + 'counts = { NAME = COUNT }\n[[rating]]\nid = "{row}"\nimage = "{image}"\n'
+            'text = "{text}"\nratings = "{ratings}"\ntags = { file = "{file}", level = "{level}" }\n'
+        ),
     )
-    (tmp_path / "s.toml").write_text(facts.replace("COUNT", "3"))
-    found = find_benchmark(str(tmp_path / "s.toml")).records().rows
-    assert [row.gold for row in found] == [(0.25, 4), (1.25, 4), (2.25, 4)]
-    assert [row.tags for row in found] == [{"file": "rows", "level": level} for level in ("0", "0.5", "1")]
+    declared.write_text(facts.replace("NAME = COUNT", "rows = 3"))
+    assert [(row.gold, row.tags) for row in records_of(declared).rows] == [
+        ((k + 0.25, 4), {"file": "rows", "level": level}) for k, level in enumerate(("0", "0.5", "1"))
+    ]
     for key in ("rows", '"rows.jsonl"'):  # as sets wrote it before
-        (tmp_path / "s.toml").write_text(facts.replace("rows = COUNT", f"{key} = 4"))
+        declared.write_text(facts.replace("NAME = COUNT", f"{key} = 4"))
         with raises(DataError, "rows.jsonl.gz", "3 rows", "4"):
-            find_benchmark(str(tmp_path / "s.toml")).records()
+            records_of(declared)
 
 
 def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, shades):
@@ -542,14 +532,8 @@ def write(tmp_path) -> Write:
     """Write a set of two 2x2 items whose images are named by a function of their numbers."""
 
     def make(image: Callable[[int], str], name: str = "mine") -> Path:
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        rows = [
-            {"id": f"{k}", "images": [image(2 * k), image(2 * k + 1)], "texts": [f"one cup {k}", f"two cups {k}"]}
-            for k in range(2)
-        ]
-        (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return folder
+        rows = [record(id=f"{k}", images=[image(2 * k), image(2 * k + 1)]) for k in range(2)]
+        return put(tmp_path / name, rows, images={})
 
     return make
 
@@ -582,8 +566,7 @@ def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_o
     for number in (0, 1, 2, 3):
         (folder / f"{number}.png").write_bytes(draw(20 + number))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
-    assert pairs.read_bytes("0.png") == draw(10)
-    assert pairs.read_bytes("1.png") == draw(21)
+    assert (pairs.read_bytes("0.png"), pairs.read_bytes("1.png")) == (draw(10), draw(21))
     assert load_pairs(f"folder:{folder}").read_bytes("0.png") == draw(20)
 
 
@@ -598,20 +581,15 @@ def test_where_images_lie_changes_no_number_and_no_fingerprint(command, write, p
     for one, other in zip(there, here, strict=True):
         (mine,), (others,) = one["benchmarks"].values(), other["benchmarks"].values()
         assert (mine["fingerprint"], mine["metrics"]) == (others["fingerprint"], others["metrics"])
-    assert Path("a/report.html").read_text().count("data:image/") == Path("b/report.html").read_text().count(
-        "data:image/"
-    )
-    assert Path("a/report.html").read_text().count("data:image/") > 0
+    pictures = [Path(out, "report.html").read_text().count("data:image/") for out in "ab"]
+    assert pictures[0] == pictures[1] > 0
 
 
-def test_images_outside_are_refused_by_an_error_that_names_the_option(outside):
+def test_images_outside_are_read_if_that_is_allowed_and_refused_by_an_error_that_names_the_option(outside):
     with raises(DataError, "pairs.jsonl:1", "'images[0]'", "outside_images=True"):
         load_pairs(f"folder:{outside}")
     with raises(DataError, "outside_images=True"):
         load_pairs(f"folder:{outside}", Locations(images=outside))
-
-
-def test_images_outside_are_read_if_that_is_allowed(outside):
     pairs = load_pairs(f"folder:{outside}", Locations(outside=True))
     assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [draw(2, size=16), draw(3, size=16)]
 
@@ -662,8 +640,7 @@ def test_every_command_that_reads_a_folder_takes_both_options(command, write, ph
     rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
     (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     write(lambda number: str(photos / "val" / f"{number}.png"))
-    refused = command(*arguments, code=2)
-    assert "--outside-images" in refused.err
+    assert "--outside-images" in command(*arguments, code=2).err
     command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images", code=0)
     write(lambda number: f"{number}.png")
     command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos, code=0)
@@ -675,8 +652,7 @@ def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(tmp_p
     row = {"image_0": "0", "image_1": "1", "caption_0": "one cup", "caption_1": "two cups"}
     (folder / "metadata.jsonl").write_text(json.dumps(row))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
-    assert pairs.items[0].images == ("0.png", "1.png")
-    assert pairs.read_bytes("1.png") == draw(1, size=16)
+    assert (pairs.items[0].images, pairs.read_bytes("1.png")) == (("0.png", "1.png"), draw(1, size=16))
 
 
 def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path, photos):
@@ -689,22 +665,14 @@ def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(t
 
 @pytest.mark.parametrize("listing", ["pairs.jsonl", "metadata.csv", "pairs.csv", "pairs.tsv", "pairs.parquet"])
 def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos, listing):
-    rows = [
-        {
-            **{f"image_{side}": str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)},
-            **{f"caption_{side}": f"{side + 1} cups {k}" for side in (0, 1)},
-        }
-        for k in range(2)
-    ]
+    images = [[str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)] for k in range(2)]
+    table = pandas.DataFrame(images, columns=["image_0", "image_1"]).assign(caption_0="a cup", caption_1="two cups")
     if listing == "pairs.jsonl":
-        rows = [
-            {"id": str(k), "images": [*row.values()][:2], "texts": [*row.values()][2:]} for k, row in enumerate(rows)
-        ]
-        (photos / listing).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_file(photos / listing, [record(id=str(k), images=names) for k, names in enumerate(images)])
     elif listing.endswith("parquet"):
-        pandas.DataFrame(rows).to_parquet(photos / listing)
+        table.to_parquet(photos / listing)
     else:
-        pandas.DataFrame(rows).to_csv(photos / listing, index=False, sep="\t" if listing.endswith("tsv") else ",")
+        table.to_csv(photos / listing, index=False, sep="\t" if listing.endswith("tsv") else ",")
     kind = "folder:{}" if listing in {"pairs.jsonl", "metadata.csv"} else "table:{}/" + listing
     # The folder's name may go through a link, in the file or on the command line.
     link = photos.parent / "link"
@@ -747,16 +715,13 @@ def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos, 
     assert images.find(str(picture)) == picture.resolve()
 
 
-@pytest.mark.parametrize("name", ["folder:photos", "table:photos/p.csv"])
-def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(command, photos, name):
+@pytest.mark.parametrize(
+    ("kind", "listing", "said"), [("folder", "pairs.jsonl", "absolute"), ("table", "p.jsonl", "write_pair_set")]
+)
+def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(command, photos, kind, listing, said):
     images = [str(photos / "val" / f"{k}.png") for k in (0, 1)]
-    item = {"id": "0", "images": images, "texts": ["one cup", "two cups"]}
-    rows = {
-        "folder": json.dumps(item),
-        "table": f"image_0,image_1,text_0,text_1\n{images[0]},{images[1]},a cup,two cups",
-    }
-    kind = name.partition(":")[0]
-    (photos / {"folder": "pairs.jsonl", "table": "p.csv"}[kind]).write_text(rows[kind])
-    ran = command("audit", name, "--to", "card")
+    table = dict(zip(("image_0", "image_1", "text_0", "text_1"), (*images, "one cup", "two cups"), strict=True))
+    write_file(photos / listing, [record(images=images) if kind == "folder" else table])
+    ran = command("audit", f"table:photos/{listing}" if kind == "table" else "folder:photos", "--to", "card")
     assert not Path("card/croissant.json").exists()
-    check_facts(ran.out, "no croissant.json", "absolute" if kind == "folder" else "write_pair_set")
+    check_facts(ran.out, "no croissant.json", said)

@@ -38,8 +38,6 @@ from tellapart.metrics.moments import (
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.words import measure_statements
 
-# VLUE's files: their published counts, and one clear error for whatever is done to them.
-
 CAPTION = {"image": "ta/images/73-கரிக்கோல்/73-13.jpg", "caption": ["A man draws.", "A man with a pencil."]}
 STATEMENT = {"sentence": "Both show a dog.", "images": ["a.jpg", "b.jpg"], "label": "True"}
 QUESTION = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
@@ -85,8 +83,7 @@ def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected
     rows = [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]
-    people = read_questions(write_file(tmp_path / "rows.json", rows))
-    assert people.rows[0].gold == ("yes",) * 9 + ("no",)
+    assert read_questions(write_file(tmp_path / "rows.json", rows)).rows[0].gold == ("yes",) * 9 + ("no",)
 
 
 def test_the_order_of_rows_changes_no_pairs(tmp_path):
@@ -177,8 +174,7 @@ def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path, rows):
     (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
     found = read_nlvr2(tmp_path / "nlvr_test.json")
     assert found.sentence_groups() == own.sentence_groups()
-    assert len(own.sentence_groups()) == GROUPS
-    assert len({row.texts for row in own.rows}) == GROUPS - REPEATED
+    assert (len(own.sentence_groups()), len({row.texts for row in own.rows})) == (GROUPS, GROUPS - REPEATED)
     said = [bool(k % 3) for k in range(ROWS)]
     assert [units.values[0].strict.tolist() for units in measure_statements(found, said)] == [
         units.values[0].strict.tolist() for units in measure_statements(own, said)
@@ -244,8 +240,7 @@ def test_predictions_without_a_header_are_refused_by_line(tmp_path, text, said):
 )
 def test_the_published_files_have_their_groups(name, file, groups, sentences):
     records = find_benchmark(name, Locations(published("nlvr2", file).parent)).records()
-    assert len(records.sentence_groups()) == groups
-    assert len({row.texts for row in records.rows}) == sentences
+    assert (len(records.sentence_groups()), len({row.texts for row in records.rows})) == (groups, sentences)
 
 
 # GEB+'s files: their published counts, and one clear error for whatever is done to them.
@@ -366,5 +361,4 @@ def test_the_order_of_rows_and_videos_changes_no_query(tmp_path):
     back = read_moments(write_file(tmp_path / "val.json", {"abcdefghijk": other, VIDEO: rows[::-1]}))
     assert there.videos == back.videos
     gold = [dict(zip([m.id for m in found.rows], found.gold, strict=True)) for found in (there, back)]
-    assert gold[0] == gold[1]
-    assert gold[0][f"{VIDEO}_0A"] == (1.0, 5.0)
+    assert (gold[0], gold[0][f"{VIDEO}_0A"]) == (gold[1], (1.0, 5.0))

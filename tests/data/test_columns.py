@@ -79,8 +79,7 @@ ORDINARY = [
 def test_ordinary_columns_are_kept(row):
     kept = dict.fromkeys(ORDINARY, "x")
     fields, _ = fields_of(print, {**row, **kept})
-    assert fields["provenance"] == kept
-    assert fields["texts"] == ["a red cup", "a blue cup"]
+    assert (fields["provenance"], fields["texts"]) == (kept, ["a red cup", "a blue cup"])
 
 
 #: Rows whose columns contradict each other, with the columns.
@@ -121,8 +120,7 @@ def test_a_tag_that_is_a_list_is_no_text_and_a_pair_alone_chooses_no_place(folde
 
 
 def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
-    home = folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")
-    item = read_pair_set(home).items[0]
+    item = read_pair_set(folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")).items[0]
     assert (item.tags, item.provenance) == ({"kind": "swap", "n": "2"}, {})
     assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
     assert fields_of(str, {"image": I0, "caption": "a", "true": 1})[0]["provenance"] == {"true": 1}  # of nothing
@@ -168,8 +166,7 @@ def test_a_run_begins_with_the_columns_it_read(command, folder):
 
 
 def test_a_set_in_the_house_format_has_no_such_line(folder):
-    home = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])
-    assert read_pair_set(home).read_as == ""
+    assert read_pair_set(folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])).read_as == ""
 
 
 def test_of_many_columns_the_first_are_named():

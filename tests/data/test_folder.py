@@ -62,8 +62,7 @@ def test_what_is_written_is_read_back(items, card):
         home = Path(scratch) / "deep" / "set"
         write_pair_set(home, items, images, card)
         again = read_pair_set(home)
-        assert again.items == tuple(items)
-        assert again.card == card
+        assert (again.items, again.card) == (tuple(items), card)
         assert (again.name, again.root) == ("set", home)
         assert {reference: again.read_bytes(reference) for reference in used} == images
         assert [path.name for path in home.parent.iterdir()] == ["set"]

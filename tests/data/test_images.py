@@ -122,8 +122,7 @@ def test_of_sixteen_bits_the_upper_eight_are_kept():
 
 
 def test_a_cmyk_jpeg_is_converted_as_pillow_does():
-    inks = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
-    pixels = decode(encoded(inks, "JPEG", quality=100), "a")
+    pixels = decode(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=100), "a")
     assert pixels.shape == (8, 8, 3)
     assert np.abs(pixels.astype(int) - [255, 0, 0]).max() <= 3
 
@@ -289,8 +288,7 @@ def test_another_kind_of_file_is_named(data, kind):
 
 
 def test_sixteen_bits_that_are_not_used_are_warned_of_once_a_folder(tmp_path):
-    numbers = (np.arange(64, dtype=np.uint16) * 63).reshape(8, 8)
-    data = encoded(Image.fromarray(numbers))
+    data = encoded(Image.fromarray((np.arange(64, dtype=np.uint16) * 63).reshape(8, 8)))
     with pytest.warns(TellapartWarning, match=r"a\.png.* 12 of 16 bits.* 16") as caught:
         decode(data, f"{tmp_path}/a.png")
         decode(data, f"{tmp_path}/b.png")

@@ -262,9 +262,6 @@ def test_a_part_of_a_file_is_no_file(tmp_path, length):
         list(read_csv(path))
 
 
-# Rows of annotation files: whatever is wrong is one error that names the file, and the row and field.
-
-
 class Pair(AnnotationRow):
     image: str
     captions: list[str]

@@ -28,8 +28,7 @@ def test_scores_are_a_read_only_float32_copy(values):
     before = values.copy()
     scores = Scores([str(k) for k in range(len(values))], values, "logit")
     np.testing.assert_array_equal(scores.values, values.astype(np.float32))
-    assert scores.values.dtype == np.float32
-    assert scores.shape == values.shape[1:]
+    assert (scores.values.dtype, scores.shape) == (np.float32, values.shape[1:])
     assert len(scores) == len(values)
     values += 1
     np.testing.assert_array_equal(scores.values, before.astype(np.float32))
@@ -44,8 +43,7 @@ def test_selecting_follows_the_ids(values, data):
     ids = [f"item {k}" for k in range(len(values))]
     chosen = data.draw(st.lists(st.sampled_from(ids), unique=True))
     scores = Scores(ids, values, "similarity").select(chosen)
-    assert scores.ids == tuple(chosen)
-    assert scores.kind == "similarity"
+    assert (scores.ids, scores.kind) == (tuple(chosen), "similarity")
     for item, row in zip(scores.ids, scores.values, strict=True):
         np.testing.assert_array_equal(row, values[ids.index(item)].astype(np.float32))
 

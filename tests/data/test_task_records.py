@@ -87,8 +87,7 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
     found = MomentSet("m", rows)
     expected = {"v": ["v_0A", "v_0B", "v_1A", "v_2A"], "w": ["w_0A"]}
     assert {video: [m.id for m in own] for video, own in found.videos.items()} == expected
-    assert found.gold == ((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,))
-    assert found.duration("v") == 8.0
+    assert (found.gold, found.duration("v")) == (((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,)), 8.0)
     assert rows[0].texts[0] == "a man sits"
     with raises(DataError, "m", "'x'"):
         found.duration("x")

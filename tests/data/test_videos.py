@@ -38,8 +38,7 @@ def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix, tmp_path)
 
 @pytest.mark.parametrize("suffix", ["mkv", "mp4", "mov"])
 def test_a_film_whose_first_frame_comes_late_is_whole(suffix, tmp_path):
-    data = greys(tmp_path / f"fall.{suffix}", [tick + 125 for tick in GAPS])
-    assert numbers(data, 5) == [0, 5, 5, 5, 10]
+    assert numbers(greys(tmp_path / f"fall.{suffix}", [tick + 125 for tick in GAPS]), 5) == [0, 5, 5, 5, 10]
 
 
 @pytest.mark.parametrize("rate", [24, 30, 60])
@@ -54,8 +53,7 @@ def test_at_a_constant_rate_frames_are_counted_however_times_are_rounded(suffix,
 def lengthened(data: bytes, chunks: int) -> bytes:
     """Append chunks without a byte to an AVI file's one stream, as programs do for frames that they dropped."""
     body, index = data.index(b"movi") + 4, data.index(b"idx1")
-    size = struct.unpack("<I", data[index + 4 : index + 8])[0]
-    entries = data[index + 8 : index + 8 + size]
+    entries = data[index + 8 : index + 8 + struct.unpack("<I", data[index + 4 : index + 8])[0]]
     entries += b"".join(struct.pack("<4sIII", b"00dc", 0, index - body + 4 + 8 * k, 0) for k in range(chunks))
     head = bytearray(data[:body])
     head[body - 8 : body - 4] = struct.pack("<I", index - body + 4 + 8 * chunks)

@@ -49,9 +49,6 @@ def copied_scores(folder: Path, path: Path) -> Path:
     return score_file(path, {sample.id: sample.scores for sample in read_samples(folder, name)})
 
 
-# x
-
-
 def remeasure(folder: Path, benchmark: str) -> Tabulated:
     """Return the numbers of a benchmark, which are those of the record."""
     result = read_stored(folder).result

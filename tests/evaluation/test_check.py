@@ -98,9 +98,6 @@ def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch):
     assert any(subject == "random" for subject, _ in found)
 
 
-# A model of one's own
-
-
 @pytest.fixture
 def pairs(made_set) -> PairSet:
     return read_pair_set(made_set(n=9))

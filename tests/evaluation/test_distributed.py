@@ -71,9 +71,6 @@ def free_port() -> str:
         return str(listening.getsockname()[1])
 
 
-# Parts and shards, in this process
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "ranks"), [((2, 2), 5), ((1, 3), 2), ((2, 1), 2)])
 def test_the_parts_of_all_ranks_are_all_there_is_to_compute(made_set, installed, tmp_path, shape, ranks):
@@ -334,9 +331,6 @@ def test_ranks_measure_what_one_process_does_and_the_first_alone_raises(
     assert computed(tmp_path / "ranks") == 0
 
 
-# torchrun
-
-
 #: A rank alone, which imports what keeps torch's default group: how many threads it has at work, and afterwards.
 KEPT = """
 import os
@@ -435,9 +429,6 @@ def test_two_machines_need_no_common_folder(made_set, torchrun, tmp_path):
     assert measured(tmp_path / "run-0") == measured(tmp_path / "one")
     assert computed(tmp_path / "run-0") == 0
     assert not (tmp_path / "run-1").exists()
-
-
-# Two ranks measure each family of models as one process does, and no file in a cache ends a run.
 
 
 def save_open_clip(folder: Path) -> str:

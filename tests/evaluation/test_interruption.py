@@ -75,8 +75,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(started, tmp_path, how):
     # Two batches of the second set were done and the third was at hand; the second may have been on its way to the
     # store.
     assert said.count("encoding") in {batches - 2, batches - 1}
-    done = json.loads((out / "results.json").read_text())
-    assert next(iter(done["benchmarks"].values())) == first
+    assert next(iter(json.loads((out / "results.json").read_text())["benchmarks"].values())) == first
     assert {path: path.stat().st_mtime_ns for path in samples} == samples
     assert printed.rstrip().endswith(f"report: {out}/report.html")
 
@@ -85,8 +84,6 @@ def test_a_run_that_was_cut_off_goes_on_where_it_was(started, tmp_path, how):
     assert numbers(out) == numbers(whole)
     assert numbers(out / "beside" / "random") == numbers(whole / "beside" / "random")
 
-
-# One process at a time writes into a run folder; the others say so, and nothing is lost.
 
 RECORD = run_record(Path(), seed=0, command="")
 MODEL = ModelRecord(name="m", fingerprint="f")

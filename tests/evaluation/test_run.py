@@ -56,15 +56,11 @@ def samples(folder: Path) -> dict[str, Sample]:
     return {sample.id: sample for sample in read_samples(folder, name)}
 
 
-# The record
-
-
 def test_the_record_has_the_documented_layout(made_set, installed, tmp_path):
     name = f"folder:{made_set()}"
     measured(tmp_path / "run", models=("colours",), benchmarks=(name,), seed=4)
     record = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert record["schema"] == 1
-    assert set(record) == {"schema", "run", "model", "benchmarks", "sha256"}
+    assert (record["schema"], set(record)) == (1, {"schema", "run", "model", "benchmarks", "sha256"})
     known = {name: value for name, value in record["model"].items() if value is not None}
     assert known == {"name": "colours", "fingerprint": "colours-1", "kind": "similarity"}
     assert set(record["model"]) == {
@@ -81,8 +77,7 @@ def test_the_record_has_the_documented_layout(made_set, installed, tmp_path):
     assert (found["images"], found["images_encoded"]) == (24, 24)
     assert found["texts"] == found["texts_encoded"] > 0
     assert found["seconds"] > 0
-    assert found["title"] == "Set set"
-    assert sum(found["curves"]["v1"]["counts"]) == 12
+    assert (found["title"], sum(found["curves"]["v1"]["counts"])) == ("Set set", 12)
 
 
 def test_the_samples_hold_every_raw_score_and_outcome(made_set, installed, tmp_path):
@@ -121,9 +116,6 @@ def test_every_shape_runs_with_the_metrics_that_are_defined_for_it(
     assert metrics <= set(record.metrics)
     assert ("v1" in record.metrics) is (shape == (2, 2))
     assert remeasure(out, next(iter(read_result(out).benchmarks))).by == record.by
-
-
-# What may not change a number
 
 
 def test_neither_batches_nor_the_store_nor_other_models_change_a_number(made_set, installed, tmp_path):
@@ -184,18 +176,12 @@ def test_another_limit_is_refused(limit):
         chosen(12, limit)
 
 
-# The store
-
-
 def test_what_two_benchmarks_share_is_encoded_once(made_set, installed, tmp_path):
     names = (f"folder:{made_set('a', n=6)}", f"folder:{made_set('b', n=6)}")  # of one seed: the same pixels
     measured(tmp_path / "run", models=("colours",), benchmarks=names)
     first, second = (read_result(tmp_path / "run").benchmarks[name] for name in ("folder:a", "folder:b"))
     assert (first.images_encoded, second.images_encoded, second.texts_encoded) == (12, 0, 0)
     assert first.fingerprint == second.fingerprint
-
-
-# Several models
 
 
 def test_the_first_model_is_the_subject_and_the_others_lie_beside_it_by_the_names_that_were_asked_for(
@@ -229,9 +215,6 @@ def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set, tmp_
         assert [record.metrics["group_score"].value for record in records] == [value, value]
     assert len(asked) == 2  # of the first set alone: in a batch, and again to name the image
     assert not (tmp_path / "run" / "beside" / "broken").exists()
-
-
-# Taken up again
 
 
 def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(made_set, installed, tmp_path):
@@ -300,9 +283,6 @@ def test_a_finished_benchmark_without_its_samples_is_held(made_set, installed, t
     assert (tmp_path / "run" / "results.json").read_bytes() == before
 
 
-# Refused before anything is made
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
@@ -351,9 +331,6 @@ def test_a_store_that_cannot_be_opened_costs_a_new_one(made_set, tmp_path, caplo
     check_facts(caplog.text, str(tmp_path / "store.sqlite.damaged-1"))
     measured(tmp_path / "s", **settings)
     assert numbers(tmp_path / "r") == numbers(tmp_path / "s")
-
-
-# Scores made elsewhere
 
 
 def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set, tmp_path):
@@ -452,8 +429,7 @@ def test_the_same_file_again_changes_nothing_and_another_file_or_set_is_refused(
     assert (out / "results.json").read_bytes() == before
     with raises(RunError, "a.npz", "out="):
         run_scores({f"folder:{folder}": other}, out, name="mine")
-    lines = (folder / "pairs.jsonl").read_text().splitlines()
-    (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
+    (folder / "pairs.jsonl").write_text("\n".join((folder / "pairs.jsonl").read_text().splitlines()[:-1]))
     with raises(RunError, "out=", "run"):
         run_scores({f"folder:{folder}": scores_of(folder, file)}, out, name="mine")
 

@@ -31,9 +31,6 @@ from tellapart.report.printing import print_timings
 FEW = {"repeats": 3, "warm_up": 1, "batch_size": 2}
 
 
-# Families
-
-
 @pytest.mark.parametrize(
     ("name", "parts", "rates"),
     [
@@ -76,8 +73,7 @@ def found(monkeypatch) -> Callable[[object], None]:
 def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(found, made_set):
     model = Watched()
     found(model)
-    record = time_model("watched", f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3)
-    assert record.pairs == 4
+    assert time_model("watched", f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3).pairs == 4
     assert [len(call) for call in model.calls] == [1] * (9 + 2 + 1) + [3] * (1 + BATCHES)
     asked = [image for call in model.calls for image in call]
     assert all(one != other for one, other in pairwise(asked[:12]))
@@ -116,8 +112,7 @@ def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(f
     found(FusionScorer(encoder))
     record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
     assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
-    assert tuple(record.parts) == PARTS
-    assert record.notes == ("a detector comes before",)
+    assert (tuple(record.parts), record.notes) == (PARTS, ("a detector comes before",))
     assert (record.parameters, record.input_shape) == (7, (5, 4))
 
 
@@ -137,9 +132,6 @@ def field(number: int, content: bytes) -> bytes:
 def test_weights_are_counted_however_a_shape_is_written(dims, kind, weights):
     tensor = dims + bytes([16, kind])
     assert weight_count(field(7, field(5, tensor) + field(5, tensor))) == 2 * weights
-
-
-# Models of torch
 
 
 @pytest.fixture(scope="module")
@@ -172,10 +164,8 @@ def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
 def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny, tmp_path):
     folder = tiny.clip(tmp_path / "clip")
     record = time_model(str(folder), **FEW)
-    assert record.parameters == saved_numbers(folder)
-    assert tuple(record.parts) == PARTS
-    assert record.input_shape == (3, tiny.SIZE, tiny.SIZE)
-    assert record.machine.torch_threads == 1
+    assert (record.parameters, tuple(record.parts)) == (saved_numbers(folder), PARTS)
+    assert (record.input_shape, record.machine.torch_threads) == ((3, tiny.SIZE, tiny.SIZE), 1)
 
     def layers(tokens: int) -> int:
         linear = (4 + 2 * 2) * tokens * tiny.WIDTH**2  # q, k, v, out; up and down, twice as wide
@@ -228,9 +218,6 @@ def test_batches_too_large_for_the_device_are_told(torch, found):
         time_model("full", **FEW)
 
 
-# What is refused
-
-
 def test_what_cannot_be_timed_is_refused(made_set):
     for wrong in ({"repeats": 0}, {"warm_up": -1}, {"batch_size": 0}):
         ((name, value),) = wrong.items()
@@ -276,9 +263,6 @@ def test_a_script_that_cannot_be_read_again_is_not_blamed_on_memory(form, tmp_pa
     ran = subprocess.run([sys.executable, *command], input=given, text=True, capture_output=True, check=False)
     said = ran.stderr.splitlines()[-1]
     assert "blind" in said and "__main__" in said and "standard input" in said and "memory" not in said
-
-
-# The record
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 from PIL import Image
 from runs import remeasure
 
 import tellapart as ta
+from boards import open_board
 from facts import check_facts, raises
+from pictures import draw
+from sets import put, record, write_file
 from tellapart import EmbeddingStore, read_result
 from tellapart.api.analyses import Verified
 from tellapart.errors import RunError
@@ -74,8 +76,6 @@ def run(measured, tmp_path) -> Path:
 
 
 SAMPLES, MANY = "samples/demo.jsonl", 20
-
-
 LOST = ('"group_score":1.0', '"group_score":0.0', 1)
 
 
@@ -84,12 +84,7 @@ LOST = ('"group_score":1.0', '"group_score":0.0', 1)
     [
         (lambda _: None, [], [], "equal"),
         (sign, ["group_score"], [], ("0.25", "1 different", "not known: times")),
-        (
-            lambda run: edit_record(run, lambda record: record["model"].update(name="better")),
-            ["results.json"],
-            ["model"],
-            (),
-        ),
+        (lambda run: edit_record(run, lambda of: of["model"].update(name="better")), ["results.json"], ["model"], ()),
         (lambda run: edit_record(run, lambda record: record.pop("sha256")), [], ["results.json"], ()),
         (lambda run: change_record(run, title="Winoground"), ["title"], [], "demo: title: different"),
         (lambda run: change_record(run, fingerprint="0" * 64), ["fingerprint"], [], ("recorded", "the set gives")),
@@ -131,30 +126,23 @@ def test_both_values_are_given_in_python_and_as_json(run, command):
 
 
 @pytest.mark.parametrize("right", [True, False])
-@pytest.mark.parametrize("asked", ["choice", "pairing"])
-def test_a_run_of_answers_in_words_is_verified(asked, right, tmp_path):
-    items, answers = [], []
-    for number in range(24):
-        tags, texts = {"kind": str(number % 2)}, ("red", "blue")
-        images = (f"{number}.png",) if asked == "choice" else (f"{number}.png", f"{number}b.png")
-        items.append(json.dumps({"id": str(number), "images": images, "texts": texts, "tags": tags}))
-        for image in images:
-            Image.new("RGB", (8, 8)).save(tmp_path / image)
-        for order in (1, 2):
-            first = right and (number * order) % 3 > 0
-            said = {"choice": ("1", "2"), "pairing": ("1;2", "2;1")}[asked][0 if first else 1]
-            answers.append(json.dumps({"id": f"{number}/{order}", "prediction": said if right else "perhaps"}))
-    (tmp_path / "asked.jsonl").write_text("\n".join(answers))
-    (tmp_path / "pairs.jsonl").write_text("\n".join(items))
-    ta.score(f"{asked}:folder:{tmp_path}", tmp_path / "asked.jsonl", name="mine", out=tmp_path / "run")
-    for name, metric in read_result(tmp_path / "run").benchmarks[f"{asked}:folder:{tmp_path.name}"].metrics.items():
+@pytest.mark.parametrize(("asked", "said"), [("choice", ("2", "1")), ("pairing", ("2;1", "1;2"))])
+def test_a_run_of_answers_in_words_is_verified(asked, said, right, made_set, tmp_path):
+    pairs = made_set(n=24, shape=(2 if asked == "pairing" else 1, 2))
+    answers = [
+        {"id": f"item-{k}/{order}", "prediction": said[k * order % 3 > 0] if right else "perhaps"}
+        for k in range(24)
+        for order in (1, 2)
+    ]
+    file = write_file(tmp_path / "asked.jsonl", answers)
+    ta.score(f"{asked}:folder:{pairs}", file, name="mine", out=tmp_path / "run")
+    for name, metric in read_result(tmp_path / "run").benchmarks[f"{asked}:folder:set"].metrics.items():
         low, high = np.array([metric.low, metric.high], dtype=float)
         assert (-1 if "bias" in name else 0) <= low <= high <= 1
     assert states(ta.verify(tmp_path / "run"), "different") == []
 
 
-RATED = """
-name = "rated"
+RATED = """name = "rated"
 title = "Rated cups"
 source = "drawn here"
 files = ["rows.csv"]
@@ -186,8 +174,7 @@ def test_a_part_of_a_tasks_records_is_verified_by_their_ids(options, ids, tmp_pa
     options |= {"items": tmp_path / options["items"]} if "items" in options else {}
     run = ta.evaluate("random", str(tmp_path / "rated.toml"), out=tmp_path / "run", cache=False, **options)
     assert run.items()["id"] == [str(number) for number in ids]
-    verified = ta.verify(tmp_path / "run")
-    assert [row for row in verified.rows() if row["state"] != "equal"] == []
+    assert [row for row in ta.verify(tmp_path / "run").rows() if row["state"] != "equal"] == []
     change_record(tmp_path / "run", limited_from=25, fingerprint="records-0")
     assert states(ta.verify(tmp_path / "run"), "different") == ["limited_from", *["fingerprint"] * (not options)]
 
@@ -204,32 +191,34 @@ def test_a_group_that_is_named_as_a_record_is_no_record_of_a_part():
 def test_measured_values_that_are_all_1_are_verified_as_measured(tmp_path):
     # An interval of outcomes would be another one: the number is no share of right answers.
     query = {"query": "a house", "candidates": ["a.png", "b.png"], "people": [1, 2]}
-    rows = [({"id": str(k), **query}, {"id": str(k), "scores": [1, 0]}) for k in range(12)]
-    for name, lines in zip(("asked.jsonl", "scores.jsonl"), zip(*rows, strict=True), strict=True):
-        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    run = tmp_path / "run"
-    ta.score(f"ranking:{tmp_path / 'asked.jsonl'}", tmp_path / "scores.jsonl", name="mine", out=run)
-    stored = read_result(run).benchmarks["ranking:asked.jsonl"].metrics
-    again = remeasure(run, "ranking:asked.jsonl").metrics
+    asked = write_file(tmp_path / "asked.jsonl", [{"id": str(k), **query} for k in range(12)])
+    given = write_file(tmp_path / "scores.jsonl", [{"id": str(k), "scores": [1, 0]} for k in range(12)])
+    run = ta.score(f"ranking:{asked}", given, name="mine", out=tmp_path / "run")
+    stored = run.result().benchmarks["ranking:asked.jsonl"].metrics
     assert stored["kendall"].value == 1
-    assert {name: (value.low, value.high) for name, value in again.items()} == {
-        name: (value.low, value.high) for name, value in stored.items()
-    }
+    again = remeasure(run.folder, "ranking:asked.jsonl").metrics
+    assert [(value.low, value.high) for value in again.values()] == [(of.low, of.high) for of in stored.values()]
+
+
+IDS, AGAINST = [f"i{k}" for k in range(6)], "samples against mine.npz"
 
 
 @pytest.fixture
 def scored(tmp_path) -> Path:
     """A run of a file of scores of a folder of pairs, one of them published with the false text first."""
-    folder = tmp_path / "set"
-    folder.mkdir()
-    rows = [{"id": f"i{k}", "images": [f"{k}.png"], "texts": ["one", "two", "six"], "true": [k % 2]} for k in range(6)]
-    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-
-    for k in range(6):
-        Image.new("RGB", (8, 8), (k, 0, 0)).save(folder / f"{k}.png")
+    rows = [
+        record(id=id_, images=[f"{id_}.png"], texts=["one", "two", "six"], true=[k % 2]) for k, id_ in enumerate(IDS)
+    ]
+    folder = put(tmp_path / "set", rows, images={f"{id_}.png": draw(k, size=8) for k, id_ in enumerate(IDS)})
     values = np.random.default_rng(0).random((6, 1, 3), np.float32)
-    write_scores(ta.Scores([f"i{k}" for k in range(6)], values, "similarity"), tmp_path / "mine.npz")
+    write_scores(ta.Scores(IDS, values, "similarity"), tmp_path / "mine.npz")
     return ta.score(f"folder:{folder}", tmp_path / "mine.npz", out=tmp_path / "run").folder
+
+
+def write_zeros(path: Path) -> Path:
+    """Write another file of scores in a file's place."""
+    write_scores(ta.Scores(IDS, np.zeros((6, 1, 3)), "similarity"), path)
+    return path
 
 
 @pytest.mark.parametrize("files", ["here", "gone"])
@@ -237,34 +226,33 @@ def test_samples_are_compared_with_the_file_of_scores(files, scored):
     if files == "gone":
         (scored.parent / "set").rename(scored.parent / "elsewhere")
     verified = ta.verify(scored)
-    assert "samples against mine.npz" in states(verified, "equal") and verified.passed
+    assert AGAINST in states(verified, "equal") and verified.passed
     path = next((scored / "samples").glob("*.jsonl"))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[0]["scores"][0][2] -= 0.001  # moves no outcome
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert "samples against mine.npz" in states(ta.verify(scored), "different")
+    write_file(path, lines)
+    assert AGAINST in states(ta.verify(scored), "different")
 
 
 def test_another_file_of_scores_and_none_are_told_apart(scored):
     file = scored.parent / "mine.npz"
-    moved = scored.parent / "moved.npz"
-    file.rename(moved)
-    assert states(ta.verify(scored), "cannot be checked") == ["samples against mine.npz"]
-    write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), file)
-    assert states(ta.verify(scored), "different") == ["samples against mine.npz"]
+    file.rename(scored.parent / "moved.npz")
+    assert states(ta.verify(scored), "cannot be checked") == [AGAINST]
+    write_zeros(file)
+    assert states(ta.verify(scored), "different") == [AGAINST]
 
 
 @pytest.mark.parametrize("place", ["run", "."])
 def test_a_file_of_scores_that_moved_is_found_by_option_and_beside_the_run(place, scored):
     file, moved = scored.parent / "mine.npz", scored.parent / "moved.npz"
     file.rename(moved)
-    assert "samples against mine.npz" in states(ta.verify(scored, scores=moved), "equal")
+    assert AGAINST in states(ta.verify(scored, scores=moved), "equal")
     away = scored.parent / "deep" / "er"
     away.mkdir(parents=True)
     scored.rename(away / "run")
-    assert states(ta.verify(away / "run"), "cannot be checked").count("samples against mine.npz") == 1
+    assert states(ta.verify(away / "run"), "cannot be checked").count(AGAINST) == 1
     shutil.copy(moved, away / place / "mine.npz")
-    assert "samples against mine.npz" in states(ta.verify(away / "run"), "equal")
+    assert AGAINST in states(ta.verify(away / "run"), "equal")
 
 
 def test_an_older_record_names_the_model_of_a_packed_file_by_its_first_suffix(scored):
@@ -276,28 +264,30 @@ def test_an_older_record_names_the_model_of_a_packed_file_by_its_first_suffix(sc
 
 
 def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verification(scored, monkeypatch):
-    file, hashed = scored.parent / "mine.npz", list[Path]()
-    plain = verify.locate
-    monkeypatch.setattr(
-        verify, "locate", lambda path, *more, **how: [hashed.append(path), plain(path, *more, **how)][1]
-    )
-    assert "samples against mine.npz" in states(ta.verify(scored, scores=file), "equal")
+    file, hashed, plain = scored.parent / "mine.npz", list[Path](), verify.locate
+
+    def locate(path: Path, *more: Any, **how: Any) -> Any:
+        hashed.append(path)
+        return plain(path, *more, **how)
+
+    monkeypatch.setattr(verify, "locate", locate)
+    assert AGAINST in states(ta.verify(scored, scores=file), "equal")
     assert hashed.count(file) == 1
-    write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), file)
-    assert "samples against mine.npz" in states(ta.verify(scored, scores=file), "different")
+    write_zeros(file)
+    assert AGAINST in states(ta.verify(scored, scores=file), "different")
 
 
 def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refused(command, scored):
-    other = scored.parent / "other.npz"
-    write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), other)
-    check_facts(command("verify", str(scored), "--scores", str(other), code=1).out, "mine.npz", "other.npz", "SHA-256")
-    with raises(RunError, "gone.npz"):
-        ta.verify(scored, scores=scored.parent / "gone.npz")
+    other = write_zeros(scored.parent / "other.npz")
+    check_facts(command("verify", scored, "--scores", other, code=1).out, "mine.npz", "other.npz", "SHA-256")
     run = ta.evaluate("oracle", "demo", limit=3)
-    with raises(RunError, "other.npz"):
-        ta.verify(run, scores=other)
-    with raises(RunError, "other.npz", "2 runs"):
-        ta.verify(scored, run, scores=other)
+    for runs, file, facts in (
+        ([scored], scored.parent / "gone.npz", "gone.npz"),
+        ([run], other, "other.npz"),
+        ([scored, run], other, ("other.npz", "2 runs")),
+    ):
+        with raises(RunError, facts):
+            ta.verify(*runs, scores=file)
 
 
 @pytest.mark.parametrize(
@@ -320,11 +310,10 @@ def test_a_page_that_is_not_of_its_record_is_named(model, change, different, com
     check_facts(done.out, f"{len(different)} different", *(f"'{model}'" for _ in different))
 
 
-@pytest.mark.parametrize("fact", ["fingerprint", "title"])
-def test_a_false_fact_of_the_set_of_a_score_file_is_named(scored, fact):
+@pytest.mark.parametrize(("fact", "false"), [("fingerprint", "ids-0"), ("title", "Winoground")])
+def test_a_false_fact_of_the_set_of_a_score_file_is_named(scored, fact, false):
     assert not ta.verify(scored).unchecked
-    false = {"fingerprint": "ids-0", "title": "Winoground"}
-    change_record(scored, **{fact: false[fact]})
+    change_record(scored, **{fact: false})
     assert states(ta.verify(scored), "different") == [fact]
     (scored.parent / "set").rename(scored.parent / "elsewhere")  # the samples have the ids
     assert states(ta.verify(scored), "different") == ["fingerprint"][: fact == "fingerprint"]
@@ -381,12 +370,12 @@ def test_the_store_knows_a_model_by_its_fingerprint(tmp_path):
     with EmbeddingStore(None) as store:
         store.put_vectors("mine:1", {"00" * 32: np.ones(3, np.float32)})
         store.put_model("a key", {"name": "longer", "fingerprint": "mine:1", "kind": "similarity"})
-        model = verify_run(tmp_path, store).checks[1]
-        assert (model.fact, model.state) == ("model", "equal")
+        known = verify_run(tmp_path, store).checks[1]
         rename(tmp_path, "gpt-9")
         model = verify_run(tmp_path, store).checks[1]
-        assert (model.fact, model.state) == ("model", "cannot be checked")
-        check_facts(model.why, "'longer'", "'gpt-9'")
+    assert (known.fact, known.state) == ("model", "equal")
+    assert (model.fact, model.state) == ("model", "cannot be checked")
+    check_facts(model.why, "'longer'", "'gpt-9'")
 
 
 def test_no_message_on_an_archive_names_the_folder_it_was_unpacked_into(command, tmp_path):
@@ -483,16 +472,11 @@ def test_what_the_samples_do_not_give_is_left_out_or_refused(tmp_path):
         ta.open_run(tmp_path).value("group_score")
 
 
-def test_a_run_that_goes_on_does_not_sign_a_forged_number(tmp_path):
-    ta.evaluate("random", "demo", limit=40, out=tmp_path)
-    forge(tmp_path, raise_number)
-    item = {"id": "a", "images": ["a.png"], "texts": ["one", "two"]}
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "pairs.jsonl").write_text(json.dumps(item))
-
-    Image.new("RGB", (8, 8)).save(tmp_path / "set" / "a.png")
-    ta.evaluate("random", f"folder:{tmp_path / 'set'}", limit=40, out=tmp_path)
-    stored = read_stored(tmp_path)
+def test_a_run_that_goes_on_does_not_sign_a_forged_number(made_set, tmp_path):
+    ta.evaluate("random", "demo", limit=40, out=tmp_path / "run")
+    forge(tmp_path / "run", raise_number)
+    ta.evaluate("random", f"folder:{made_set(n=1)}", limit=40, out=tmp_path / "run")
+    stored = read_stored(tmp_path / "run")
     assert stored.checksum == "right" and len(stored.result.benchmarks) == 2
     assert stored.result.benchmarks["demo"].metrics["group_score"].value < 0.5
 
@@ -521,15 +505,10 @@ def test_the_numbers_of_a_task_come_from_its_outcomes(tmp_path):
 
 
 def test_a_board_leaves_out_what_it_cannot_measure_again(tmp_path):
-    from tellapart.board.app import create_app
-    from tellapart.board.records import Board, BoardSettings
-
     ta.evaluate("random", "demo", limit=40, out=tmp_path / "random")
     forge(tmp_path / "random", raise_number)
-    (tmp_path / "random" / "samples" / "demo.jsonl").unlink()
+    (tmp_path / "random" / SAMPLES).unlink()
     problems: list[str] = []
-    board = Board(BoardSettings(runs=(tmp_path,)))
-    board.read_in(problems.append)
-    page = TestClient(create_app(board)).get("/").text
+    client, _ = open_board(tmp_path, problems.append)
     assert len(problems) == 1 and "not verified" in problems[0]
-    assert "98.77" not in page
+    assert "98.77" not in client.get("/").text

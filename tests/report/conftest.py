@@ -103,8 +103,7 @@ def drawn_image(benchmark: str, reference: str) -> bytes:
     if not item.isdigit():
         raise DataError(f"{benchmark}: no image {reference!r}")
     picture = Image.new("RGB", (120, 120), "#e9e4da")
-    colour = COLOURS[(int(item) + int(image)) % len(COLOURS)]
-    ImageDraw.Draw(picture).ellipse((25, 25, 95, 95), fill=colour)
+    ImageDraw.Draw(picture).ellipse((25, 25, 95, 95), fill=COLOURS[(int(item) + int(image)) % len(COLOURS)])
     return encoded(picture)
 
 

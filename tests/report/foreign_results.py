@@ -35,6 +35,14 @@ def mteb_file(folder: Path, task: str, metrics: dict[str, Any], **more) -> Path:
 WINOGROUND = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
 
 
+def winoground_file(folder: Path, **more) -> Path:
+    return clip_file(folder, "winoground", "image_caption_selection", WINOGROUND, **more)
+
+
+def crepe_file(folder: Path, part: str, **metrics: float) -> Path:
+    return clip_file(folder, f"sugar_crepe/{part}", "image_caption_selection", metrics)
+
+
 def imported(files: list[Path], out: Path, **more) -> dict[str, dict[str, float]]:
     result = import_results(files, out, command="tellapart import", **more)
     assert read_result(out) == result

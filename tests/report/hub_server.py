@@ -193,8 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
 def running_hub() -> Iterator[Hub]:
     """Serve on a free port of this machine."""
     hub = Hub()
-    handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

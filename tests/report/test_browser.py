@@ -188,12 +188,9 @@ def test_the_model_switch_changes_tables_order_and_count(make_run, visit):
 
 @pytest.mark.parametrize(("shape", "rows", "columns"), [((1, 4), 4, 1), ((3, 1), 3, 1), ((2, 2), 2, 2)])
 def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns):
-    page = visit([make_run(shape=shape, n=5)])
-    card = page.locator(".card").first
-    assert card.locator("tbody tr").count() == rows
-    assert card.locator("tbody td").count() == rows * columns
-    assert card.locator("tbody td.true").count() == min(shape)
-    assert card.locator("img").count() == shape[0]
+    card = visit([make_run(shape=shape, n=5)]).locator(".card").first
+    assert (card.locator("tbody tr").count(), card.locator("tbody td").count()) == (rows, rows * columns)
+    assert (card.locator("tbody td.true").count(), card.locator("img").count()) == (min(shape), shape[0])
 
 
 def test_the_words_that_differ_are_marked(make_run, visit):
@@ -243,8 +240,7 @@ def test_untrusted_text_is_shown_and_never_run(make_run, visit):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, scheme):
     page = visit([make_run(model="one", seed=1), make_run(model="two", seed=2)], scheme=scheme)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("L")
-    values = np.asarray(picture)
+    values = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"))
     assert values.std() > 15
     assert (np.median(values) > 200) == (scheme == "light")
     page.locator(".card").first.scroll_into_view_if_needed()

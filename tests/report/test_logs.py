@@ -58,8 +58,7 @@ def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
 def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     for step in (3, 5):
         ta.import_results(_alternate(step), tmp_path / str(step))
-    compared = ta.compare(tmp_path / "3", tmp_path / "5")
-    (row,) = compared.two.rows
+    (row,) = ta.compare(tmp_path / "3", tmp_path / "5").two.rows
     assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
 
@@ -109,8 +108,7 @@ def test_directions_that_are_no_object_say_nothing(directions, tmp_path):
 
 
 def test_a_sheet_of_vlmevalkit(tmp_path):
-    sheet = _sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx")
-    result = ta.import_results(sheet, tmp_path / "run")
+    result = ta.import_results(_sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx"), tmp_path / "run")
     record = result.benchmarks["vlmevalkit:MMBench_DEV_EN_gpt-4"]
     assert (result.model.name, record.metrics["vlmevalkit:hit"].value) == ("Qwen3-VL", 0.5)
     by = {name: group.metrics["vlmevalkit:hit"].value for name, group in record.by["category"].items()}
@@ -153,8 +151,7 @@ def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement
 
 
 def test_scores_of_rewardbench(tmp_path):
-    result = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run")
-    record = result.benchmarks["rewardbench"]
+    record = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run").benchmarks["rewardbench"]
     assert record.metrics["rewardbench:results"].value == pytest.approx(2 / 3)
     assert set(record.by["subset"]) == {"easy", "hard"}
 

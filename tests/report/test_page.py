@@ -147,8 +147,7 @@ def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
     assert "text_score = i2t " in page.text and "image_score = t2i " in page.text
     outcomes = page.json["report-data"]["sections"][0]["models"][0]["outcomes"]
     assert "text_score" in outcomes and not {"i2t", "t2i"} & outcomes.keys()
-    chosen = Page(render([make_run(shape=(1, 2), kind="probability")]))
-    assert "pairwise = choice_score" in chosen.text
+    assert "pairwise = choice_score" in Page(render([make_run(shape=(1, 2), kind="probability")])).text
     assert "choice_score = pairwise" in Page(render([make_run(shape=(1, 2))])).text
 
 
@@ -207,8 +206,7 @@ def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(
     first, second = make_run(model="a", seed=1), make_run(model="b", seed=2)
     turned = ReportRun(second.result, {"shapes": second.samples["shapes"][::-1]}, second.read_image)
     data = Page(render([first, turned])).json["report-data"]
-    assert len(data["sections"]) == 1
-    assert data == Page(render([first, second])).json["report-data"]
+    assert (len(data["sections"]), data) == (1, Page(render([first, second])).json["report-data"])
 
 
 def test_the_same_name_with_another_fingerprint_is_another_section(make_run):
@@ -231,8 +229,7 @@ def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run):
 
 def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run):
     run = make_run()
-    everything = Page(render([run])).json["benchmark-1-pictures"]
-    budget = sum(map(len, everything)) // 3
+    budget = sum(map(len, Page(render([run])).json["benchmark-1-pictures"])) // 3
     page = Page(render([run], image_budget_bytes=budget))
     section = page.json["report-data"]["sections"][0]
     shown = {item for item, places in enumerate(section["items"]["pictures"]) if min(places) >= 0}
@@ -370,8 +367,7 @@ def test_every_item_is_a_point_that_links_to_it(made_set, tmp_path):
     folder = made_set("a & b")
     (folder / "pairs.jsonl").write_text((folder / "pairs.jsonl").read_text().replace("item-", "items=+&"))
     scores = np.random.default_rng(0).normal(size=(12, 2, 2)) + np.eye(2)
-    run = ta.score(f"folder:{folder}", scores, out=tmp_path / "run")
-    page = run.write_report().path
+    page = ta.score(f"folder:{folder}", scores, out=tmp_path / "run").write_report().path
     points = POINT.findall(page.read_text())
     outcome = reasons(scores)
     assert len(points) == 12 and {Reason.RIGHT, Reason.NO_MATCH} < {*outcome}

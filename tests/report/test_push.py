@@ -83,8 +83,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, co
 
     card = hub_client.ModelCard(request["files"]["README.md"])
     assert "Words that stay." in card.text
-    assert card.data.license == "mit"
-    assert card.data.model_name == "Their name"
+    assert (card.data.license, card.data.model_name) == ("mit", "Their name")
     values = {one.metric_type: one.metric_value for one in card.data.eval_results}
     assert values == {"accuracy": 0.9, **dict.fromkeys(SCORES, 134 / 400)}
 
@@ -174,8 +173,7 @@ def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winogrou
 
 def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(hub, winoground, command, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    ran = command("push", winoground, "me/clip", code=2)
-    check_facts(ran.err, "HF_HUB_OFFLINE")
+    check_facts(command("push", winoground, "me/clip", code=2).err, "HF_HUB_OFFLINE")
     dry = command("push", winoground, "me/clip", "--dry-run", code=0)
     check_facts(dry.err, "HF_HUB_OFFLINE", "page")
     assert f"==> {RESULTS}" in dry.out
@@ -198,6 +196,5 @@ def test_from_a_shell_and_with_no_server_there(hub, winoground, tmp_path):
     with socket.socket() as deaf:  # bound, so that nobody else takes the port, and not listening
         deaf.bind(("127.0.0.1", 0))
         refused = push(f"http://127.0.0.1:{deaf.getsockname()[1]}")
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "reached" in refused.stderr

@@ -147,8 +147,7 @@ def test_breakdown_labels_macro_and_micro_and_leaves_a_tag_of_many_values_to_the
     assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
     many = record.model_copy(update={"by": {"type": {f"value {k}": record.by["type"]["colour"] for k in range(13)}}})
-    result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
-    text = printed(breakdown_table(same([result])), 140)
+    text = printed(breakdown_table(same([run.result.model_copy(update={"benchmarks": {"shapes": many}})])), 140)
     assert "type = " not in text
     assert "macro: mean of type's 13 values" in text
 
@@ -184,8 +183,7 @@ def test_equivariance_is_shown_as_mean_spread_and_size(make_run):
     ],
 )
 def test_headline_follows_shape_and_kind(make_run, shape, kind, names):
-    record = make_run(shape=shape, kind=kind).result.benchmarks["shapes"]
-    assert headline(record.metrics) == names
+    assert headline(make_run(shape=shape, kind=kind).result.benchmarks["shapes"].metrics) == names
 
 
 def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run):
@@ -233,14 +231,12 @@ def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_
 
 def test_ties_of_the_main_metric_are_never_hidden(make_run):
     run = make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32))
-    text = " ".join(printed(first_table(same([run.result]))).split())
-    assert "constant 16.67 (30 tied)" in text
+    assert "constant 16.67 (30 tied)" in " ".join(printed(first_table(same([run.result]))).split())
 
 
 @pytest.mark.parametrize(("width", "columns"), [(60, ["group_score", "left", "right"]), (40, ["text_score"])])
 def test_a_table_that_is_too_wide_has_the_metrics_as_columns(make_run, width, columns):
-    table = first_table(same([make_run().result]), width=width)
-    assert table.headings[1:][: len(columns)] == columns
+    assert first_table(same([make_run().result]), width=width).headings[1:][: len(columns)] == columns
 
 
 def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns(make_run):
@@ -251,8 +247,7 @@ def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns
 
 
 def test_a_long_name_is_folded_and_every_column_stays(make_run):
-    run = make_run(model="open_clip:" + "ViT-B-32/laion2b_s34b_b79k" * 4)
-    text = printed(first_table(same([run.result])))
+    text = printed(first_table(same([make_run(model="open_clip:" + "ViT-B-32/laion2b_s34b_b79k" * 4).result])))
     assert "left   right" in text and "…" not in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -373,8 +368,7 @@ def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
     assert f">{said}</td>" in run._repr_html_()
     for form in ("markdown", "latex", "csv", "json"):
         assert said in ta.table(run, form), form
-    groups = arrange_runs([ReportRun(run.result()) for _ in range(4)])
-    assert "scores" in first_tables(groups * 4)[0].headings
+    assert "scores" in first_tables(arrange_runs([ReportRun(run.result()) for _ in range(4)]) * 4)[0].headings
 
 
 def test_two_runs_of_a_model_are_numbered_and_runs_of_other_sets_may_lie_beside_them(make_run, tmp_path, capsys):

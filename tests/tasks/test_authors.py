@@ -27,8 +27,6 @@ from tellapart.tasks.pairs import PAIRS, measure_pairs
 from tellapart.tasks.task import Session
 from tellapart.tasks.words import measure_yes_no
 
-# The numbers of benchmarks' authors: as their own code counts, on scores with ties, and beside ours.
-
 N = 400
 
 
@@ -118,8 +116,7 @@ def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path):
     session = Session(
         pictures=lambda reference: b"", store=EmbeddingStore(None), hashes={f"{k}_0.png": str(k) for k in range(N)}
     )
-    ready = Prepared(one, PAIRS, records, N, session, "")
-    done = evaluate_predictions(ready, scored, origin="")
+    done = evaluate_predictions(Prepared(one, PAIRS, records, N, session, ""), scored, origin="")
     file = write_samples(tmp_path, one.name, done.samples)
     run = RunRecord(started="2026-11-25T07:00:00+00:00", seed=0, versions={}, command="run")
     result = done.result.model_copy(update={"samples": file})

@@ -27,8 +27,6 @@ from tellapart.tasks.registry import TASKS
 from tellapart.tasks.task import Session
 from tellapart.tasks.words import measure_statements
 
-# Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes.
-
 Sides = tuple[float, float, float, float]
 
 

@@ -26,8 +26,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.choice import CHOICE, PAIRING, Chosen, measure_choices, parse_choice, read_choices
 from tellapart.tasks.task import Session
 
-# Forced choice in both orders: GPT-4V's published answers, answers in words, and what they come to.
-
 CUPS = ChoiceSet("cups", tuple(Record(str(k), (f"{k}.png",), (f"{k} red cups", f"{k} blue cups")) for k in range(4)))
 
 
@@ -100,8 +98,7 @@ def test_answers_are_read_by_order_and_letter_and_a_folder_without_them_is_refus
     path = tmp_path / "a.jsonl"
     path.write_text(rows(["1", "2", "2", "1", "1", "1", "neither", "0 blue cups"]))
     chosen = read_choices(path, CUPS)
-    assert chosen.true_first == (1, -1, 1, 0)
-    assert chosen.true_second == (1, -1, -1, 0)
+    assert (chosen.true_first, chosen.true_second) == ((1, -1, 1, 0), (1, -1, -1, 0))
     with raises(DataError, "positive-first/*.json", "SugarCrepe", "gpt-4v-results"):
         read_choices(tmp_path, CUPS)
 
@@ -315,10 +312,8 @@ def test_answers_come_to_what_they_must(command, questions, said, both, bias, fo
     filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in questions]
     Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
     found = metrics(command)
-    assert found["group_score_both_orders"] == both
-    assert found["pairing_bias"] == bias
-    assert found["followed_list"] == followed
-    assert found["unparseable"] == unparseable
+    assert (found["group_score_both_orders"], found["pairing_bias"]) == (both, bias)
+    assert (found["followed_list"], found["unparseable"]) == (followed, unparseable)
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "data:image/webp" in page  # the pairs' own images are shown
 
@@ -335,8 +330,7 @@ def test_pairs_of_another_shape_and_a_model_of_scores_are_told_what_the_task_ask
     with raises(DataError, "pairing", "pairing:NAME", "pairs"):
         find_benchmark("pairing:")
     check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
-    ran = command("run", "-m", "oracle", "-b", "pairing:demo", code=2)
-    check_facts(ran.err, "oracle", "task", "model")
+    check_facts(command("run", "-m", "oracle", "-b", "pairing:demo", code=2).err, "oracle", "task", "model")
 
 
 # The notes of minimal pairs: items that no model can get right are named.

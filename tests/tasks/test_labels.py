@@ -73,17 +73,14 @@ def test_neutral_is_the_mean_over_all_orders_of_ties_and_strict_the_lowest():
     broken = []
     for first in permutations((1, 2, 3)):
         for second in permutations((4, 5)):
-            own = right[[0, *first, *second, 6]]
-            broken.append(metrics.average_precision_score(own, -np.arange(7)))
+            broken.append(metrics.average_precision_score(right[[0, *first, *second, 6]], -np.arange(7)))
     found = average_precision(scores, right)
-    assert found.neutral == pytest.approx(np.mean(broken))
-    assert found.strict == pytest.approx(min(broken))
+    assert (found.neutral, found.strict) == (pytest.approx(np.mean(broken)), pytest.approx(min(broken)))
 
 
 def test_both_forms_of_the_file_are_one(folder):
     records = read_image_labels(folder / FILE, NAME)
-    assert [label.id for label in records.rows] == KEPT
-    assert records.images[3] == "3.jpg"
+    assert ([label.id for label in records.rows], records.images[3]) == (KEPT, "3.jpg")
     (folder / FILE).write_text(json.dumps([content()["labels"], content()["data"]]))
     assert read_image_labels(folder / FILE, NAME) == records
 
@@ -110,8 +107,7 @@ def test_a_score_that_counts_must_be_finite_and_others_need_not(folder):
     scores = np.where(HARD, SCORES, np.nan)[:, list(map(int, KEPT))]
     ids = np.arange(40).astype(str)
     np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
-    read = read_label_scores(folder / "a.npz", records)
-    assert np.array_equal(read[0], SCORES[HARD[:, 0], 0].astype("f4"))
+    assert np.array_equal(read_label_scores(folder / "a.npz", records)[0], SCORES[HARD[:, 0], 0].astype("f4"))
     scores[np.flatnonzero(HARD[:, 1])[0], 1] = np.nan
     np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
     with raises(ScoreError, "finite", "1 labels: 1"):

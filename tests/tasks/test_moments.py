@@ -66,8 +66,7 @@ def test_the_metrics_are_named_after_their_tolerances():
 
 @pytest.mark.slow
 def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on():
-    records = gebplus("val")
-    few = MOMENTS.select(records, range(0, 7279, 7))
+    few = MOMENTS.select(gebplus("val"), range(0, 7279, 7))
     found = table(few, scores_at(few, [gold[0] for gold in few.gold])).metrics
     assert [found[f"boundary_accuracy@{limit}"].value for limit in LIMITS[2:]] == [1.0] * 6
     # Candidates lie 0.2 s apart: a moment between two of them is not nearer than 0.1 s to either.
@@ -79,8 +78,7 @@ def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on
 
 
 def test_chance_is_the_mean_over_queries_of_a_moment_drawn_evenly():
-    records = gebplus("test")
-    few = MOMENTS.select(records, range(0, 7199, 100))
+    few = MOMENTS.select(gebplus("test"), range(0, 7199, 100))
     found = table(few, scores_at(few, [0.0] * 72)).metrics
     each = np.array([random_accuracy(g, few.duration(m.cluster)) for m, g in zip(few.rows, few.gold, strict=True)])
     assert [found[f"boundary_accuracy@{limit}"].chance for limit in LIMITS] == pytest.approx(each.mean(axis=0).tolist())
@@ -162,14 +160,9 @@ def test_results_are_broken_down_by_the_kind_of_change():
 def test_a_limit_changes_neither_lengths_nor_true_times():
     rows = made(1.0, 2.0).rows
     same = make_moment("v0123456789_9B", "v0123456789", 3.0, ("man 0", "stands", "sits"), "Change of Action", 9.0)
-    records = MomentSet("three", (*rows, same))
-    one = MOMENTS.select(records, [0])
+    one = MOMENTS.select(MomentSet("three", (*rows, same)), [0])
     assert (MOMENTS.size(one), one.duration("v0123456789"), one.gold) == (1, 9.0, ((1.0, 3.0),))
-    assert [row["frames"] for row in MOMENTS.template(one)] == [45]
-    assert MOMENTS.select(one, [0]).gold == one.gold
-
-
-# ---- files
+    assert ([row["frames"] for row in MOMENTS.template(one)], MOMENTS.select(one, [0]).gold) == ([45], one.gold)
 
 
 def write(path: Path, rows: Sequence[Any]) -> Path:
@@ -219,9 +212,6 @@ def test_a_line_that_does_not_fit_is_refused(tmp_path, changes, said):
     path = write(tmp_path / "s.jsonl", [row | changes])
     with raises(ScoreError, said):
         read_frame_scores(path, records)
-
-
-# ---- models
 
 
 class Hue:
@@ -276,8 +266,7 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames, batch_siz
 
 def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames, tmp_path):
     records = read_moments(frames / "val.json")
-    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
-    found = evaluate(Hue(), ready)
+    found = evaluate(Hue(), prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None)))
     rows = []
     for moment in records.rows:
         images = [np.asarray(Image.open(frames / "frames" / f"{moment.cluster}/{k}.jpg")) for k in range(20)]

@@ -30,9 +30,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.task import Session
 
-# The field that predictions are read from: the only one that may be theirs, never the gold answer, and always said.
-
-
 #: Task, the name of a field of gold answers, these as a file of the task's records has them, and a wrong last one.
 GOLD: list[tuple[str, str, list[Any], Any]] = [
     ("yes-no", "label", ["yes", "no", "yes", "no"], "yes"),
@@ -182,8 +179,7 @@ def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(comma
     (tmp_path / "vlue" / "nlvr2_vlue_test.json").write_text(json.dumps(gold))
     write(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
     given = ("score", "vlue-nlvr2", "--data", "vlue", "--scores", "p.jsonl", "--out", "run")
-    refused = command(*given, code=2)
-    check_facts(refused.err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
+    check_facts(command(*given, code=2).err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
     ran = command(*given, "--columns", "prediction=answer", code=0)
     assert ran.out.splitlines()[0] == "vlue-nlvr2: read from field answer"
     assert "read from field answer" in (tmp_path / "run" / "report.html").read_text()

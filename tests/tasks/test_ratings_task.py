@@ -21,8 +21,6 @@ from tellapart.models.scoring.score import Scored
 from tellapart.stats.bootstrap import yield_times
 from tellapart.tasks.ratings import measure_rankings, measure_ratings, read_candidate_scores
 
-# Ratings: TIFA's and SeeTRUE's files through the command line, with the numbers that were published of them.
-
 # Imported when tests are collected: it changes the environment.
 metrics = pytest.importorskip("sklearn.metrics")
 
@@ -113,8 +111,7 @@ def test_a_part_is_measured_among_itself_and_one_rated_alike_has_no_number():
     rated, scored = records(80)
     table = tabulate_units(measure_ratings(rated, scored))
     for k in range(4):
-        alone = RatingSet("alone", rated.rows[k::4])
-        own = tabulate_units(measure_ratings(alone, scored)).metrics
+        own = tabulate_units(measure_ratings(RatingSet("alone", rated.rows[k::4]), scored)).metrics
         part = table.by["generator"][f"g{k}"].metrics
         assert {name: value.value for name, value in part.items()} == {name: one.value for name, one in own.items()}
     macro = table.macro["generator"].metrics["kendall_tau_b"].value
@@ -166,8 +163,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
         given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
         command(*given, "--data", str(tmp_path), "--out", name, code=0)
-    compared = command("compare", "good", "noise", "--by", "generator", "--json", code=0)
-    tests = compared.json["rows"]
+    tests = command("compare", "good", "noise", "--by", "generator", "--json", code=0).json["rows"]
     assert [(row["metric"], row["subset"]) for row in tests] == [
         (name, None) for name in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho")
     ]
@@ -195,8 +191,6 @@ def test_a_set_that_agrees_with_nobody_and_ratings_that_are_no_numbers_are_refus
     with raises(DataError, "rows.jsonl:1", "ratings", "good"):
         find_benchmark(str(tmp_path / "set.toml"), Locations(tmp_path)).records()
 
-
-# Rankings by people: the user's own file, scores of candidates, agreement and movement.
 
 QUERIES = [
     {
@@ -233,8 +227,7 @@ def test_agreement_and_movement_are_those_of_scipy(command, queries):
     assert metrics["kendall"]["value"] == pytest.approx((house + 1) / 2)
     rho = stats.spearmanr([-0.9, -0.3, -0.5, -0.1], [1, 2, 3.5, 3.5]).statistic
     assert metrics["spearman"]["value"] == pytest.approx((rho + 1) / 2)
-    assert metrics["moved_by_edit"]["value"] == 1.0
-    assert metrics["kendall_with_edit"]["value"] == -1.0
+    assert (metrics["moved_by_edit"]["value"], metrics["kendall_with_edit"]["value"]) == (1.0, -1.0)
     assert metrics["moved_by_edit"]["n"] == 1
 
 

@@ -54,8 +54,6 @@ from tellapart.tasks.words import (
     measure_yes_no,
 )
 
-# Captions as a task: the corpus's numbers, intervals over images, COCO's formats, and models that write.
-
 METRICS = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
 WORDS = st.lists(
     st.sampled_from(["a", "dog", "cat", "runs", "sits", "on", "the", "red", "mat", "two"]), max_size=8
@@ -84,8 +82,7 @@ def test_the_task_gives_the_corpuss_numbers(rows):
     found = table(records, said)
     assert list(found) == list(corpus) == METRICS
     for name, value in corpus.items():
-        assert found[name].value == pytest.approx(value, rel=1e-12, abs=1e-15)
-        assert found[name].n == len(rows)
+        assert (found[name].value, found[name].n) == (pytest.approx(value, rel=1e-12, abs=1e-15), len(rows))
 
 
 def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
@@ -93,8 +90,7 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
     words = [f"w{k}" for k in range(30)]
     references = [[" ".join(rng.choice(words, 9)) for _ in range(3)] for _ in range(60)]
     said = [own[0] if k % 2 else " ".join(rng.choice(words, 9)) for k, own in enumerate(references)]
-    records = made(references)
-    found = table(records, said)["bleu_4"]
+    found = table(made(references), said)["bleu_4"]
     assert found.high is not None
     assert found.low < found.value < found.high
     # The same by hand: BLEU of 2,000 draws of the images.
@@ -112,8 +108,7 @@ def test_equal_images_are_resampled_together_and_a_single_one_is_refused():
 
 
 def test_vlues_captions_are_measured_against_their_own():
-    records = read_captions(published("vlue", "itr_vlue_test.json"))
-    few = CAPTIONS.select(records, range(0, 5450, 50))
+    few = CAPTIONS.select(read_captions(published("vlue", "itr_vlue_test.json")), range(0, 5450, 50))
     found = table(few, [own[0] for own in few.gold])
     assert (found["bleu_4"].value, found["rouge_l"].value) == (pytest.approx(1.0), 1.0)
     assert 2 < found["cider"].value < 10
@@ -249,8 +244,7 @@ def test_people_are_measured_as_the_official_script_and_as_xvlm_do():
 def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows):
     records = asked(rows)
     for answer in ("yes", "no"):
-        found = by_metric(measure_one_answer(records, [answer] * len(rows)))
-        assert not any(found.get("pair_accuracy", []))
+        assert not any(by_metric(measure_one_answer(records, [answer] * len(rows))).get("pair_accuracy", []))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=8))
@@ -471,15 +465,12 @@ def test_texts_alone_are_compared_from_both_sides_and_from_one():
     assert one_sided.strict.tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
     pairs, model = PairSet("t", items[:3], Path()), find_model("demo-encoder")
     session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
-    run = TRUE_TEXTS.runner(model)
-    scores = run(model, pairs, session).scores.values
+    scores = TRUE_TEXTS.runner(model)(model, pairs, session).scores.values
     vectors = model.encode_texts([text for item in pairs.items for text in item.texts]).reshape(3, 3, -1)
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
     expected = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
     np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)
 
-
-# ---- all shapes, from a file of the user's to the report
 
 MANY = range(8)
 SHAPES: dict[str, list[Any]] = {
@@ -552,8 +543,7 @@ def test_every_shape_goes_from_a_users_file_to_the_report(kind, command, tmp_pat
     assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
     if kind not in ("questions", "texts", "ordered"):  # no oracle knows an order
         ran("run", "-b", own, "-m", "oracle", "--out", "runs/own")
-        best = read_result(tmp_path / "runs/own").benchmarks[benchmark]
-        assert best.metrics[FIRST[kind]].value == 1
+        assert read_result(tmp_path / "runs/own").benchmarks[benchmark].metrics[FIRST[kind]].value == 1
     if kind in ("films", "texts"):  # a dual encoder reads films frame by frame, and texts without images
         ran("run", "-b", own, "-m", "demo-encoder", "--out", "runs/encoder")
         assert read_result(tmp_path / "runs/encoder").benchmarks[benchmark].metrics[FIRST[kind]].n == len(MANY)

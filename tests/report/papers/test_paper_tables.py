@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,12 @@ from tellapart.stats.paired import tiers
 
 SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 
-VALSE = ("existence", "plurals", "counting-hard", "counting-small-quant", "counting-adversarial", "relations")
-
 BIVLC = ("replace", "swap", "add")
 
-VALSE += ("action-replacement", "actant-swap", "coreference-standard", "coreference-hard", "foil-it")
+VALSE = (
+    *("existence", "plurals", "counting-hard", "counting-small-quant", "counting-adversarial", "relations"),
+    *("action-replacement", "actant-swap", "coreference-standard", "coreference-hard", "foil-it"),
+)
 
 
 def tagged(tag: str, values: tuple[str, ...]) -> list[dict[str, str]]:
@@ -53,26 +55,19 @@ def tagged(tag: str, values: tuple[str, ...]) -> list[dict[str, str]]:
 def rows_of_latex(text: str) -> list[list[str]]:
     """Parse a tabular: a row's cells, one that spans several counted as often; every brace and environment closes."""
     bare = re.sub(r"\\[\\&%$#_{}]", lambda found: "\\\\" if found[0] == "\\\\" else "", text)
-    depth = 0
-    for letter in bare:
-        depth += {"{": 1, "}": -1}.get(letter, 0)
-        assert depth >= 0
-    assert depth == 0
-    opened = []
-    for action, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if action == "begin":
-            opened.append(name)
-        else:
-            assert opened.pop() == name
-    assert opened == []
+    depths = [*accumulate({"{": 1, "}": -1}.get(letter, 0) for letter in bare)]
+    assert min(depths) >= 0 == depths[-1]
+    opened, closed = (re.findall(rf"\\{action}\{{(\w+)\}}", text) for action in ("begin", "end"))
+    assert opened == closed[::-1]
     body = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
     rows = []
     for line in body.splitlines():
         if line.endswith(r"\\"):
             cells = re.split(r"(?<!\\) ?& ?", line.removesuffix(r" \\"))
             spans = [re.match(r"\\multicolumn\{(\d+)\}", cell) for cell in cells]
-            widths = [int(span[1]) if span else 1 for span in spans]
-            rows.append([cell for cell, width in zip(cells, widths, strict=True) for _ in range(width)])
+            rows.append(
+                [cell for cell, span in zip(cells, spans, strict=True) for _ in range(int(span[1]) if span else 1)]
+            )
     return rows
 
 
@@ -99,8 +94,7 @@ def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save_eqb
 def test_valse_sets_its_metrics_under_each_other(save):
     tags = tagged("instrument", VALSE)
     table = lay_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
-    assert table.heads == ("metric", "model")
-    assert [column.name for column in table.columns] == [*VALSE, "Avg"]
+    assert (table.heads, [column.name for column in table.columns]) == (("metric", "model"), [*VALSE, "Avg"])
     assert [row.block for row in table.rows] == ["acc_r", "acc_r", "acc", "acc", "min(p_c, p_f)", "min(p_c, p_f)"]
     assert len(rows_of_latex(write_latex(table))) == 7
 
@@ -123,7 +117,6 @@ def test_valse_sets_its_metrics_under_each_other(save):
             [("", "text score"), ("", "image score")],
         ),
     ],
-    ids=["bivlc", "sugarcrepe", "none", "incomplete"],
 )
 def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan, heading):
     table = lay_out([save("m", n=42, **plan)])
@@ -133,8 +126,7 @@ def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan
 
 def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path):
     rng = np.random.default_rng(0)
-    expected = {}
-    folders = []
+    expected, folders = {"chance": [20, 20]}, []
     for model, equal in (("a", 3), ("b", 0), ("constant", 50)):
         scores = rng.permuted(np.tile(np.float32(range(5)), (50, 1)), axis=1)[:, None, :]
         scores[:equal] = 9
@@ -142,10 +134,8 @@ def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path):
         expected[model] = [100 * choice_score(scores).mean(), 100 * original_choice(scores).mean()]
     table = lay_out(folders)
     assert [column.name for column in table.columns] == ["choice score", "choice score (authors)"]
-    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
-        **{model: pytest.approx(numbers) for model, numbers in expected.items()},
-        "chance": pytest.approx([20, 20]),
-    }
+    found = {row.label: [cell.value for cell in row.cells] for row in table.rows}
+    assert found == {model: pytest.approx(numbers) for model, numbers in expected.items()}
     assert expected["constant"] == [0, 100]
     assert "authors: ties as the benchmark's own code counts them" in table.notes
     printed = CliRunner().invoke(app, ["table", *map(str, folders), "--csv"]).output
@@ -218,11 +208,9 @@ def test_a_tag_of_which_two_runs_have_other_values_has_no_tiers(save):
 
 def test_tiers_of_a_subset_are_those_of_its_items(save):
     plan = {"benchmark": "bivlc", "tags": tagged("type", BIVLC), "n": 90}
-    folders = [save(f"m{k}", skill=skill, seed=k, **plan) for k, skill in enumerate((0.1, 4.0))]
-    table = lay_out(folders)
-    swap = next(place for place, column in enumerate(table.columns) if (column.group, column.name) == ("swap", "Group"))
-    assert [row.cells[swap].near for row in table.rows[:2]] == [False, False]
-    assert [row.cells[swap].best for row in table.rows[:2]] == [False, True]
+    table = lay_out([save(f"m{k}", skill=skill, seed=k, **plan) for k, skill in enumerate((0.1, 4.0))])
+    swap = [column.full_name for column in table.columns].index("swap Group")
+    assert [(row.cells[swap].near, row.cells[swap].best) for row in table.rows[:2]] == [(False, False), (False, True)]
 
 
 def test_ties_are_said_under_the_table(save):
@@ -252,17 +240,16 @@ def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path):
         publish(name, {key: value + more for key, value in numbers.items()})
         for name, more in (("a", 0.0), ("b", 0.1), ("oracle", 0.3))
     ]
-    tasks = lay_out(runs, "vlue")
-    assert [[cell.best for cell in row.cells] for row in tasks.rows] == [[False, True, False]] * 2
     (tmp_path / "costs.csv").write_text("model,ms\na,3\nb,2\noracle,1\n")
-    cost = lay_out(runs, "vlue-cost", costs=tmp_path / "costs.csv")
-    assert [[cell.best for cell in row.cells] for row in cost.rows] == [[False, False], [True, True], [False, False]]
-    captions = lay_out(runs, "vlue-captions")
-    assert [any(cell.best for cell in row.cells) for row in captions.rows] == [False, True, False]
-    for table in (tasks, cost, captions):
+    for layout, settings, best in (
+        ("vlue", {}, [[False, True, False]] * 2),
+        ("vlue-cost", {"costs": tmp_path / "costs.csv"}, [[False, False], [True, True], [False, False]]),
+        ("vlue-captions", {}, [[False] * 4, [False, False, False, True], [False] * 4]),
+    ):
+        table = lay_out(runs, layout, **settings)
+        assert [[cell.best for cell in row.cells] for row in table.rows] == best
         assert any("reference models" in note for note in table.notes)
-    alone = lay_out(runs[2:], "vlue")
-    assert not any("reference models" in note for note in alone.notes)
+    assert not any("reference models" in note for note in lay_out(runs[2:], "vlue").notes)
 
 
 def test_runs_of_one_model_fill_one_column(publish):
@@ -304,8 +291,7 @@ def test_what_latex_prints_is_the_text_again(text):
     commands |= {"textless": "<", "textgreater": ">", "textbar": "|"}
     foreign = r"\\ifdefined\\Umathcode (.*?)\\else.*?\\fi\{\}"
     marks = re.compile(foreign + r"|\\([a-z]+\d*)\{\}|\\([&%$#_{}])|\{([\[*])\}|(\{\})")
-    printed = marks.sub(lambda of: commands[of[2]] if of[2] else of[1] or of[3] or of[4] or "", written)
-    assert printed == text
+    assert marks.sub(lambda of: commands[of[2]] if of[2] else of[1] or of[3] or of[4] or "", written) == text
     assert not re.search(r"(?<!\\)[&%$#_]", re.sub(r"\\[a-z]+\{\}", "", written))
     assert not re.search(r"--|``|''|,,|[?!]`|^[\[*]", written)
 
@@ -324,19 +310,14 @@ def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save):
 
 
 def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers():
-    table = Table(
-        "t",
-        ("model",),
-        (Column("", "=x"),),
-        (Row(('=HYPERLINK("u")',), (Cell(-1.5),)), Row(("b;-1",), (Cell(None),))),
-    )
-    rows = list(csv.reader(io.StringIO(write_csv(table))))
-    assert rows == [["model", "'=x"], ['\'=HYPERLINK("u")', "-1.5"], ["b;'-1", ""]]
+    rows = (Row(('=HYPERLINK("u")',), (Cell(-1.5),)), Row(("b;-1",), (Cell(None),)))
+    written = write_csv(Table("t", ("model",), (Column("", "=x"),), rows))
+    assert [*csv.reader(io.StringIO(written))] == [["model", "'=x"], ['\'=HYPERLINK("u")', "-1.5"], ["b;'-1", ""]]
 
 
 def test_intervals_of_many_columns_stand_below_their_numbers():
-    rows = (Row(("a",), (Cell(50.0, 40.0, 60.0, near=True),) * 5),)
-    few, many = (Table("t", ("model",), (Column("", "x"),) * k, (Row(("a",), rows[0].cells[:k]),)) for k in (4, 5))
+    cells = (Cell(50.0, 40.0, 60.0, near=True),) * 5
+    few, many = (Table("t", ("model",), (Column("", "x"),) * k, (Row(("a",), cells[:k]),)) for k in (4, 5))
     beside, below = (rows_of_latex(write_latex(table, intervals=True)) for table in (few, many))
     assert beside[1][1] == r"50.00$^\dagger$ {\scriptsize [40.0, 60.0]}"
     assert below[1][1] == r"50.00\rlap{$^\dagger$}" and below[2] == ["", *[r"{\scriptsize [40.0, 60.0]}"] * 5]
@@ -354,14 +335,12 @@ def test_a_number_that_was_not_measured_is_a_dash_and_never_best():
 
 def test_the_command_prints_or_writes_one_format(save, tmp_path):
     folder = str(save("m"))
-    printed = CliRunner().invoke(app, ["table", folder, "--latex"])
-    assert printed.output.startswith("% \\usepackage{booktabs}")
+    assert CliRunner().invoke(app, ["table", folder, "--latex"]).output.startswith("% \\usepackage{booktabs}")
     out = tmp_path / "t.md"
     assert CliRunner().invoke(app, ["table", folder, "--out", str(out)]).output == f"table: {out}\n"
     assert out.read_text().startswith("**shapes, 30 items, percent**")
     assert CliRunner().invoke(app, ["table", folder, "--csv"]).output.startswith("model,text score")
-    refused = CliRunner().invoke(app, ["table", folder, "--csv", "--latex"])
-    assert "choose one" in str(refused.exception)
+    assert "choose one" in str(CliRunner().invoke(app, ["table", folder, "--csv", "--latex"]).exception)
 
 
 def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path):
@@ -461,10 +440,10 @@ def typeset(tmp_path) -> Callable[..., str]:
 
 def table_of(names: tuple[str, ...], columns: int = 3) -> Table:
     numbers = np.random.default_rng(0).uniform(10, 90, (len(names), columns))
-    rows = []
-    for name, row in zip(names, numbers, strict=True):
-        cells = (Cell(n, n - 5, n + 5, best=not k, near=k > 1) for k, n in enumerate(row))
-        rows.append(Row((name,), tuple(cells)))
+    rows = [
+        Row((name,), tuple(Cell(n, n - 5, n + 5, best=not k, near=k > 1) for k, n in enumerate(row)))
+        for name, row in zip(names, numbers, strict=True)
+    ]
     rows.append(Row(("chance",), (Cell(None),) * columns, plain=True))
     heads = tuple(Column(f"{names[0]} {place // 3}", f"small-quant_{place}") for place in range(columns))
     # A caption breaks between words, and the first name has none.
@@ -504,18 +483,17 @@ def test_what_a_reader_sees_is_the_name(typeset, engine, tmp_path):
 def test_every_layout_compiles(typeset, engine, save, save_eqben, vlue, vlue_costs, publish):
     numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34}
     recalls = {("coco-retrieval", f"{side}_recall@{k}"): k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)}
-    tables = {
-        "a paper's": lay_out([save_eqben(name, seed=k) for k, name in enumerate("ab")]),
-        "none": lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32)), save("b_c")]),
-        "retrieval": lay_out([publish("m", recalls, "retrieval")]),
-        "vlue": lay_out(vlue, "vlue"),
-        "vlue-captions": lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
-        "vlue-cost": lay_out(vlue, "vlue-cost", costs=vlue_costs),
-        "many benchmarks": lay_out(
-            [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)], average=True
-        ),
-    }
-    for table in tables.values():
+    several = [save(f"m_{k}", seed=k, benchmark=name) for name in ("winoground", "a_b") for k in range(2)]
+    tables = [
+        lay_out([save_eqben(name, seed=k) for k, name in enumerate("ab")]),
+        lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32)), save("b_c")]),
+        lay_out([publish("m", recalls, "retrieval")]),
+        lay_out(vlue, "vlue"),
+        lay_out([publish("m_1", numbers, "captions")], "vlue-captions"),
+        lay_out(vlue, "vlue-cost", costs=vlue_costs),
+        lay_out(several, average=True),
+    ]
+    for table in tables:
         typeset("\n".join(write_latex(table, intervals=intervals) for intervals in (False, True)), engine)
 
 

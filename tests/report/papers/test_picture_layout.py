@@ -102,8 +102,7 @@ def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, value
 @pytest.mark.slow
 def test_an_items_blocks_stand_within_a_page(save):
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
-    item = read_samples(folders[0], "shapes")[0].id
-    figure = prepare_plot("matrix", folders, item=item)()
+    figure = prepare_plot("matrix", folders, item=read_samples(folders[0], "shapes")[0].id)()
     assert figure.get_figwidth() <= PAGE
     check(figure, (figure.get_figwidth(),))
 

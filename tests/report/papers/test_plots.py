@@ -122,8 +122,7 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
     item = load_pairs("demo").items[0]
     scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
     outcomes = {"text_score": 1.0, "image_score": 1.0, "group_score": 1.0}
-    run = make_run(model="m", benchmark="demo")
-    write_result(tmp_path / "run", run.result)
+    write_result(tmp_path / "run", make_run(model="m", benchmark="demo").result)
     sample = Sample(id="x", cluster="x", images=item.images, texts=item.texts, scores=scores, outcomes=outcomes)
     write_samples(tmp_path / "run", "demo", [sample])
     drawn = figure("matrix", [tmp_path / "run"], item="x")
@@ -137,8 +136,7 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
 
 
 def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair):
-    first = read_samples(pair[0], "shapes")[0].id
-    drawn = figure("matrix", pair, item=first)
+    drawn = figure("matrix", pair, item=read_samples(pair[0], "shapes")[0].id)
     assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4
 
 
@@ -224,8 +222,7 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     done = CliRunner().invoke(app, ["plot", "agree", str(RECORDS), "--out", str(tmp_path / "a.svg"), *chosen, "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.output)
-    assert said["models"] == 12
-    assert {one["name"] for one in said["benchmarks"]} == set(names)
+    assert (said["models"], {one["name"] for one in said["benchmarks"]}) == (12, set(names))
     drawn = prepare_plot("agree", [RECORDS], benchmarks=names)().axes[0]
     written = [[float(text.get_text()) for text in drawn.texts[row : row + 3]] for row in (0, 3, 6)]
     assert written == [[float(f"{100 * value:.0f}") for value in row] for row in said["correlations"]]
@@ -313,8 +310,7 @@ def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
 
 
 def test_a_task_without_a_matrix_is_said(tmp_path, make_run):
-    run = make_run()
-    write_result(tmp_path, run.result)
+    write_result(tmp_path, make_run().result)
     write_samples(tmp_path, "shapes", [Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})])
     with raises(RunError, "'q'", "task"):
         figure("matrix", [tmp_path], item="q")
@@ -329,8 +325,7 @@ def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save):
 
 def test_items_that_went_missing_or_have_no_value_are_said(save):
     folders = [save("a", seed=1), save("b", seed=2)]
-    kept = read_samples(folders[1], "shapes")[1:]
-    write_samples(folders[1], "shapes", kept)
+    write_samples(folders[1], "shapes", read_samples(folders[1], "shapes")[1:])
     with raises(RunError, "run-1", "run-0", "shapes"):
         outcomes_of(gather(folders), "shapes", ["group_score"])
     result = read_result(folders[0])
