@@ -16,9 +16,10 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.run import Settings
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.stats.paired import paired_by_seed
 from tellapart.training import training_run
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
-from tellapart.training.train import between, over_seeds, paired_by_seed, read_seeds, train_seeds
+from tellapart.training.train import between, over_seeds, read_seeds, train_seeds
 from tellapart.training.training_run import FinishedRun, interpolate
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
