@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.training.config import MatchingConfig, TrainConfig
-from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.pictures import JoinedRows, draw_joined
-from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
+from tellapart.training.data.rows import TextIds, TrainingRows, draw_choices, draw_units
 from tellapart.training.encoders import Inputs, Trainable
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.contrast import itc

@@ -40,6 +40,7 @@ from tellapart.data.strict_json import collector_paused, decode_text, parse_json
 from tellapart.data.task_records import linked_images
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
+from tellapart.models.protocols import Bounded
 from tellapart.records.run_folder import write_text_file
 
 #: Makes contexts that keep an error, or raise it.
@@ -598,6 +599,31 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
         fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
+
+
+TEXT_BLOCK = 4096  #: texts that are tokenised at a time
+_REMEMBERED = 1 << 22  #: texts whose numbers stay in memory
+
+
+class TextIds:
+    """A number for each text: the same for texts of the same tokens within the context, in every process."""
+
+    def __init__(self, reader: Bounded) -> None:
+        self._reader = reader
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of each text, of 64 bits with a sign."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
+        numbers: dict[str, int] = {}
+        for start in range(0, len(new), TEXT_BLOCK):
+            block = new[start : start + TEXT_BLOCK]
+            for text, ids in zip(block, self._reader.token_ids(block), strict=True):
+                digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
+                numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
+        if len(self._numbers) < _REMEMBERED:
+            self._numbers |= numbers
+        return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
 
 
 # Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.
