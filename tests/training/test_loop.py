@@ -255,11 +255,6 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path):
 def test_other_data_or_options_are_another_run(tmp_path):
     settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
     run_training(settings, tmp_path, tmp_path / "chosen-run")
-    older, owner = RunFiles(tmp_path / "older-run"), RunFiles(tmp_path / "chosen-run").read_owner()
-    values = {name: value for name, value in owner["values"].items() if name != "validation_items"}
-    facts = [values[name] for name in ("rows", "start", "tellapart", "limit")]
-    older._write_owner({"fingerprint": settings.fingerprint(*facts), "values": values})
-    assert run_training(settings, tmp_path, older.folder, resume=True).resumed
     with raises(RunError, "chosen-run", "validation.every"):
         oftener = settings.changed(validation={"every": 1})
         run_training(oftener, tmp_path, tmp_path / "chosen-run", resume=True)

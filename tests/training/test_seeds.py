@@ -100,14 +100,6 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
         between(*sides)
 
 
-def test_an_older_record_lacks_fingerprints_and_has_the_same_data():
-    older = made(1, (0.5,), (0,)).data
-    newer = older.model_copy(update={"reported": {"a": "1"}, "validation_fingerprint": "2"})
-    assert not older.differs(newer) and not newer.differs(older)
-    assert newer.differs(newer.model_copy(update={"reported": {"a": "3"}}))
-    assert older.differs(newer.model_copy(update={"rows": older.rows + 1}))
-
-
 def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
     for seed in (107, 9, 1000):
         (tmp_path / f"seed-{seed:03d}").mkdir()

@@ -301,7 +301,7 @@ def train_seeds(
         if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
             done = once(seeded, folder).record
         records += [done] if ranks.leads and done is not None else []
-    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data.differs(records[0].data)]
+    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data != records[0].data]
     with ranks.together():
         if odd:
             other = "trained on other data than the rest, or measured other items"

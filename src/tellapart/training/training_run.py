@@ -198,8 +198,7 @@ def run_training(
         data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
-        is_older = (owner := files.read_owner()) is not None and "validation_items" not in owner["values"]
-        decisive |= {} if is_older or validation is None else {"validation_items": data["data"].validation_fingerprint}
+        decisive |= {} if validation is None else {"validation_items": data["data"].validation_fingerprint}
         fingerprint = config.fingerprint(*decisive.values())
         return data | {
             "config": rounds.config.model_dump(mode="json"),
