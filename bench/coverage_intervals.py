@@ -28,8 +28,7 @@ from tellapart.stats.bounds import differing_from_mode, independent_bounds, mome
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.item_analysis import discrimination_bounds, reliability
-from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
-from tellapart.training.train import paired_by_seed
+from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_by_seed, paired_difference
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator

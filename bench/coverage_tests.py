@@ -15,8 +15,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.stats.benchmark_agreement import agree
 from tellapart.stats.item_analysis import item_statistics
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar_p, paired_difference, sign_flip_p, tiers
-from tellapart.training.train import paired_by_seed
+from tellapart.stats.paired import enough_flips, mcnemar_p, paired_by_seed, paired_difference, sign_flip_p, tiers
 
 ALPHA = 0.05
 

@@ -14,7 +14,7 @@ from examples.eqsim_ablation.plan import HERE, Check, Method, Plan
 from examples.findings.frame import PHONE, make_table, points, render_page
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.multiple import holm
-from tellapart.training.train import paired_by_seed
+from tellapart.stats.paired import paired_by_seed
 
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4

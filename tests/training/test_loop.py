@@ -22,7 +22,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training import encoders
 from tellapart.training.data.rows import BatchOrder, read_rows
-from tellapart.training.encoders import Encoded, draw_start, open_dual, write_new_model
+from tellapart.training.encoders import draw_start, open_dual, write_new_model
 from tellapart.training.loop import TrainingRanks, rate
 from tellapart.training.record import read_record, write_progress
 from tellapart.training.run_files import RunFiles
@@ -48,8 +48,8 @@ def test_a_run_equals_a_plain_loop_of_torch(tmp_path, duplicates):
     for step in range(4):
         chosen = orders[step // 3][step % 3 * 8 : step % 3 * 8 + 8]
         images = torch.stack([model.image(pairs.pixels(rows[n][0]))["pixels"] for n in chosen])
-        image, text, scale, _ = model.module({"pixels": images}, model.tokens([rows[n][1] for n in chosen]))
-        logits = scale * image @ text.T
+        encoded = model.module({"pixels": images}, model.tokens([rows[n][1] for n in chosen]))
+        logits = encoded["scale"] * encoded["images"] @ encoded["texts"].T
         if duplicates == "masked":  # a caption is in the batch several times: these are not each other's negatives
             texts = [rows[n][1] for n in chosen]
             alike = torch.tensor([[one == other for other in texts] for one in texts]) & ~torch.eye(8, dtype=torch.bool)
@@ -192,7 +192,7 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
         key: np.array([next(written) for _ in part.flat], object).reshape(part.shape)
         for key, part in drawn[0].texts.items()
     }
-    encoded = Encoded(torch.zeros(2, 1), texts, torch.tensor(1.0), None)
+    encoded = {"images": torch.zeros(2, 1), "texts": texts, "scale": torch.tensor(1.0)}
     batch = step._make_batch(replace(drawn[0], texts=named), encoded, 0)
     assert batch.unit_ids[1, 1, 1] == batch.unit_ids[0, 0, 0] and len(batch.unit_ids.unique()) == 7
     assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
@@ -255,11 +255,6 @@ def test_the_scale_stays_below_its_limit_and_is_free_without_one(tmp_path):
 def test_other_data_or_options_are_another_run(tmp_path):
     settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
     run_training(settings, tmp_path, tmp_path / "chosen-run")
-    older, owner = RunFiles(tmp_path / "older-run"), RunFiles(tmp_path / "chosen-run").read_owner()
-    values = {name: value for name, value in owner["values"].items() if name != "validation_items"}
-    facts = [values[name] for name in ("rows", "start", "tellapart", "limit")]
-    older._write_owner({"fingerprint": settings.fingerprint(*facts), "values": values})
-    assert run_training(settings, tmp_path, older.folder, resume=True).resumed
     with raises(RunError, "chosen-run", "validation.every"):
         oftener = settings.changed(validation={"every": 1})
         run_training(oftener, tmp_path, tmp_path / "chosen-run", resume=True)

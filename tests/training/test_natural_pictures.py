@@ -14,7 +14,7 @@ from facts import raises
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.training.config import read_config
-from tellapart.training.training_run import build_recipes, data_folder, find_sources
+from tellapart.training.training_run import build_recipes, data_locations, find_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 THINGS = ("dog", "cat", "horse", "bird", "car", "bus")
@@ -105,4 +105,4 @@ def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_pat
     ]
     assert settings.fingerprint() == config(tmp_path, data=sources | {"folder": None}).fingerprint()
     with raises(DataError, "data=", "data.folder"):
-        data_folder(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)
+        data_locations(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)

@@ -16,9 +16,10 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.run import Settings
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.stats.paired import paired_by_seed
 from tellapart.training import training_run
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
-from tellapart.training.train import between, over_seeds, paired_by_seed, read_seeds, train_seeds
+from tellapart.training.train import between, over_seeds, read_seeds, train_seeds
 from tellapart.training.training_run import FinishedRun, interpolate
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
@@ -97,14 +98,6 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
     ]
     with raises(RunError, "items", "a", "benchmarks"):  # sets of one name are not one set
         between(*sides)
-
-
-def test_an_older_record_lacks_fingerprints_and_has_the_same_data():
-    older = made(1, (0.5,), (0,)).data
-    newer = older.model_copy(update={"reported": {"a": "1"}, "validation_fingerprint": "2"})
-    assert not older.differs(newer) and not newer.differs(older)
-    assert newer.differs(newer.model_copy(update={"reported": {"a": "3"}}))
-    assert older.differs(newer.model_copy(update={"rows": older.rows + 1}))
 
 
 def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):

@@ -13,7 +13,7 @@ A ranking is printed as tiers: models without a significant difference from the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Any
@@ -522,6 +522,28 @@ def _check_pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.
             f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
         )
     return first, second
+
+
+def paired_by_seed(
+    a: Sequence[float], b: Sequence[float]
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return Student's 95 % interval of the mean of a - b, the paired t-test's p, and Wilcoxon's.
+
+    Each value is a number of one run, such as a training under another seed, and values of one place belong together.
+    """
+    from scipy.stats import ttest_rel, wilcoxon
+
+    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    changes = first - second
+    if len(changes) < 2:
+        return None, None, None, None
+    moved = np.abs(changes) > 1e-12  # differences of rounded means are equal or are not
+    ranks = float(wilcoxon(changes[moved]).pvalue) if moved.any() else 1.0
+    if np.ptp(changes) < 1e-12:
+        return None, None, None, ranks
+    test = ttest_rel(first, second)
+    low, high = test.confidence_interval(0.95)
+    return float(low), float(high), float(test.pvalue), ranks
 
 
 @dataclass(frozen=True, slots=True)

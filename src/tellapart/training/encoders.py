@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,25 +46,8 @@ Inputs = Mapping[str, "Tensor"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """Unit vectors of images `(n, d)` and texts `(m, d)`, with the scale of cosines, and a bias of logits or None.
-
-    If the loss reads them: `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of the texts' tokens, and which
-    tokens there are, bool `(m, w)`.
-    """
-
-    images: Tensor
-    texts: Tensor
-    scale: Tensor
-    bias: Tensor | None = None
-    patches: Tensor | None = None
-    words: Tensor | None = None
-    real_words: Tensor | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Trainable:
-    """A model of any family with gradients; a dual encoder has `towers`, and its module returns `Encoded` as a tuple.
+    """A model of any family with gradients; a dual encoder has `towers`.
 
     `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
     a model that measures with the weights as they are, and `save` writes it and returns its name. `log_scale` returns
@@ -125,28 +108,32 @@ def _drop_output(name: str, share: float, part: torch.nn.Module, _inputs: Any, o
     return (dropped, *rest) if isinstance(output, tuple) else dropped
 
 
-@cache
-def _dual_module() -> type[torch.nn.Module]:
-    # Made on first use, because its base class is torch's.
+class DualModule(torch.nn.Module):
+    """A dual encoder: unit vectors of `images` `(n, d)` and `texts` `(m, d)`, the `scale` of cosines, a logits' `bias`.
 
-    class DualModule(torch.nn.Module):
-        def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
-            super().__init__()
-            self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
-            self.register_parameter("logit_bias", None)
-            self.local: LocalFeatures | None = None
+    If the loss reads them: `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of the texts' tokens, and
+    `real_words`, which tokens there are, bool `(m, w)`.
+    """
 
-        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
-            image, text = self._encode_images(images), self._encode_texts(texts)
-            bias: Any = getattr(self.model, "logit_bias", None)
-            bias = self.logit_bias if bias is None else bias
+    def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
+        super().__init__()
+        self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+        self.register_parameter("logit_bias", None)
+        self.local: LocalFeatures | None = None
+
+    def forward(self, images: Inputs, texts: Inputs) -> dict[str, Tensor]:
+        """Return the vectors by name, and what there is of the rest."""
+        image, text = self._encode_images(images), self._encode_texts(texts)
+        scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
+        encoded = {"images": unit(image.float()), "texts": unit(text.float()), "scale": scale}
+        bias: Any = getattr(self.model, "logit_bias", None)
+        if (bias := self.logit_bias if bias is None else bias) is not None:
             # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
-            bias = None if bias is None else bias * torch.ones_like(bias)
-            local = () if self.local is None else self.local.read(texts["input_ids"])
-            scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
-            return unit(image.float()), unit(text.float()), scale, bias, *local
-
-    return DualModule
+            encoded["bias"] = (bias * torch.ones_like(bias)).reshape(())
+        if self.local is not None:
+            local = self.local.read(texts["input_ids"])
+            encoded |= zip(("patches", "words", "real_words"), local, strict=True)
+        return encoded
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -254,7 +241,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
     for name in names:
         if name in read:
             owner, weight = read[name]
-            update = _update_class()(getattr(owner, weight), config.rank, config.alpha / config.rank)
+            update = Update(getattr(owner, weight), config.rank, config.alpha / config.rank)
             torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
     if (log_scale := trainable.log_scale()) is not None:
         log_scale.requires_grad_(True)
@@ -313,26 +300,21 @@ def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, s
     return read
 
 
-@cache
-def _update_class() -> type[torch.nn.Module]:
-    # Made on first use, because its base class is torch's.
+class Update(torch.nn.Module):
+    """Adds scale * B A to a weight, 0 at first."""
 
-    class Update(torch.nn.Module):
-        """Adds scale * B A to a weight, 0 at first."""
+    def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        self.lora_A = torch.nn.Linear(columns, rank, bias=False, device=weight.device)
+        self.lora_B = torch.nn.Linear(rank, rows, bias=False, device=weight.device)
+        torch.nn.init.zeros_(self.lora_B.weight)
+        self.scale = scale
 
-        def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
-            super().__init__()
-            rows, columns = weight.shape
-            self.lora_A = torch.nn.Linear(columns, rank, bias=False, device=weight.device)
-            self.lora_B = torch.nn.Linear(rank, rows, bias=False, device=weight.device)
-            torch.nn.init.zeros_(self.lora_B.weight)
-            self.scale = scale
-
-        def forward(self, weight: Tensor) -> Tensor:
-            updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
-            return updated
-
-    return Update
+    def forward(self, weight: Tensor) -> Tensor:
+        """Return the updated weight."""
+        updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
+        return updated
 
 
 @contextmanager
@@ -352,7 +334,7 @@ def merge_updates(module: torch.nn.Module) -> Iterator[None]:
                 continue
             # A model may have other parametrisations, such as weight norm.
             read = layer.parametrizations.items() if parametrize.is_parametrized(layer) else ()
-            for weight, parts in [entry for entry in read if isinstance(entry[1][0], _update_class())]:
+            for weight, parts in [entry for entry in read if isinstance(entry[1][0], Update)]:
                 undo.callback(parametrize.register_parametrization, layer, weight, parts[0])
                 original = parts.original.data.clone()
                 parametrize.remove_parametrizations(layer, weight)
@@ -370,8 +352,7 @@ def open_fusion(
     also: Sequence[str] = (),
 ) -> Trainable:
     """Open a fusion encoder to train its matching head and all below it."""
-    place = runtime(ModelOptions(device=device))
-    prefix = declared_prefix(name)
+    place, prefix = runtime(ModelOptions(device=device)), declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
         parts = prefix.open_trainable(name, place, readings, image_size)
@@ -383,9 +364,7 @@ def open_fusion(
     if image_size is not None:
         raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
     source = name.removeprefix("hf:")
-    repository = "/" in name and not name.startswith(("open_clip:", "hf-hub:", "local-dir:", "new:", "onnx:"))
-    config_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
-    family = find_family(config_type)
+    family = find_family(read_config(source)["model_type"]) if _is_library(name) else None
     if family is None or family.load_trainable is None:
         raise ModelError(
             f"{name} cannot be trained by a matching loss: name a BLIP or ViLT of transformers for image-text "
@@ -436,7 +415,7 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
     """
     network, preparation, read = parts.halves.module, parts.preparation, reading or "itm"
     network.requires_grad_(True)
-    module: Any = _matcher_class()(parts.halves, parts.contrast, parts.others)
+    module: Any = Matcher(parts.halves, parts.contrast, parts.others)
     module.heads = heads or (read,)
 
     def image(pixels: Pixels) -> Inputs:
@@ -457,73 +436,65 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
     return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale)
 
 
-@cache
-def _matcher_class() -> type[torch.nn.Module]:
-    # Made on first use, because its base class is torch's.
+class Matcher(torch.nn.Module):
+    """`model` is the library's or the authors'."""
 
-    class Matcher(torch.nn.Module):
-        """`model` is the library's or the authors'."""
+    def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
+        super().__init__()
+        self.model, self._halves, self._contrast = halves.module, halves, contrast
+        self._others = tuple(others)
 
-        def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
-            super().__init__()
-            self.model, self._halves, self._contrast = halves.module, halves, contrast
-            self._others = tuple(others)
+    @property
+    def scale(self) -> Tensor | float | None:
+        """The scale of cosines, a parameter's or a number; None without a contrast."""
+        if self._contrast is None:
+            return None
+        # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
+        logarithm = self._contrast.log_scale(self.model)
+        scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
+        return scale
 
-        @property
-        def scale(self) -> Tensor | float | None:
-            """The scale of cosines, a parameter's or a number; None without a contrast."""
-            if self._contrast is None:
-                return None
-            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
-            logarithm = self._contrast.log_scale(self.model)
-            scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
-            return scale
+    def forward(self, compute: Callable[[Any], Any]) -> Any:
+        """Call a function with this module."""
+        return compute(self)
 
-        def forward(self, compute: Callable[[Any], Any]) -> Any:
-            return compute(self)
+    def images(self, inputs: Sequence[Inputs]) -> Tensors:
+        """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
+        groups: dict[Any, list[int]] = {}
+        for number, sample in enumerate(inputs):
+            groups.setdefault(sample["pixel_values"].shape, []).append(number)
+        states = [
+            self._halves.images(**{name: torch.stack([inputs[n][name] for n in numbers]) for name in inputs[0]})
+            for numbers in groups.values()
+        ]
+        length = max(group[0].shape[1] for group in states)
+        order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()
+        columns = zip(*[[pad_tokens(tensor, length) for tensor in group] for group in states], strict=True)
+        return tuple(torch.cat(column)[order.to(column[0].device)] for column in columns)
 
-        def images(self, inputs: Sequence[Inputs]) -> Tensors:
-            """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
-            groups: dict[Any, list[int]] = {}
-            for number, sample in enumerate(inputs):
-                groups.setdefault(sample["pixel_values"].shape, []).append(number)
-            states = [
-                self._halves.images(**{name: torch.stack([inputs[n][name] for n in numbers]) for name in inputs[0]})
-                for numbers in groups.values()
-            ]
-            length = max(group[0].shape[1] for group in states)
-            order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()
-            columns = zip(*[[pad_tokens(tensor, length) for tensor in group] for group in states], strict=True)
-            return tuple(torch.cat(column)[order.to(column[0].device)] for column in columns)
+    def texts(self, tokens: Inputs) -> Tensors:
+        """States `(m, length, ...)` of tokenised texts."""
+        return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
 
-        def texts(self, tokens: Inputs) -> Tensors:
-            """States `(m, length, ...)` of tokenised texts."""
-            return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
+    def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+        """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
+        if self._contrast is None:
+            return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
+        image, text = self._contrast.vectors(self.model, images, texts)
+        return unit(image.float()), unit(text.float())
 
-        def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
-            """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
-            if self._contrast is None:
-                return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
-            image, text = self._contrast.vectors(self.model, images, texts)
-            return unit(image.float()), unit(text.float())
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """The logit of a match less that of none, float32 `(n, heads)`."""
+        if not self._others:
+            heads = [(self._halves.match, self._halves.join(images, texts).float())]
+        else:
+            pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
+            every: Any = (self._halves, *self._others)
+            heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
+        columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
+        logits: Tensor = torch.stack(columns, dim=1)
+        return logits
 
-        def join(self, images: Tensors, texts: Tensors) -> Tensor:
-            """The logit of a match less that of none, float32 `(n, heads)`."""
-            if not self._others:
-                heads = [(self._halves.match, self._halves.join(images, texts).float())]
-            else:
-                pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
-                every: Any = (self._halves, *self._others)
-                heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
-            columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
-            logits: Tensor = torch.stack(columns, dim=1)
-            return logits
-
-    return Matcher
-
-
-#: Prefixes of models that a contrastive loss trains, beside those of transformers.
-_TRAINED = (COMPACT, TAG, HUB, FOLDER)
 
 #: The prefix of a model without weights.
 NEW = "new:"
@@ -641,28 +612,32 @@ def open_dual(name: str, device: str) -> Trainable:
             f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
             "eqsim-itm, ...), which adds the contrastive one if the model has towers"
         )
-    library = name.startswith("hf:") or "/" in name or (Path(name).expanduser() / "config.json").is_file()
-    if library and not name.startswith(_TRAINED):
+    if _is_library(name):
         architecture = next(iter(read_config(name.removeprefix("hf:")).get("architectures") or ()), "")
         if architecture not in SCALED:
             raise ModelError(
                 f"{name}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss "
                 f"here; take one of {', '.join(SCALED)}"
             )
-    if library or name.startswith(_TRAINED):
-        dual = find_model(name, ModelOptions(device=device, reading="itc"))
-        if isinstance(dual, TorchDual) and dual.towers.save is not None:
-            towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
-            if towers.checkpoint is not None:
-                towers.checkpoint.expect_one(dual.name)
-            reader, save = cast("Any", towers.reader), cast("Callable[[Path], str]", towers.save)
-            module, measure = _dual_module()(model, towers.image, towers.text), partial(TorchDual, towers)
-            prepare, tokens = towers.prepare, reader.batch
-            return Trainable(module, reader, prepare, tokens, measure, save, lambda: model.logit_scale, towers)
-    raise ModelError(
-        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
-        "or compact:FOLDER"
-    )
+    elif not name.startswith((COMPACT, TAG, HUB, FOLDER)):
+        raise ModelError(
+            f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or "
+            "folder, or compact:FOLDER"
+        )
+    dual = cast("TorchDual", find_model(name, ModelOptions(device=device, reading="itc")))
+    towers = dual.towers
+    model, save = cast("Any", towers.module).requires_grad_(True), cast("Callable[[Path], str]", towers.save)
+    if towers.checkpoint is not None:
+        towers.checkpoint.expect_one(dual.name)
+    module, reader = DualModule(model, towers.image, towers.text), cast("Any", towers.reader)
+    measure = partial(TorchDual, towers)
+    return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
+
+
+def _is_library(name: str) -> bool:
+    """Return whether a name is of a model of transformers: a hub id, or a folder."""
+    inside = "/" in name and declared_prefix(name) is None
+    return name.startswith("hf:") or inside or (Path(name).expanduser() / "config.json").is_file()
 
 
 def resolve_name(name: str, home: Path) -> str:

@@ -12,10 +12,11 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
 from tellapart.training.encoders import Inputs, Trainable, count_updated
 from tellapart.training.lazy_torch import torch
 from tellapart.training.run_files import RunFiles, TrainingState
-from tellapart.training.steps import TrainingStep, make_step
+from tellapart.training.steps import DualStep, FusionStep, make_step
 
 
 class TrainingRanks(RankGroup):
@@ -77,7 +78,7 @@ class TrainingRanks(RankGroup):
         super().__init__(number, of, torch.distributed if of > 1 else None, advice)
 
 
-def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
+def measure_moves(steps: Any, plain: Any, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
     """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
     found, module = [], steps.trainable.module
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
@@ -96,6 +97,9 @@ def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: 
 
 
 _NOTHING_LOST = "Nothing was written after the last checkpoint"
+
+#: Threads that read and prepare a step's images.
+_READERS = 2
 
 #: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
 _TIMED = 5
@@ -123,7 +127,7 @@ class Training:
     interval: int = field(init=False)  # steps between two measurements
     optimiser: torch.optim.Optimizer = field(init=False)
     state: TrainingState = field(init=False)
-    steps: TrainingStep = field(init=False)
+    steps: DualStep | FusionStep = field(init=False)
 
     def train(self, *, limit: int | None = None, progress: NotedProgress | None = None) -> TrainingState:
         """Train, from the last checkpoint if there is one; the best weights end in rank 0's model and in `best/`."""
@@ -140,17 +144,16 @@ class Training:
         self.state = state = self._begin_state()
         trainable.module.train()
         plain = self._make_steps()
-        loader = ImageLoader(self.rows, trainable, config)
+        load, pool = ImageLoader(self.rows, trainable, config), ThreadPoolExecutor(_READERS)
         steps = range(state.step, state.step if state.stopped else self.total)
         try:
             first: dict[str, float] = {}
             first |= {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
             first |= {} if self.duplicates is None else self.duplicates.to_log()
             if plain is not None and 0 in steps:
-                first |= measure_moves(self.steps, plain, *next(self._read_parts(loader, range(1))))
-            feed = self._read_parts(
-                loader, range(steps.start * config.batch.accumulate, steps.stop * config.batch.accumulate)
-            )
+                first |= measure_moves(self.steps, plain, *next(self._read_parts(load, pool, range(1))))
+            parts = range(steps.start * config.batch.accumulate, steps.stop * config.batch.accumulate)
+            feed = self._read_parts(load, pool, parts)
             for step in steps:
                 begun = time.perf_counter()
                 learning_rate = settings.learning_rate * rate(step, self.total, settings.warm_up, settings.decay)
@@ -171,7 +174,7 @@ class Training:
                 if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                     break
         finally:
-            loader.close()
+            pool.shutdown(cancel_futures=True)
         with ranks.together():
             if ranks.leads:
                 run_files.read_weights(self.files.best, trainable.module, state.best_sha256)
@@ -198,7 +201,7 @@ class Training:
                 run_files.delete_older(files.checkpoints, self.config.validation.keep)
         return state
 
-    def _make_steps(self) -> TrainingStep | None:
+    def _make_steps(self) -> DualStep | FusionStep | None:
         """Make the run's steps; if they are compiled or not in float32, return plain ones to compare with."""
         config, accelerator = self.config, self.ranks.accelerator
         module = accelerator.prepare(self.trainable.module)
@@ -209,7 +212,7 @@ class Training:
         plain_config = config.model_copy(update={"precision": "float32", "compile": None})
         return make_step(plain_config, self.trainable, self.rows, accelerator, module)
 
-    def _read_parts(self, loader: ImageLoader, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
+    def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
         """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
         ranks, parts = self.ranks, self.config.batch.accumulate
         ahead: Any = None
@@ -217,10 +220,10 @@ class Training:
             part = ahead
             if number in numbers:
                 drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
-                ahead = drawn, loader.read(drawn.rows, number, drawn.joined)
+                ahead = drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
             if part is not None:
                 with ranks.together():
-                    images = [image.result() for image in part[1]]
+                    images = [*part[1]]
                 yield part[0], images
 
     def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:

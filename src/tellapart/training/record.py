@@ -87,13 +87,6 @@ class DataRecord(Record):
     validation_leak: Leak | None = None
     duplicates: Duplicates | None = None
 
-    def differs(self, other: DataRecord) -> bool:
-        """Return whether another run's data are others; an older record lacks the last two fingerprints."""
-        lacks = {
-            name for name in ("validation_fingerprint", "reported") if not (vars(self)[name] and vars(other)[name])
-        }
-        return self.model_dump(exclude=lacks) != other.model_dump(exclude=lacks)
-
 
 class MatchedRound(Record):
     """A round of test-time matching: the fingerprint of the weights that matched the items, and the matches.

@@ -225,22 +225,20 @@ def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[T
             writer_class = require("torch.utils.tensorboard", extra="train").SummaryWriter
 
             def track_tensorboard(step: int, numbers: Mapping[str, float]) -> None:
-                if "tensorboard" not in opened:
+                if "board" not in opened:
                     # A killed run may have written steps beyond its last checkpoint, which are taken again.
-                    opened["tensorboard"] = writer_class(str(folder / "tensorboard"), purge_step=step)
-                    stack.callback(opened["tensorboard"].close)
+                    opened["board"] = stack.enter_context(writer_class(str(folder / "tensorboard"), purge_step=step))
                 for key, value in numbers.items():
-                    opened["tensorboard"].add_scalar(key, value, step)
-                opened["tensorboard"].flush()  # steps before a checkpoint are never written again
+                    opened["board"].add_scalar(key, value, step)
+                opened["board"].flush()  # steps before a checkpoint are never written again
 
             trackers.append(track_tensorboard)
         if config.wandb is not None:
-            wandb = require("wandb", extra="wandb")
+            wandb, path = require("wandb", extra="wandb"), folder / "wandb-id.txt"
 
             def track_wandb(step: int, numbers: Mapping[str, float]) -> None:
                 if "wandb" not in opened:
                     # The run's id, so that a resumed run goes on in the same place; W&B drops steps that it has.
-                    path = folder / "wandb-id.txt"
                     if not path.exists():
                         path.write_text(secrets.token_hex(8), encoding="utf-8")
                     same = {"id": path.read_text("utf-8"), "resume": "allow"}

@@ -7,10 +7,9 @@ and text once and then joins pairs: true ones, and negatives of the batch or of 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any
@@ -21,10 +20,9 @@ from numpy.typing import NDArray
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
 from tellapart.training.config import MatchingConfig, TrainConfig
-from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.pictures import JoinedRows, draw_joined
-from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
-from tellapart.training.encoders import Encoded, Inputs, Trainable
+from tellapart.training.data.rows import TextIds, TrainingRows, draw_choices, draw_units
+from tellapart.training.encoders import Inputs, Trainable
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import (
@@ -68,7 +66,7 @@ class Drawn:
 
 
 @dataclass
-class TrainingStep(ABC):
+class TrainingStep:
     """Steps of one family of encoders, with accelerate's accelerator and the module that it wrapped."""
 
     config: TrainConfig
@@ -82,14 +80,6 @@ class TrainingStep(ABC):
         self._text_ids: TextIds | None = TextIds(self.trainable.reader)
         if self.config.data.duplicates == "negatives":  # as released: a picture is its file, a text is no other's
             self.rows, self._text_ids = self.rows.with_pictures({}), None
-
-    @abstractmethod
-    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
-
-    @abstractmethod
-    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
-        """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
 
     def _read_tokens(self, texts: Sequence[str]) -> Inputs:
         device = self.accelerator.device
@@ -158,7 +148,7 @@ class DualStep(TrainingStep):
         return how, count
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return the inputs of a step, of this rank's rows."""
+        """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
         seed, count, rows, joined = self.config.seed, self._captions, list(numbers), list[JoinedRows]()
         negatives: list[list[str]] | None = None
         more: dict[str, Any] = {}
@@ -191,37 +181,36 @@ class DualStep(TrainingStep):
         encoded = self._encode_piece(whole, step, 0) if count == 1 else self._encode_pieces(whole, count, step)
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
         # Several ranks wait for the gradient of each weight, that of a scale or a bias which no loss reads, too.
-        read = encoded.scale if encoded.bias is None else encoded.scale + encoded.bias.sum()
-        parts["total"] = parts["total"] + 0 * read
+        parts["total"] = parts["total"] + 0 * (encoded["scale"] + encoded.get("bias", 0))
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
 
-    def _encode_pieces(self, whole: _Piece, count: int, step: int) -> Encoded:
+    def _encode_pieces(self, whole: _Piece, count: int, step: int) -> dict[str, Tensor]:
         """Encode so many pieces of which no activations stay: the backward pass encodes them again, for gradients."""
         cuts = [[k * len(side) // count for k in range(count + 1)] for side in whole]
         pieces = [(whole[0][a:b], whole[1][c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
-        alone, passes = partial(self.accelerator.no_sync, self.module), list[Encoded]()
+        alone, passes = partial(self.accelerator.no_sync, self.module), list[dict[str, Tensor]]()
         # The backward pass takes the last one first, and so adds gradients up from piece 0 on. Of the forward passes
         # that of piece 0 is not alone: ranks exchange the gradients of all pieces once.
         for number in reversed(range(len(pieces))):
             contexts = alone() if number else nullcontext(), alone()
             options = {"preserve_rng_state": False, "context_fn": lambda contexts=contexts: contexts}
             passes.insert(0, recompute(self._encode_piece, pieces[number], step, number, **options))
-        sides = {side: torch.cat([getattr(encoded, side) for encoded in passes]) for side in ("images", "texts")}
         # No gradient is complete, and exchanged, before the last piece is encoded again: scale and bias are of it, too.
-        return replace(passes[-1], **sides)
+        return passes[-1] | {side: torch.cat([encoded[side] for encoded in passes]) for side in ("images", "texts")}
 
-    def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
+    def _encode_piece(self, piece: _Piece, step: int, number: int) -> dict[str, Tensor]:
         prepared, texts = piece
         device = self.accelerator.device
         images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
         tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            return Encoded(*self.module(images, tokens))
+            encoded: dict[str, Tensor] = self.module(images, tokens)
+            return encoded
 
-    def _make_batch(self, drawn: Drawn, encoded: Encoded, step: int) -> Batch:
-        device, count, mate = encoded.images.device, len(drawn.rows), self._counterparts == "mate"
+    def _make_batch(self, drawn: Drawn, encoded: dict[str, Tensor], step: int) -> Batch:
+        device, count, mate = encoded["images"].device, len(drawn.rows), self._counterparts == "mate"
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
         if drawn.joined:  # two rows joined in either order make one picture
             others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
@@ -232,25 +221,23 @@ class DualStep(TrainingStep):
             parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
             return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
 
-        fields: dict[str, Any] = {"images": encoded.images, "image_ids": ids, **split(encoded.texts)}
+        whole = {name: encoded[name] for name in encoded.keys() & {"images", "patches"}}
+        fields: dict[str, Any] = {**whole, "image_ids": ids, **split(encoded["texts"])}
         if self._text_ids is not None:
             numbers = split(torch.tensor(self._text_ids(drawn.every_text), device=device))
             fields |= {f"{name.removesuffix('s')}_ids": part for name, part in numbers.items()}
         if drawn.real is not None:
             fields["has_negative"] = torch.tensor(drawn.real, dtype=torch.bool, device=device)
-        if encoded.patches is not None:
-            fields["patches"] = encoded.patches
-        for name in ("words", "real_words") if encoded.words is not None else ():
-            parts = split(getattr(encoded, name))
+        for name in encoded.keys() & {"words", "real_words"}:
+            parts = split(encoded[name])
             true = parts["texts"][:, None]
             fields[name] = torch.cat([true, parts.get("negative_texts", true[:, :0])], dim=1)
-        shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
+        shared: dict[str, Any] = {"scale": encoded["scale"], "chunk": self.config.batch.chunk, "step": step}
         batch = {name: tensor[: drawn.own if mate else count] for name, tensor in fields.items()}
         if mate:
             of_pair = fields.keys() & {"images", "texts", "image_ids", "text_ids"}
             batch["mates"] = Batch(**{name: fields[name][drawn.own :] for name in of_pair}, **shared)
-        bias = None if encoded.bias is None else encoded.bias.reshape(())
-        return Batch(bias=bias, **batch, **shared)
+        return Batch(bias=encoded.get("bias"), **batch, **shared)
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
@@ -431,6 +418,6 @@ def _gather_states(states: Tensors) -> Tensors:
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
 
 
-def make_step(config: TrainConfig, *parts: Any) -> TrainingStep:
+def make_step(config: TrainConfig, *parts: Any) -> DualStep | FusionStep:
     """Return steps of the kind that the configuration's loss takes, with the other fields of `TrainingStep`."""
     return (FusionStep if isinstance(config.loss_terms()[0].loss, FusionLoss) else DualStep)(config, *parts)

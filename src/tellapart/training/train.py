@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from tellapart.report.printing import print_comparison
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.terminal import print_lines, print_template
 from tellapart.stats.multiple import holm
+from tellapart.stats.paired import paired_by_seed
 from tellapart.training.config import TrainConfig, read_config
-from tellapart.training.dry_run import DryRun, rehearse
-from tellapart.training.loop import TrainingRanks
 from tellapart.training.record import PAGE, RECORD, TrainRecord, read_record, write_progress, write_training_report
 from tellapart.training.run_files import OWNER, RunFiles
-from tellapart.training.training_run import FinishedRun, run_training, train_matched
+
+if TYPE_CHECKING:
+    from tellapart.training.dry_run import DryRun
+    from tellapart.training.training_run import FinishedRun
 
 
 def _name_limit(record: TrainRecord) -> str:
@@ -191,6 +193,8 @@ def train(
     if dry_run:
         if resume or against is not None:
             raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")
+        from tellapart.training.dry_run import rehearse
+
         to, place = (None if value is None else as_path(value, name) for value, name in ((out, "out"), (data, "data")))
         with reporting(progress) as report:
             update = None if report is None else report("dry run")
@@ -204,6 +208,8 @@ def train(
         raise DataError("against= compares seeds; give seeds=N too")
     others = None if against is None else read_seeds(as_path(against, "against"))
     folder = default_folder(path, out)
+    from tellapart.training.training_run import run_training, train_matched
+
     with reporting(progress) as report:
 
         def train_once(settings: TrainConfig, to: Path) -> FinishedRun:
@@ -286,6 +292,8 @@ def train_seeds(
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
+    from tellapart.training.loop import TrainingRanks
+
     ranks, records = TrainingRanks(config.device), list[TrainRecord]()
     for seed in range(config.seed, config.seed + count):
         seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
@@ -293,7 +301,7 @@ def train_seeds(
         if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
             done = once(seeded, folder).record
         records += [done] if ranks.leads and done is not None else []
-    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data.differs(records[0].data)]
+    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data != records[0].data]
     with ranks.together():
         if odd:
             other = "trained on other data than the rest, or measured other items"
@@ -328,25 +336,6 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
     if not rows:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
     return rows
-
-
-def paired_by_seed(
-    a: Sequence[float], b: Sequence[float]
-) -> tuple[float | None, float | None, float | None, float | None]:
-    """Return Student's 95 % interval of the mean of a - b, the paired t-test's p, and Wilcoxon's."""
-    from scipy.stats import ttest_rel, wilcoxon
-
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    changes = first - second
-    if len(changes) < 2:
-        return None, None, None, None
-    moved = np.abs(changes) > 1e-12  # differences of rounded means are equal or are not
-    ranks = float(wilcoxon(changes[moved]).pvalue) if moved.any() else 1.0
-    if np.ptp(changes) < 1e-12:
-        return None, None, None, ranks
-    test = ttest_rel(first, second)
-    low, high = test.confidence_interval(0.95)
-    return float(low), float(high), float(test.pvalue), ranks
 
 
 def _seed_of(record: TrainRecord) -> int:

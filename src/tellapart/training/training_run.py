@@ -65,12 +65,12 @@ _SAVE = (
 )
 
 
-def data_folder(config: DataConfig, home: Path) -> Path | None:
-    """Return the folder of the data that `data.folder` or `--data` names, or None."""
-    folder = None if config.folder is None else home / Path(config.folder).expanduser()
+def data_locations(data: DataConfig, home: Path) -> Locations:
+    """Return the folder that `data.folder` or `--data` names, and whether images outside of it are allowed."""
+    folder = None if data.folder is None else home / Path(data.folder).expanduser()
     if folder is not None and not folder.is_dir():
         raise DataError(f"data=, or data.folder: missing folder {folder}")
-    return folder
+    return Locations(data=folder, outside=data.outside_images)
 
 
 def find_recipe(source: str, home: Path) -> tuple[Path, Path]:
@@ -83,8 +83,8 @@ def build_recipes(config: DataConfig, home: Path, progress: Progress | None = No
     """Build the set of every recipe among the sources; one that is built is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
-            (recipe, to), folder = find_recipe(source, home), data_folder(config, home)
-            build(recipe, to, workers=os.cpu_count() or 1, progress=progress, paths=folder)
+            (recipe, to), place = find_recipe(source, home), data_locations(config, home)
+            build(recipe, to, workers=os.cpu_count() or 1, progress=progress, paths=place.data)
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
@@ -92,8 +92,7 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
 
     A path is of the data's folder if nothing is there in the configuration's.
     """
-    data = data_folder(config, home)
-    sources = []
+    data, sources = data_locations(config, home).data, list[str]()
     for source in config.train:
         path = source.removeprefix("folder:")
         if source.startswith(RECIPE):
@@ -112,14 +111,8 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
 
 def read_sources(data: DataConfig, home: Path, attempt: Attempt = nullcontext) -> TrainingRows:
     """Read the rows of all sources, as `read_rows`."""
-    columns = {str(field): column for field, column in data.columns.items()}
-    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "attempt": attempt}
+    place: dict[str, Any] = {"columns": data.columns, "outside": data.outside_images, "attempt": attempt}
     return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
-
-
-def data_locations(data: DataConfig, home: Path) -> Locations:
-    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
-    return Locations(data=data_folder(data, home), outside=data.outside_images)
 
 
 def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
@@ -205,8 +198,7 @@ def run_training(
         data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
-        is_older = (owner := files.read_owner()) is not None and "validation_items" not in owner["values"]
-        decisive |= {} if is_older or validation is None else {"validation_items": data["data"].validation_fingerprint}
+        decisive |= {} if validation is None else {"validation_items": data["data"].validation_fingerprint}
         fingerprint = config.fingerprint(*decisive.values())
         return data | {
             "config": rounds.config.model_dump(mode="json"),
@@ -270,21 +262,20 @@ def _check_data(
     shared = next(iter(leaks[count:]), None)
     if shared is not None and shared.same and (line := shared.describe_choice()):
         warnings.warn(line, TellapartWarning, stacklevel=2)
+    chosen: dict[str, Any] = {}
+    if validation is not None:
+        prints = validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
+        metric = metric_of(config.validation.metric, validation.shape)
+        chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
     record = DataRecord(
         rows=len(rows),
         images=len(rows.files),
         items=len(rows.items),
         fingerprint=rows.fingerprint,
-        validation=None if validation is None else len(validation),
-        validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
-        validation_fingerprint=None if validation is None else validation.fingerprint(partial(_hash_file, validation)),
         validation_leak=shared,
+        **chosen,
     )
     return {"data": record, "leaks": leaks[:count]}
-
-
-def _hash_file(pairs: PairSet, image: str) -> str:
-    return pairs.content_key(image, pairs.read_bytes(image))
 
 
 def _measure_both(

@@ -170,11 +170,7 @@ def test_what_is_drawn_names_both_pictures(tmp_path, settings):
     joined = next(one for one in seen if one.swapped)
     whole = SimpleNamespace(image=lambda pixels: {"pixels": pixels if len(pixels) == 16 else np.zeros((16, 16, 3))})
     plain = SimpleNamespace(data=SimpleNamespace(keep_images=False, augment="none"), seed=0)
-    images = ImageLoader(rows, cast(Any, whole), cast(Any, plain))
-    try:
-        (picture,) = (one.result()["pixels"] for one in images.read([3], 0, [joined]))
-    finally:
-        images.close()
+    picture = ImageLoader(rows, cast(Any, whole), cast(Any, plain))(3, joined, 0)["pixels"]
     assert picture.shape == (16, 16, 3)
     # Squares count as wide: the second picture, shrunk to half its height, is above the first.
     for half, number in ((picture[:8], joined.second), (picture[8:], 3)):

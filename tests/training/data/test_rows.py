@@ -57,7 +57,7 @@ def listed(tmp_path):
 
 
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
-def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read, monkeypatch):
+def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))
     prepared = []
 
@@ -65,14 +65,10 @@ def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, r
         prepared.append(pixels)
         return {"number": np.array([len(prepared)])}
 
-    monkeypatch.setattr("tellapart.training.data.pictures._READERS", 1)
     settings = SimpleNamespace(data=SimpleNamespace(keep_images=keep, augment="none"), seed=0)
     loader = ImageLoader(rows, SimpleNamespace(image=prepare), settings)
     prepared.clear()  # by one picture the loader learns the size
-    try:
-        seen = [[int(one.result()["number"][0]) for one in loader.read([0, 1, 2], step, [])] for step in (0, 1)]
-    finally:
-        loader.close()
+    seen = [[int(loader(number, None, step)["number"][0]) for number in (0, 1, 2)] for step in (0, 1)]
     assert len(prepared) == read
     assert (seen == [[1, 2, 1], [1, 2, 1]]) is keep
 

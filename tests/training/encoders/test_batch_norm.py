@@ -11,7 +11,7 @@ from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders import Encoded, add_dropout, draw_start, new_model_facts, settle_norms
+from tellapart.training.encoders import add_dropout, draw_start, new_model_facts, settle_norms
 from tellapart.training.loop import TrainingRanks
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
@@ -81,7 +81,7 @@ def test_what_reads_statistics_of_a_batch_is_found(layer, settings, facts, tmp_p
 class Watched(DualStep):
     """Keeps the vectors of each pass."""
 
-    def _encode_piece(self, *arguments) -> Encoded:
+    def _encode_piece(self, *arguments) -> dict[str, torch.Tensor]:
         self.passes.append(encoded := super()._encode_piece(*arguments))
         return encoded
 
@@ -105,8 +105,8 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path, monkeyp
     first, second = steps.passes[:3], steps.passes[:2:-1]
     assert len(second) == 3
     for one, other in zip(first, second, strict=True):
-        assert torch.equal(one.images, other.images) and torch.equal(one.texts, other.texts)
-    assert any((one.images == 0).any() for one in first)
+        assert all(torch.equal(one[side], other[side]) for side in ("images", "texts"))
+    assert any((one["images"] == 0).any() for one in first)
     cached = gradients()  # as in training
     monkeypatch.setattr("tellapart.training.steps.recompute", lambda encode, *piece, **_: encode(*piece))
     assert far(cached, gradients()) < 1e-5 * max(float(tensor.abs().max()) for tensor in cached.values())

@@ -8,7 +8,7 @@ from training_sets import architecture, config, logged
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.training.encoders import Encoded, open_dual, write_new_model
+from tellapart.training.encoders import open_dual, write_new_model
 from tellapart.training.training_run import run_training
 
 COMPACT = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
@@ -27,7 +27,7 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
     images = {"pixels": torch.stack([trainable.image(one)["pixels"] for one in pixels])}
     texts = trainable.tokens(TEXTS)
     with torch.no_grad():
-        found = Encoded(*trainable.module.eval()(images, texts))
+        found = trainable.module.eval()(images, texts)
         model = trainable.module.model
         whole = torch.nn.functional.pad(texts["input_ids"], (0, 24 - texts["input_ids"].shape[1]))
         own = model.forward_intermediates(
@@ -39,15 +39,15 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
         patches = own["image_intermediates"][-1] @ model.visual.proj
         words = own["text_intermediates"][-1] @ model.text_projection
     normalize = torch.nn.functional.normalize
-    torch.testing.assert_close(found.patches, patches, rtol=1e-4, atol=1e-6)  # of the lengths that the tower gives
-    assert (found.patches.norm(dim=-1) - 1).abs().max() > 0.01
+    torch.testing.assert_close(found["patches"], patches, rtol=1e-4, atol=1e-6)  # of the lengths that the tower gives
+    assert (found["patches"].norm(dim=-1) - 1).abs().max() > 0.01
     length = texts["input_ids"].shape[1]
-    torch.testing.assert_close(found.words, normalize(words, dim=-1)[:, :length], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found["words"], normalize(words, dim=-1)[:, :length], rtol=1e-4, atol=1e-6)
     ends = texts["input_ids"].argmax(-1).tolist()
     assert ends == [9, 2]
     expected = [[0 < k <= end for k in range(length)] for end in ends]
-    assert found.real_words.tolist() == expected
-    torch.testing.assert_close(found.words[[0, 1], ends], found.texts)  # the vector of a text is that of its end
+    assert found["real_words"].tolist() == expected
+    torch.testing.assert_close(found["words"][[0, 1], ends], found["texts"])  # the vector of a text is that of its end
 
 
 def test_a_run_learns_to_tell_captions_apart_by_patches_and_words(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from tellapart.errors import DataError
 from tellapart.models.protocols import Bounded
 from tellapart.models.scoring.frames import list_frames
 from tellapart.tasks.registry import find_task
-from tellapart.training.data.rows import TrainingRows, read_image
+from tellapart.training.data.rows import TEXT_BLOCK, TextIds, TrainingRows, read_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,31 +127,6 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
             )
 
 
-_BLOCK = 4096  #: texts that are tokenised at a time
-_REMEMBERED = 1 << 22  #: texts whose numbers stay in memory
-
-
-class TextIds:
-    """A number for each text: the same for texts of the same tokens within the context, in every process."""
-
-    def __init__(self, reader: Bounded) -> None:
-        self._reader = reader
-        self._numbers: dict[str, int] = {}
-
-    def __call__(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of each text, of 64 bits with a sign."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
-        numbers: dict[str, int] = {}
-        for start in range(0, len(new), _BLOCK):
-            block = new[start : start + _BLOCK]
-            for text, ids in zip(block, self._reader.token_ids(block), strict=True):
-                digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
-                numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
-        if len(self._numbers) < _REMEMBERED:
-            self._numbers |= numbers
-        return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
-
-
 @dataclass(frozen=True, slots=True)
 class Duplicates:
     """How much of some rows is the same to a model.
@@ -203,8 +177,8 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
     ids, cut = TextIds(reader), set[str]()
     numbers = dict(zip(texts, ids(texts), strict=True))
-    for start in range(0, len(texts), _BLOCK):
-        block = texts[start : start + _BLOCK]
+    for start in range(0, len(texts), TEXT_BLOCK):
+        block = texts[start : start + TEXT_BLOCK]
         cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
     captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
     entries = list(zip(rows.rows, captions, pictures, strict=True))

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +21,6 @@ from tellapart.models.protocols import Pixels
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders import Inputs, Trainable
-
-#: Threads that read and prepare a step's images.
-_READERS = 2
 
 #: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
 _TRIES = 32
@@ -98,7 +94,7 @@ def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
 
 
 class ImageLoader:
-    """Reads, changes and prepares the images of rows in threads, while another step is computed."""
+    """Reads, changes and prepares the images of rows, by many threads while another step is computed."""
 
     def __init__(self, rows: TrainingRows, trainable: Trainable, config: TrainConfig) -> None:
         self._rows, self._prepare, self._keep = rows, trainable.image, config.data.keep_images
@@ -106,15 +102,9 @@ class ImageLoader:
         black = trainable.image(np.zeros((8, 8, 3), np.uint8))
         self._side = max(max(tensor.shape) for tensor in black.values())  # pixels, of the images that the model reads
         self._prepared: dict[int, Inputs] = {}  # by the image's number: several rows show one image
-        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="images")
 
-    def read(self, numbers: Sequence[int], step: int, joined: Sequence[JoinedRows] = ()) -> list[Future[Inputs]]:
-        """Begin to read and prepare the images of rows, by number, for a step; each joined to another's, if to any."""
-        others: Sequence[JoinedRows | None] = joined or [None] * len(numbers)
-        pairs = zip(numbers, others, strict=True)
-        return [self._pool.submit(self._read_image, number, step, other) for number, other in pairs]
-
-    def _read_image(self, number: int, step: int, other: JoinedRows | None) -> Inputs:
+    def __call__(self, number: int, other: JoinedRows | None, step: int) -> Inputs:
+        """Read and prepare the image of a row, by number, for a step; joined to another's, if to any."""
         image = int(self._rows.image_ids[number])
         if other is None and image in self._prepared:
             return self._prepared[image]
@@ -136,10 +126,6 @@ class ImageLoader:
         for change in self._changes:
             picture = change(picture, rng, self._side)
         return np.asarray(picture)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
 
 
 _Generator = np.random.Generator

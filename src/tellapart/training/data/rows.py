@@ -40,6 +40,7 @@ from tellapart.data.strict_json import collector_paused, decode_text, parse_json
 from tellapart.data.task_records import linked_images
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
+from tellapart.models.protocols import Bounded
 from tellapart.records.run_folder import write_text_file
 
 #: Makes contexts that keep an error, or raise it.
@@ -71,18 +72,13 @@ def expand_shards(path: Path) -> list[Path]:
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield place and fields of the samples of shards; a caption in `KEY.txt` counts before that in the JSON."""
     for shard in expand_shards(path):
-
-        def read_text(name: str, shard: Path = shard) -> str:
-            return decode_text(read_image(shard / name), shard / name)
-
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
-            fields: dict[str, Any] = {}
-            if "json" in members:
-                stated = parse_json(read_text(members["json"]), shard / members["json"])
-                fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
-            if "txt" in members:
-                fields["caption"] = read_text(members["txt"]).strip()
+            files = {kind: shard / members[kind] for kind in members.keys() & {"json", "txt"}}
+            texts = {kind: decode_text(read_image(file), file) for kind, file in files.items()}
+            stated = parse_json(texts["json"], files["json"]) if "json" in files else None
+            fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
+            fields |= {"caption": texts["txt"].strip()} if "txt" in texts else {}
             for picture in [members[suffix] for suffix in _PICTURES if suffix in members][:1]:
                 fields["image"] = f"{shard.relative_to(path.parent)}/{picture}"
             yield f"{shard}: sample {key!r}", fields
@@ -360,17 +356,10 @@ class TrainingRows:
     def is_wide(self, number: int) -> bool:
         """Return whether a row's image is at least as wide as high; its head alone is read, once."""
         path = self.rows[number].image
-        if path not in self._wide_images:
-            try:
-                with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
-                    self._wide_images[path] = picture.width >= picture.height
-            except OSError as error:
-                raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
-        return self._wide_images[path]
-
-    @cached_property
-    def _wide_images(self) -> dict[Path, bool]:
-        return {}
+        try:
+            return _is_wide(path)
+        except OSError as error:
+            raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
 
     @cached_property
     def fingerprint(self) -> str:
@@ -406,7 +395,8 @@ class TrainingRows:
             ]
         )
         for number, row in enumerate(self.rows):
-            parts[_unit_interval(salt + groups[row.cluster]) >= share].append(number)
+            digest = hashlib.sha256(f"{salt}{groups[row.cluster]}".encode()).digest()
+            parts[int.from_bytes(digest[:8], "big") / 2**64 >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
@@ -420,8 +410,10 @@ class TrainingRows:
         )
 
 
-def _unit_interval(cluster: str) -> float:
-    return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
+@cache
+def _is_wide(path: Path) -> bool:
+    with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
+        return picture.width >= picture.height
 
 
 @collector_paused()
@@ -439,10 +431,7 @@ def read_rows(
     """Read all sources; every image must exist. What a context of `attempt` passes over is no row."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
-    folder = None if images is None else home / Path(images).expanduser()
-    if folder is not None and not folder.is_dir():
-        raise DataError(f"the training images' folder {folder} is not there")
-    place = Locations(images=folder, outside=outside)
+    place = Locations(images=None if images is None else home / Path(images).expanduser(), outside=outside)
     rows: list[TrainingRow] = []
     items = 0
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
@@ -490,8 +479,10 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt
 
     if suffix in {".csv", ".tsv"}:
         listed = list(table_rows(path, columns))
+    elif suffix in {".json", ".tar"}:
+        listed = list((json_rows if suffix == ".json" else shard_rows)(path))
     else:
-        listed = list({".json": json_rows, ".tar": shard_rows}.get(suffix, _jsonl_rows)(path))
+        listed = [(f"{path}:{line}", fields) for line, fields in read_jsonl(path)]
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         rows.append(_ABSENT)
@@ -559,10 +550,6 @@ class _Fields(BaseModel):
     id: Any = None
 
 
-def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((f"{path}:{line}", fields) for line, fields in read_jsonl(path))
-
-
 def _make_row(
     place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
@@ -612,6 +599,31 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
         fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
+
+
+TEXT_BLOCK = 4096  #: texts that are tokenised at a time
+_REMEMBERED = 1 << 22  #: texts whose numbers stay in memory
+
+
+class TextIds:
+    """A number for each text: the same for texts of the same tokens within the context, in every process."""
+
+    def __init__(self, reader: Bounded) -> None:
+        self._reader = reader
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of each text, of 64 bits with a sign."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
+        numbers: dict[str, int] = {}
+        for start in range(0, len(new), TEXT_BLOCK):
+            block = new[start : start + TEXT_BLOCK]
+            for text, ids in zip(block, self._reader.token_ids(block), strict=True):
+                digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
+                numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
+        if len(self._numbers) < _REMEMBERED:
+            self._numbers |= numbers
+        return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
 
 
 # Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.

@@ -45,8 +45,9 @@ def itc(batch: Batch) -> LossParts:
 
 def contrasts(rows: MatrixRows) -> Tensor:
     """Return log-normalisers over texts and over images, and both logits of true pairs, `(c, 4)`."""
-    sides, first = rows.logits(), rows.part.start
-    return torch.stack([side.logsumexp(1) for side in sides] + [side.diagonal(first) for side in sides], dim=1)
+    (images, texts), first = rows.logits(), rows.part.start
+    normalisers = images.logsumexp(1), texts.logsumexp(1)
+    return torch.stack([*normalisers, images.diagonal(first), texts.diagonal(first)], dim=1)
 
 
 def contrast(rows: Tensor) -> LossParts:
@@ -72,7 +73,7 @@ def siglip(batch: Batch) -> LossParts:
 
     def losses(rows: MatrixRows) -> Tensor:
         logits = rows.scale * (rows.images[rows.part] @ rows.texts.T) + bias
-        unmatched = torch.nn.functional.softplus(logits).masked_fill(~rows.negative_texts, 0.0).sum(1)
+        unmatched = torch.nn.functional.softplus(logits).masked_fill(~rows.negatives[0], 0.0).sum(1)
         return torch.stack([torch.nn.functional.softplus(-logits.diagonal(rows.part.start)), unmatched], dim=1)
 
     matched, unmatched = mean_over_ranks(by_rows(gather_pairs(batch), losses).mean(0))
@@ -393,7 +394,8 @@ def _false_logits(batch: Batch, name: str) -> Callable[[MatrixRows, Tensor], Ten
 
     def logits(rows: MatrixRows, vectors: Tensor) -> Tensor:
         false = rows.scale * (vectors[rows.part] @ captions.T)
-        return false.masked_fill(missing | rows.is_true(text_ids), float("-inf"))
+        true = find_true(rows.true, rows.image_ids[rows.part, None], text_ids)
+        return false.masked_fill(missing | true, float("-inf"))
 
     return logits
 
@@ -454,11 +456,10 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
 
     Source: CS-CLIP (Kargi et al. 2026), its unit loss in the form of its released run (`negclip_hard`, two units).
     """
-    units, facts, losses = batch.need("units", "cs-clip"), batch.true_pairs(), []
-    captions = negclip(batch)["total"]
+    units, captions, losses = batch.need("units", "cs-clip"), negclip(batch)["total"], []
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
-        changes: dict[str, Any] = {"text_ids": ids[0], "negative_texts": foil[:, None], "facts": facts}
+        changes: dict[str, Any] = {"text_ids": ids[0], "negative_texts": foil[:, None], "facts": batch.true_pairs()}
         changes["negative_text_ids"] = None if ids[1] is None else ids[1][:, None]
         pairs = replace(batch, texts=unit, has_negative=None, units=None, unit_ids=None, **changes)
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
@@ -469,12 +470,8 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:
     """Return the contrast of images and units, in which each image has its unit's foil as one more candidate."""
     pairs = gather_pairs(batch)
-
-    def with_foil(rows: MatrixRows) -> Tensor:
-        plain, part = contrasts(rows), slice(rows.part.start - pairs.part.start, rows.part.stop - pairs.part.start)
-        logits = rows.scale * (rows.images[rows.part] * wide(foils[part])).sum(1)
-        true = find_true(rows.true, batch.image_ids[part], None if foil_ids is None else foil_ids[part])
-        over_texts = torch.logaddexp(plain[:, 0], logits.masked_fill(true, float("-inf")))
-        return torch.cat([over_texts[:, None], plain[:, 1:]], dim=1)
-
-    return contrast(by_rows(pairs, with_foil))["total"]
+    plain = by_rows(pairs, contrasts)
+    logits = wide(batch.scale) * (wide(batch.images) * wide(foils)).sum(1)
+    true = find_true(pairs.true, batch.image_ids, foil_ids)
+    over_texts = torch.logaddexp(plain[:, 0], logits.masked_fill(true, float("-inf")))
+    return contrast(torch.cat([over_texts[:, None], plain[:, 1:]], dim=1))["total"]

@@ -42,20 +42,16 @@ def _shapes(inputs: type) -> dict[str, str]:
 
 
 def _check_shapes(inputs: Batch | Matches) -> None:
-    sizes = {"2": 2}
-    kind: type = type(inputs)
+    sizes, kind = {"2": 2}, type(inputs)
     for name, axes in _shapes(kind).items():
-        tensor: Tensor | None = getattr(inputs, name)
-        if tensor is None:
-            continue
-        shape = tuple(tensor.shape)
-        if len(shape) == len(axes):
-            for axis, size in zip(axes, shape, strict=True):
-                sizes.setdefault(axis, max(size, 1))
-        expected = tuple(sizes.get(axis, 1) for axis in axes)
-        if shape != expected:
-            place, named = f"{kind.__name__}({name}=...)", ", ".join(_AXES[axis] for axis in axes)
-            raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
+        if (tensor := getattr(inputs, name)) is not None:
+            shape = tuple(tensor.shape)
+            if len(shape) == len(axes):
+                for axis, size in zip(axes, shape, strict=True):
+                    sizes.setdefault(axis, max(size, 1))
+            if shape != (expected := tuple(sizes.get(axis, 1) for axis in axes)):
+                place, named = f"{kind.__name__}({name}=...)", ", ".join(map(_AXES.__getitem__, axes))
+                raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,8 +176,7 @@ class Matches:
     negative_image_ids: Annotated[Tensor, "bn"]
     close: Annotated[Tensor | None, "bn"] = None
 
-    def __post_init__(self) -> None:
-        _check_shapes(self)
+    __post_init__ = _check_shapes
 
     @property
     def has_wrong_text(self) -> Tensor:
@@ -326,42 +321,41 @@ class LossTerm:
 
 def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTerm, ...]:
     """Return the losses that a table names: the table's loss first, then those of `also`, which are added to it."""
-
-    def read_term(
-        name: str, options: Mapping[str, Any], place: str, factor: Any = 1.0, reading: Any = None
-    ) -> LossTerm:
-        try:
-            loss = find_loss(name)
-        except UnknownNameError as error:
-            raise UnknownNameError(f"{place}: {error}") from error
-        return LossTerm(name, loss, loss.read_options(options, f"{place}: {name!r}"), factor, reading)
-
-    if not isinstance(name := table.get("name"), str):
+    if not isinstance(table.get("name"), str):
         raise field_fault(where, "name", "is missing; `tellapart ls losses` lists the losses")
-    also = table.get("also", {})
-    terms = [read_term(name, {key: value for key, value in table.items() if key not in {"name", "also"}}, where)]
+    first = dict(table)
+    name, also = first.pop("name"), first.pop("also", {})
     if not isinstance(also, Mapping) or not all(isinstance(values, Mapping) for values in also.values()):
         raise DataError(f"{where}: 'also' holds a table for each loss: [loss.also.itc]")
-    for added, values in also.items():
-        options = dict(values)
-        term = read_term(added, options, f"{where}: also", options.pop("factor", 1.0), options.pop("reading", None))
-        place, loss, factor, reading = f"{where}: also.{added}", term.loss, term.factor, term.reading
-        matching = isinstance(terms[0].loss, FusionLoss)
-        if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
-            raise DataError(f"{place}: factor is {factor!r}; give a number that is not below 0")
-        if isinstance(loss, FusionLoss) and not matching:
-            raise DataError(f"{place}: matches pairs, and {name!r} is contrastive; let [loss] name {added!r}")
-        if added == name and reading is None:
-            raise DataError(f"{place}: [loss] is that loss already")
-        if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
-            raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
-        needs = isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate" or loss.bias)
-        if matching and needs:
-            raise DataError(
-                f"{place}: needs false captions, counterparts or a bias, which no fusion encoder's step has"
-            )
-        terms.append(term)
+    terms = list[LossTerm]()
+    for place, added, values in [(where, name, first), *((f"{where}: also", *entry) for entry in also.items())]:
+        options, shares = dict(values), dict[str, Any]()
+        if terms:
+            shares = {key: options.pop(key) for key in ("factor", "reading") if key in options}
+        try:
+            loss = find_loss(added)
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{place}: {error}") from error
+        terms.append(LossTerm(added, loss, loss.read_options(options, f"{place}: {added!r}"), **shares))
+        if len(terms) > 1:
+            _check_added(terms[0], terms[-1], f"{where}: also.{added}")
     return tuple(terms)
+
+
+def _check_added(first: LossTerm, added: LossTerm, place: str) -> None:
+    """Refuse a loss that cannot be added to the first."""
+    loss, factor, reading, matching = added.loss, added.factor, added.reading, isinstance(first.loss, FusionLoss)
+    if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
+        raise DataError(f"{place}: factor is {factor!r}; give a number that is not below 0")
+    if isinstance(loss, FusionLoss) and not matching:
+        raise DataError(f"{place}: matches pairs, and {first.name!r} is contrastive; let [loss] name {added.name!r}")
+    if added.name == first.name and reading is None:
+        raise DataError(f"{place}: [loss] is that loss already")
+    if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
+        raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
+    needs = isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate" or loss.bias)
+    if matching and needs:
+        raise DataError(f"{place}: needs false captions, counterparts or a bias, which no fusion encoder's step has")
 
 
 def sum_terms(terms: Sequence[LossTerm], inputs: Sequence[Any]) -> LossParts:
@@ -501,27 +495,17 @@ class MatrixRows:
         return torch.arange(self.part.start, self.part.stop, device=self.images.device)
 
     @property
-    def negative_texts(self) -> Tensor:
-        """True if the column's text is false of the row's image, bool `(c, n)`."""
-        if self.text_ids is None:
-            return self.image_ids[self.part, None] != self.image_ids[None, :]
-        return ~self.is_true(self.text_ids)
-
-    @property
-    def negative_images(self) -> Tensor:
-        """True if the row's text is false of the column's image, bool `(c, n)`."""
-        if self.text_ids is None:
-            return self.negative_texts
-        return ~find_true(self.true, self.image_ids[None, :], self.text_ids[self.part, None])
+    def negatives(self) -> tuple[Tensor, Tensor]:
+        """True if the column's text is false of the row's image, and if the row's text is of the column's, `(c, n)`."""
+        images, texts, part = self.image_ids, self.text_ids, self.part
+        if texts is None:
+            return (images[part, None] != images,) * 2
+        return ~find_true(self.true, images[part, None], texts), ~find_true(self.true, images, texts[part, None])
 
     @property
     def negative(self) -> Tensor:
         """True if each of two pairs' texts is false of the other's image, bool `(c, n)`."""
-        return self.negative_texts & self.negative_images
-
-    def is_true(self, text_ids: Tensor | None) -> Tensor:
-        """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
-        return find_true(self.true, self.image_ids[self.part, None], None if text_ids is None else text_ids[None, :])
+        return torch.logical_and(*self.negatives)
 
     def cosines(self) -> tuple[Tensor, Tensor]:
         """Cosines of images with all texts, and of texts with all images, `(c, n)`."""
@@ -529,8 +513,8 @@ class MatrixRows:
 
     def logits(self, *, with_true: bool = True) -> tuple[Tensor, Tensor]:
         """Scaled `cosines`; -inf at pairs that are true, but for the row's pair itself, unless it is left out, too."""
-        sides = []
-        for cosines, negative in zip(self.cosines(), (self.negative_texts, self.negative_images), strict=True):
+        sides = list[Tensor]()
+        for cosines, negative in zip(self.cosines(), self.negatives, strict=True):
             left_out = ~negative
             if with_true:
                 left_out.diagonal(self.part.start).fill_(False)
@@ -544,7 +528,7 @@ def gather_pairs(batch: Batch) -> MatrixRows:
     true, image_ids = gather_true(batch), gather(batch.image_ids)
     text_ids = None if batch.text_ids is None else gather(batch.text_ids)
     if text_ids is not None and true is not None:
-        alone = {len(ids.unique()) for ids in (image_ids, text_ids, true)} == {len(image_ids)}
+        alone = len(image_ids.unique()) == len(text_ids.unique()) == len(true.unique()) == len(image_ids)
         text_ids = None if alone else text_ids  # each text is true of its image alone: images decide, without a search
     images, texts, part = gather(wide(batch.images)), gather(wide(batch.texts)), slice(rank * count, (rank + 1) * count)
     return MatrixRows(images, texts, wide(batch.scale), image_ids, part, batch.chunk, text_ids, true)

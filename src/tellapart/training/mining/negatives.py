@@ -8,8 +8,9 @@ Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023),
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from tellapart.errors import DataError, quote
 from tellapart.models.find import Deferred, find_deferred
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.score import embeddings, score
+from tellapart.models.scoring.score import Scored, embeddings, score
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
@@ -77,9 +78,10 @@ class RowPictures:
     `of_row` has the picture of each row, `readings` the words of its caption; hashes are by file.
     """
 
+    source: TrainingRows
     files: list[str]
     rows: list[list[int]]
-    of_row: dict[int, int]
+    of_row: list[int]
     readings: list[tuple[str, ...]]
     captions: list[set[tuple[str, ...]]]
     vectors: NDArray[np.float32]
@@ -91,32 +93,26 @@ def encode_pictures(
 ) -> RowPictures:
     """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture."""
     caption = {str(row.image): row.caption for row in rows.rows}
-    pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
+    pairs = _as_pairs(caption, ((text,) for text in caption.values()))
     encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
     assert encoded.images is not None  # noqa: S101  (they were asked for)
-    by_hash: dict[str, list[int]] = {}
-    for number, row in enumerate(rows.rows):
-        by_hash.setdefault(encoded.hashes[str(row.image)], []).append(number)
-    members = list(by_hash.values())
-    true = [[words_of(text) for text in (row.caption, *row.positives)] for row in rows.rows]
-    position = {file: k for k, file in enumerate(caption)}
+    of_row = rows.with_pictures({Path(file): hashed for file, hashed in encoded.hashes.items()}).image_ids.tolist()
+    count, readings = 1 + max(of_row), [words_of(row.caption) for row in rows.rows]
+    members, captions = [list[int]() for _ in range(count)], [set[tuple[str, ...]]() for _ in range(count)]
+    for number, picture in enumerate(of_row):
+        members[picture].append(number)
+        captions[picture] |= {readings[number], *map(words_of, rows.rows[number].positives)}
     files = [str(rows.rows[first].image) for first, *_ in members]
-    return RowPictures(
-        files=files,
-        rows=members,
-        of_row={number: picture for picture, numbers in enumerate(members) for number in numbers},
-        readings=[caption for caption, *_ in true],
-        captions=[{text for number in numbers for text in true[number]} for numbers in members],
-        vectors=encoded.images[[position[file] for file in files], 0],
-        hashes=dict(encoded.hashes),
-    )
+    position = {file: k for k, file in enumerate(caption)}
+    vectors = encoded.images[[position[file] for file in files], 0]
+    return RowPictures(rows, files, members, of_row, readings, captions, vectors, dict(encoded.hashes))
 
 
-def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
+def _as_pairs(files: Iterable[str], captions: Iterable[Sequence[str]]) -> PairSet:
     """Return a pair set with an item for each image file and its captions, as many of each."""
     items = tuple(
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
-        for number, (file, texts) in enumerate(captions)
+        for number, (file, texts) in enumerate(zip(files, captions, strict=True))
     )
     return PairSet("training rows", items, Path(), read=lambda file: read_image(Path(file)))
 
@@ -151,7 +147,7 @@ def coarse_to_fine(
     pictures = encode_pictures(rows, features, store=store, progress=progress)
     # All others if there are not so many.
     neighbours = nearest(pictures.vectors, min(near, len(pictures.files) - 1), progress=progress)
-    hardest = hard_rows(rows, pictures, neighbours, scorer, store=store, count=hard, progress=progress)
+    hardest = find_hard(pictures, neighbours, partial(score, scorer, store=store), hard, progress)
     mined, readings = [], pictures.readings
     for number, row in enumerate(rows.rows):
         candidates = list(hardest[pictures.of_row[number]])
@@ -213,15 +209,12 @@ def nearest_images(
         looked = min(4 * looked, limit)
 
 
-def hard_rows(
-    rows: TrainingRows,
+def find_hard(
     pictures: RowPictures,
     near: NDArray[np.int64],
-    scorer: Model | Deferred,
-    *,
-    store: EmbeddingStore,
+    scoring: Callable[..., Scored],
     count: int,
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> list[tuple[int, ...]]:
     """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first."""
     hard: list[tuple[int, ...]] = []
@@ -240,8 +233,8 @@ def hard_rows(
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
-        pairs = _as_pairs(list(zip(files, map(rows.captions, filled), strict=True)))
-        scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
+        pairs = _as_pairs(files, map(pictures.source.captions, filled))
+        scores = scoring(pairs, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
             hard.append(tuple(numbers[candidate] for candidate in best))
