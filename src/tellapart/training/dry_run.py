@@ -218,13 +218,11 @@ class _Rehearsal:
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
-        out, problems, report = Path(self.plan.out), self.problems, self.config.report
+        out, problems = Path(self.plan.out), self.problems
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             problems.add(f"{out} holds something already; train to a new folder with out=")
         if not os.access(place := _present_part(out), os.W_OK):
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
-        if report.alphas and not report.benchmarks:
-            problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
         for tracker, value in self.config.log:
             with problems.collect(), open_trackers(LogConfig(**{tracker: value}), self.files.folder, ""):
                 pass

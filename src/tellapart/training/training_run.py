@@ -358,11 +358,8 @@ def run_sweep(
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start
-    for folder in out.glob("alpha-*"):
-        if folder.name not in {f"alpha-{Sweep.label(alpha)}" for alpha in alphas}:
-            shutil.rmtree(folder)  # of a sweep before
-        elif folder.name != f"alpha-{Sweep.label(best)}":
-            shutil.rmtree(folder / "model")
+    for alpha in {*alphas} - {best}:  # the folders of a sweep before stay
+        shutil.rmtree(out / f"alpha-{Sweep.label(alpha)}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
