@@ -292,6 +292,7 @@ class _Rehearsal:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
             prepare_start(config, trainable, ranks.of, self.problems.collect)
             notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
+            name = training_run.name_start(trainable, name, self.files)
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 steps = loop.fit_steps(training)
@@ -389,7 +390,7 @@ class _Rehearsal:
                 loop.items_right(metric, loop.rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = measurements * fit_seconds(measure_some, len(pairs))
-        saved, reported = training_run.save_model(training.trainable, self.files), 0.0
+        saved, reported = training_run.save_model(training.trainable, self.files.model), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
