@@ -293,10 +293,10 @@ def train_seeds(
         if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
             done = once(seeded, folder).record
         records += [done] if ranks.leads and done is not None else []
-    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data.differs(records[0].data)]
+    others = [one for one in records if one.start != records[0].start or one.data.differs(records[0].data)]
     with ranks.together():
-        if odd:
-            other = "trained on other data than the rest, or measured other items"
+        if odd := [f"seed-{_seed_of(record):03d}" for record in others]:
+            other = "trained from another start or on other data than the rest, or measured other items"
             raise RunError(f"{out}: {join_names(odd)} {other}; delete them, and resume")
     ranks.leave()
     return records
