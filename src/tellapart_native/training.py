@@ -69,7 +69,7 @@ def open_trainable(
     opened.checkpoint.expect_one(name)
     if family.begin_training is None:
         raise ModelError(f"{name}: {family.title} cannot be trained here; METER and FIBER can")
-    parameters = []
+    parameters, held = [], opened.module.state_dict().keys()
     for reading in readings:
         family.begin_training(opened.module, reading)
         parameters.append(choose_reading(opened, reading))
@@ -83,4 +83,5 @@ def open_trainable(
         return f"{prefix}:{folder}"
 
     first, *others = (reading.halves(opened.module) for reading in parameters)
-    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), parameters[0].read)
+    begun = opened.module.state_dict().keys() != held
+    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), parameters[0].read, begun)

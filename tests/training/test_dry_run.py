@@ -126,7 +126,6 @@ MISTAKES = {
     "the folder is taken": Mistake(
         ("run", "holds something"), spoil=lambda f: (f / "run").mkdir() or (f / "run" / "a.txt").write_text("a")
     ),
-    "alphas are of no set": Mistake(("report.alphas", "report.benchmarks"), {"report": {"alphas": [0.5]}}),
     "training diverges": Mistake(
         ("tried steps", "not finite"), {"optimiser": {"learning_rate": 1e30, "max_scale": 1e30}}
     ),

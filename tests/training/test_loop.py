@@ -341,14 +341,15 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path):
     assert record.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{record.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
-    # A set and alphas that are reported no more leave no trace in what is measured anew; the folder keeps its sets.
+    # A set and alphas that are reported no more leave no trace in what is measured anew; the folders keep them.
     fewer = config(tmp_path, report={"benchmarks": names[:1], "alphas": [0.25, 0.5]})
     again = run_training(fewer, tmp_path, tmp_path / "run", resume=True, allow_leak=True).record
     assert ({row.benchmark for row in again.comparison.rows}, again.sweep.benchmarks) == (
         {"folder:test"},
         ("folder:test",),
     )
-    assert sorted(path.name for path in (tmp_path / "run" / "wise").glob("alpha-*")) == ["alpha-0.25", "alpha-0.50"]
+    swept = sorted(path.name for path in (tmp_path / "run" / "wise").glob("alpha-*"))
+    assert swept == ["alpha-0.00", "alpha-0.25", "alpha-0.50", "alpha-1.00"] and again.sweep.curve.keys() == {0.25, 0.5}
     assert read_result(RunFiles(tmp_path / "run").report).benchmarks.keys() == {"folder:test", "demo-objects"}
 
 

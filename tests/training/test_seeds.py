@@ -145,6 +145,15 @@ def test_seeds_on_different_data_are_no_sample(tmp_path):
         train_seeds(told, tmp_path / "out", 3, once)
 
 
+def test_seeds_from_different_starts_are_no_sample(tmp_path):
+    def once(one, folder):
+        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"start": str(one.seed // 2)})
+        return FinishedRun("x", None, False, record=record)
+
+    with raises(RunError, "seed-002", "start"):
+        train_seeds(config(tmp_path), tmp_path / "out", 3, once)
+
+
 @pytest.mark.slow
 def test_the_command_trains_resumes_and_compares(tmp_path, command):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"

@@ -35,7 +35,7 @@ def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_label
         ("data", {"validation": "demo"}),
         ("data", {"train": ["demo", "winoground"]}),
         ("data", {"images": "photos"}),
-        ("report", {"alphas": [0.5]}),
+        ("report", {"alphas": [0.5], "benchmarks": ["demo"]}),
     ]
     for key, change in changes:
         with pytest.raises(ValueError, match="test_time_matching takes all items of one set"):

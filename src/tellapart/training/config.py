@@ -234,6 +234,12 @@ class ReportConfig(_Table):
     alphas: list[Annotated[float, Field(ge=0, le=1)]] = []
     licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
 
+    @model_validator(mode="after")
+    def _check_alphas(self) -> ReportConfig:
+        if self.alphas and not self.benchmarks:
+            raise ValueError("alphas: no weights are interpolated without benchmarks; name some")
+        return self
+
 
 class RoundsConfig(_Table):
     """Rounds of test-time matching; thresholds are in the unit of the scores, as `tellapart why` takes them."""

@@ -218,13 +218,11 @@ class _Rehearsal:
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
-        out, problems, report = Path(self.plan.out), self.problems, self.config.report
+        out, problems = Path(self.plan.out), self.problems
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             problems.add(f"{out} holds something already; train to a new folder with out=")
         if not os.access(place := _present_part(out), os.W_OK):
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
-        if report.alphas and not report.benchmarks:
-            problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
         for tracker, value in self.config.log:
             with problems.collect(), open_trackers(LogConfig(**{tracker: value}), self.files.folder, ""):
                 pass
@@ -294,6 +292,7 @@ class _Rehearsal:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
             prepare_start(config, trainable, ranks.of, self.problems.collect)
             notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
+            name = training_run.name_start(trainable, name, self.files)
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 steps = loop.fit_steps(training)
@@ -391,7 +390,7 @@ class _Rehearsal:
                 loop.items_right(metric, loop.rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = measurements * fit_seconds(measure_some, len(pairs))
-        saved, reported = training_run.save_model(training.trainable, self.files), 0.0
+        saved, reported = training_run.save_model(training.trainable, self.files.model), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))

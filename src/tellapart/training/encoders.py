@@ -51,7 +51,7 @@ class Trainable:
 
     `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
     a model that measures with the weights as they are, and `save` writes it and returns its name. `log_scale` returns
-    the parameter whose exponential is a contrastive scale, or None.
+    the parameter whose exponential is a contrastive scale, or None. `begun` is whether its source lacks a head of it.
     """
 
     module: torch.nn.Module
@@ -62,6 +62,7 @@ class Trainable:
     save: Callable[[Path], str]
     log_scale: Callable[[], Tensor | None]
     towers: Any = None
+    begun: bool = False
 
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
@@ -433,7 +434,7 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
         scale = None if parts.contrast is None else parts.contrast.log_scale(network)
         return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
 
-    return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale)
+    return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale, begun=parts.begun)
 
 
 class Matcher(torch.nn.Module):

@@ -301,10 +301,11 @@ def train_seeds(
         if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
             done = once(seeded, folder).record
         records += [done] if ranks.leads and done is not None else []
-    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data != records[0].data]
+    runs = [(record.start, record.data) for record in records]
+    odd = [f"seed-{_seed_of(record):03d}" for record, run in zip(records, runs, strict=True) if run != runs[0]]
     with ranks.together():
         if odd:
-            other = "trained on other data than the rest, or measured other items"
+            other = "trained from another start or on other data than the rest, or measured other items"
             raise RunError(f"{out}: {join_names(odd)} {other}; delete them, and resume")
     ranks.leave()
     return records

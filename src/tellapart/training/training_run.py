@@ -219,11 +219,12 @@ def run_training(
             encoders.prepare_start(config, trainable, ranks.of)
     with ranks.together():
         before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
-    counts = ranks.first(lambda: duplicates.count_duplicates(rows, trainable.reader))
+        start = name_start(trainable, rounds.start or name, files) if ranks.leads else name
     with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
-            config, trainable, rows, files, validation, ranks, counts,
+            config, trainable, rows, files, validation, ranks,
+            ranks.first(lambda: duplicates.count_duplicates(rows, trainable.reader)),
             None if show is None else partial(show, files, config.name),
         )  # fmt: skip
         if config.optimiser.minutes is not None:
@@ -235,10 +236,10 @@ def run_training(
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:
-            trained, start = save_model(trainable, files, rounds.items or read_mark(name)), rounds.start or name
-            entries |= _measure_both(training, (trained, start), place, before, progress)
-            record = _write_record(entries, training, state, trained, time.perf_counter() - clock, name)
-            finished = replace(finished, name=trained, record=record)
+            names = save_model(trainable, files.model, rounds.items or read_mark(name)), start
+            entries |= _measure_both(training, names, place, before, progress)
+            record = _write_record(entries, training, state, names[0], time.perf_counter() - clock, name)
+            finished = replace(finished, name=record.model, record=record)
     ranks.leave()
     return finished
 
@@ -349,11 +350,8 @@ def run_sweep(
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start
-    for folder in out.glob("alpha-*"):
-        if folder.name not in {f"alpha-{Sweep.label(alpha)}" for alpha in alphas}:
-            shutil.rmtree(folder)  # of a sweep before
-        elif folder.name != f"alpha-{Sweep.label(best)}":
-            shutil.rmtree(folder / "model")
+    for alpha in {*alphas} - {best}:  # the folders of a sweep before stay
+        shutil.rmtree(out / f"alpha-{Sweep.label(alpha)}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
@@ -383,13 +381,18 @@ def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locatio
     return Settings(models=models, benchmarks=tuple(config.report.benchmarks), place=place, **device)
 
 
-def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") -> str:
-    """Write the trained model atomically, with the mark of the items that it was fitted to; return its name."""
-    with run_files.replace_folder(files.model) as draft:
+def save_model(trainable: Trainable, folder: Path, transductive: str = "") -> str:
+    """Write a model atomically, with the mark of the items that it was fitted to; return its name."""
+    with run_files.replace_folder(folder) as draft:
         name = save_merged(trainable, draft)
         if transductive:
             write_mark(draft, transductive)
-    return name.replace(str(draft), str(files.model))
+    return name.replace(str(draft), str(folder))
+
+
+def name_start(trainable: Trainable, name: str, files: RunFiles) -> str:
+    """Return the name by which the start is measured; that of a file without the trained head is written with it."""
+    return save_model(trainable, files.start) if trainable.begun else name
 
 
 def _write_record(

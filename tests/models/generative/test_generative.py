@@ -410,6 +410,41 @@ def test_families_without_a_template_are_prompted_as_they_were_trained(folders, 
     assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"
 
 
+@pytest.mark.parametrize(
+    ("template", "prompt"),
+    [
+        (LLAVA_CHAT.replace("ASSISTANT", "BOT"), "USER: <image>\nis it? BOT:"),
+        (
+            "{% for m in messages %}{{ '[INST] ' + m['content'] + ' [/INST]' }}{% endfor %}",
+            "[INST] <image>\nis it? [/INST]",
+        ),
+        ("{% for m in messages %}{{ m['content'] }} #{% endfor %}", "<image>\nis it? #"),
+    ],
+)
+def test_a_template_of_the_tokenizer_alone_is_the_models(folders, tmp_path, template, prompt):
+    save_llava(tmp_path / "llava", chat=None)
+    settings = tmp_path / "llava/tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"chat_template": template}))
+    assert read_as("vqa", tmp_path / "llava")._reader.format.render_prompt(1, "is it?") == prompt
+
+
+def test_a_template_or_processor_beside_an_adapter_is_the_one_it_was_trained_with(folders, tmp_path):
+    adapter, base = tmp_path / "adapter", folders["llava"]
+    settings = {"peft_type": "LORA", "base_model_name_or_path": str(base)}
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps(settings))
+    (adapter / "adapter_model.safetensors").touch()
+    assert load_processor(str(adapter)).chat_template == LLAVA_CHAT
+    (adapter / "tokenizer_config.json").write_text('{"chat_template": "older"}')
+    assert load_processor(str(adapter)).chat_template == "older"
+    (adapter / "chat_template.jinja").write_text("newer")
+    assert load_processor(str(adapter)).chat_template == "newer"
+    trained = load_processor(str(base))
+    trained.image_processor.size = {"shortest_edge": 32}
+    trained.save_pretrained(adapter)
+    assert load_processor(str(adapter)).image_processor.size["shortest_edge"] == 32
+
+
 def test_another_family_without_a_template_is_an_error_that_says_what_to_add(folders, tmp_path):
     shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
     (tmp_path / "bare/chat_template.jinja").unlink()

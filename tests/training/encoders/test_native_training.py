@@ -117,6 +117,13 @@ def test_a_head_of_retrieval_begins_as_the_matching_heads_match(tmp_path):
     module = open_fusion(name, "cpu", "rank").module.model
     torch.testing.assert_close(module.rank_output.weight, module.itm_score.fc.weight[1:])
     assert not hasattr(open_fusion(name, "cpu").module.model, "rank_output")
+    # The start is measured with that head, which its file lacks.
+    report = {"benchmarks": [f"folder:{squares(tmp_path / 'test', 4, seed=5)}"]}
+    changes = {"loss": {"name": "ranking"}, "matching": {"negatives": 2}, "batch": {"size": 4}, "report": report}
+    settings = config(tmp_path, model=name, reading="rank", image_size=32, optimiser={"steps": 1}, **changes)
+    record = run_training(settings, tmp_path, tmp_path / "run").record
+    begun = find_model(f"meter:{tmp_path / 'run/start'}", ModelOptions(reading="rank", image_size=32))
+    assert begun.fingerprint == record.start and record.comparison.a == begun.name
 
 
 def test_groups_of_weights_learn_at_rates_of_their_own(tmp_path):

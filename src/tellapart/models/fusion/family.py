@@ -150,6 +150,7 @@ class TrainableParts:
         save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
         others: the same model with other heads.
         read: number that the halves' head gives: `itm` or `itm_logit`.
+        begun: whether training begins with a head that the source lacks.
     """
 
     name: str
@@ -159,6 +160,7 @@ class TrainableParts:
     save: Callable[[Path], str]
     others: tuple[Halves, ...] = ()
     read: str = "itm"
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)

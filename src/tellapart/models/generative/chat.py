@@ -66,16 +66,18 @@ class ChatFormat:
     """
 
     def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
-        self._processor = processor
+        self._processor, self._by_parts = processor, True
         self._plain = _FORMATS.get(config.model_type, ("", ""))
-        self._templated = bool(getattr(processor, "chat_template", None))
-        if not self._templated and config.model_type not in _FORMATS:
-            raise ModelError(
-                f"{source} has no chat template, and no prompt format is known for the family {config.model_type!r}; "
-                "add the chat_template.jinja of the model it was trained from"
-            )
-        self.template = str(getattr(processor, "chat_template", None))
+        if of_tokenizer := not getattr(processor, "chat_template", None):  # no processor of the library reads that
+            processor.chat_template = getattr(getattr(processor, "tokenizer", None), "chat_template", None)
+        self.template, self._templated = str(processor.chat_template), bool(processor.chat_template)
         self._asks_to_think = "enable_thinking" in self.template
+        self._by_parts = not of_tokenizer or self._reads_parts()
+        if not (self._templated and self._by_parts) and config.model_type not in _FORMATS:
+            raise ModelError(
+                f"{source} has no chat template of images, and no prompt format is known for the family "
+                f"{config.model_type!r}; add the chat_template.jinja of the model it was trained from"
+            )
         self.thinks = self._asks_to_think or _THINK in self.template
         prompt = self.render_prompt(1, "?")
         self.lead, self.tail = "" if prompt[-1:].isspace() else " ", ""
@@ -95,12 +97,23 @@ class ChatFormat:
         # A template that begins the thinking itself: it ends at once, as those end it that can leave it out.
         return f"{rendered.rstrip()}{_NO_THOUGHT}" if rendered.rstrip().endswith(_THINK) else rendered
 
+    def _reads_parts(self) -> bool:
+        """Return whether the template reads a turn's images beside its text: many of a language model read a text."""
+        try:
+            plain, rendered = self._apply_template(0, "?"), self._apply_template(1, "?")
+        except Exception:  # jinja's and the template's: a text is joined to a list
+            return False
+        return plain != rendered and "'type'" not in rendered
+
     def _apply_template(self, images: int, prompt: str, answer: str = "") -> str:
-        content = [{"type": "image"}] * images + [{"type": "text", "text": prompt}]
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        def content(count: int, text: str) -> Any:
+            parts = [{"type": "image"}] * count + [{"type": "text", "text": text}]
+            return parts if self._by_parts else self._plain[1] * count + text
+
+        messages: list[dict[str, Any]] = [{"role": "user", "content": content(images, prompt)}]
         options: dict[str, bool] = {"enable_thinking": False} if self._asks_to_think else {}
         if answer:
-            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+            messages.append({"role": "assistant", "content": content(0, answer)})
         else:
             options["add_generation_prompt"] = True
         return str(self._processor.apply_chat_template(messages, tokenize=False, **options))

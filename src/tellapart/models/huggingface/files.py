@@ -39,6 +39,10 @@ _INCIDENTAL |= {"processor_class", "_processor_class", "image_processor_type", "
 #: Files of weights that transformers reads before the shards that an index of the same name lists.
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 
+#: Files of a folder that hold a chat template, the first that does counts; and those with the settings of images.
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+_IMAGE_SETTINGS = ("preprocessor_config.json", "processor_config.json")
+
 _WEIGHTS = "expected model.safetensors, whole or in shards, that was saved as the class that config.json names"
 _ORIGINAL = "the model that it was trained from"
 _PROCESSOR = f"copy preprocessor_config.json and the tokenizer's files from {_ORIGINAL}"
@@ -182,9 +186,14 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
 
     transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
     Pillow's resizing is the one that the models' authors trained with, and is available everywhere. Without `pictures`
-    there is no processor of images to replace: for videos some have torchvision's alone.
+    there is no processor of images to replace: for videos some have torchvision's alone. An adapter was trained with
+    what lies in its folder: a whole processor there stands in for the base's, and a chat template alone for its one.
     """
     library, path = import_transformers(), _expand_source(source)
+    adapter = find_adapter(source)
+    names = set[str]() if adapter is None else {file.name for file in adapter.folder.iterdir()}
+    if adapter is not None and "tokenizer.json" in names and names & set(_IMAGE_SETTINGS):
+        path = str(adapter.folder)
     with loading(source, "has no processor that can be read", _PROCESSOR):
         processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
         if pictures:
@@ -192,9 +201,22 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     if getattr(processor, "tokenizer", None) is None:
         raise ModelError(f"{source} has an image processor and no tokenizer; copy its files from {_ORIGINAL}")
     _check_vocabulary(source, processor.tokenizer)
+    for name in _TEMPLATES if adapter is not None else ():
+        if name in names and (template := _read_template(adapter.folder / name)):
+            processor.chat_template = template
+            break
     if pictures:
         processor.image_processor = images
     return processor
+
+
+def _read_template(path: Path) -> str | None:
+    """Return the chat template that a file is, or has under that name."""
+    if path.suffix == ".jinja":
+        return path.read_text(encoding="utf-8")
+    content = read_json(path, error=ModelError)
+    template = content.get("chat_template") if isinstance(content, dict) else None
+    return template if isinstance(template, str) else None
 
 
 def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> PreTrainedTokenizerBase:
