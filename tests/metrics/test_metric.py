@@ -389,7 +389,8 @@ def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics)
     other.update(scores[20:])
     metric.merge_state(other)
     assert metric.compute() == pytest.approx(plain.compute().value)
-    assert metric.value() == plain.compute()
+    assert metric.value() == pickle.loads(pickle.dumps(metric)).value() == plain.compute()  # noqa: S301
+    assert ta.metrics.V1().torchmetrics().higher_is_better is None
     # What two processes hold is gathered, and brought together, by torchmetrics itself.
     gathered = ta.metrics.GroupScore().torchmetrics()
     gathered.distributed_available_fn = lambda: True
