@@ -168,7 +168,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
         given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
         command(*given, "--data", str(tmp_path), "--out", name, code=0)
     of_numbers = ta.score(str(tmp_path / "set.toml"), scored.scores.values, kind="similarity")
-    stated = ta.Run(tmp_path / "good").value("kendall_tau_b")
+    stated = ta.open_run(tmp_path / "good").value("kendall_tau_b")
     assert of_numbers.value("kendall_tau_b") == stated
     compared = command("compare", "good", "noise", "--by", "generator", "--json", code=0)
     tests = compared.json["rows"]
