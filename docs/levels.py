@@ -63,7 +63,7 @@ def fit() -> Curves:
             values.append([float(right[number]) for right in found["right"].values()])
     models = tuple(record["aspects"]["colour"]["right"])
     outcomes = ItemOutcomes(record["set"], "group_score", models, tuple(items), np.array(values))
-    curves = measure_curves(outcomes, "level", by="aspect", chance=CHANCE)
+    curves = measure_curves(outcomes, "level", by="aspect", chances={None: CHANCE})
     # A level of all aspects together has no unit.
     return curves.model_copy(update={"curves": tuple(row for row in curves.curves if row.subset is not None)})
 

@@ -231,6 +231,11 @@ def test_an_objects_text_is_plain_and_whole_where_colours_are_asked_for(monkeypa
     assert "\x1b" not in text and "…" not in text
 
 
+def test_a_notebook_shows_the_notes_and_the_verdict_of_a_comparison():
+    shown = ta.compare(ta.evaluate(["oracle", "blind"], "demo", limit=20), baseline="blind")._repr_html_()
+    assert "oracle is better than blind" in shown and "Holm over 4 tests" in shown
+
+
 def test_a_missing_pandas_and_a_column_that_is_not_there_are_answered(monkeypatch):
     with raises(errors.UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
         ta.evaluate("oracle", "demo", limit=3).table()["benchmrk"]

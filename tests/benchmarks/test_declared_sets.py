@@ -18,6 +18,7 @@ from declared_set_files import MADE, MVP, SPEC, crop, image, made, paired_film, 
 from PIL import Image
 from pydantic import ValidationError
 
+import tellapart as ta
 from facts import raises
 from published import published
 from tellapart import Benchmark, EmbeddingStore, Scores, find_benchmark
@@ -26,7 +27,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.set_file import SetFile, read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.task_records import PreferenceSet, Record, read_choice
+from tellapart.data.task_records import PreferenceSet, QuestionSet, Record, read_choice
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, measure, prepare
 from tellapart.metrics.ratings import preference_accuracy
@@ -439,6 +440,11 @@ def test_counterbench_counts_answers_that_turn_where_they_should(tmp_path):
     assert found == by_hand | {"turned_match": (6, 3 / 6)}
     # An answer that is not read stays as it is in no case.
     assert measured(records, [""] * 12)["turned_match"] == (6, 0)
+    # Of three images, two have one answer: right answers turn.
+    golds = [("g", 2), ("g", 2), ("g", 3), ("h", 1), ("h", 1)]
+    rows = [Record(f"{k}", (f"{k}.png",), ("How many?",), (f"{n}",), group=of) for k, (of, n) in enumerate(golds)]
+    found = measured(QuestionSet("three", tuple(rows)), [f"{n}" for _, n in golds])
+    assert (found["same_answer"], found["turned_match"]) == ((1, 0), (2, 1))
 
 
 def vb(folder: Path, families: int) -> None:
@@ -475,6 +481,17 @@ def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path):
     }
     left = measured(records, [said("ABSTAIN", 0.5)] * 300)
     assert "right_if_answered" not in left and (left["answered"], left["confident_match"]) == ((300, 0), (300, 0.25))
+    # Models that leave other questions are compared on those that both answer.
+    fewer = [*answers[:3], *[said("ABSTAIN", 1)] * 297]
+    lines = {"some": answers, "fewer": fewer, "none": [said("ABSTAIN", 0.5)] * 300}
+    runs = []
+    for name, given in lines.items():
+        write(tmp_path, f"{name}.jsonl", *({"id": row.id, "prediction": answer}
+                                           for row, answer in zip(records.rows, given, strict=True)))  # fmt: skip
+        runs.append(ta.score("vb", tmp_path / f"{name}.jsonl", name=name, data=tmp_path))
+    sizes = ta.compare(*runs[:2])
+    assert dict(zip(sizes["metric"], sizes["n"], strict=True))["right_if_answered"] == 3
+    assert ta.compare(*runs).models == [*lines] and all(ta.verify(run).passed for run in runs)
 
 
 @pytest.mark.parametrize(

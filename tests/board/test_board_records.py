@@ -213,6 +213,16 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(tmp_path):
     ]
 
 
+def test_a_draw_of_answers_is_not_ranked_beside_its_model(tmp_path):
+    for name, skill in (("a", 1.0), ("sampled:1@0.7:a", 0.9), ("b", 0.5)):
+        write_run(tmp_path / name.replace(":", "-"), name, skill=skill)
+    tables = open_board(tmp_path)[1].tables
+    kinds = {model.name: model.kind for model in tables.models.values()}
+    assert kinds == {"a": "model", "b": "model", "sampled:1@0.7:a": "draw"}
+    ranked = tables.tiers["shapes", "group_score"]
+    assert {tables.models[slug].name for slug in ranked} == {"a", "b"}
+
+
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [

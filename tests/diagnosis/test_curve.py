@@ -233,6 +233,26 @@ def test_runs_of_other_items_are_refused(runs, tmp_path):
         ta.curve(tmp_path / "demo", over="pixels")
 
 
+def test_a_part_starts_from_its_chance(tmp_path):
+    """Groups of one question and of three, each right from level 5 on."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    groups = [{"group": f"g{k}", "size": (1, 3)[k % 2], "level": str(k // 2 % 8 + 1)} for k in range(64)]
+    rows = [{"id": f"{of['group']}-{k}", "answer": "yes", **of} for of in groups for k in range(int(of["size"]))]
+    answers = [{"id": row["id"], "prediction": "yes" if int(row["level"]) > 4 else "no"} for row in rows]
+    for name, lines in (("rows", rows), ("answers", answers)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "asked.toml").write_text(
+        'name = "asked"\ntitle = "asked"\nsource = "here"\nfiles = ["rows.jsonl"]\nfolders = ["."]\n[[question]]\n'
+        'id = "{id}"\nimages = ["a.png"]\nquestion = "{id}?"\nanswer = "{answer}"\ngroup = "{group}"\n'
+        'tags = { size = "{size}", level = "{level}" }\n'
+    )
+    run = ta.score(str(tmp_path / "asked.toml"), tmp_path / "answers.jsonl", name="a")
+    found = ta.curve(run, over="level", by="size", metric="g_acc")
+    chances = [(row.subset, row.chance, row.line[0][1]) for row in found.record.curves]
+    assert chances == [(of, p, pytest.approx(p, abs=1e-3)) for of, p in ((None, 0.3125), ("1", 0.5), ("3", 0.125))]
+    assert "chance of 3: 12.5%" in repr(found) and "chance of 3: 12.5%" in found._repr_html_()
+
+
 def test_the_command_prints_a_table_json_and_a_picture(runs, command):
     typed = ("curve", runs["keen"], runs["lost"], "--over", "pixels")
     found = ta.curve(runs["keen"], runs["lost"], over="pixels")

@@ -227,6 +227,11 @@ def test_a_perfect_judge_is_worth_all_items():
     assert powered.worth > 800
 
 
+def test_a_share_stays_one_where_the_judge_gets_more_of_the_others_right():
+    powered = prediction_powered([1] * 19 + [0], [1] * 18 + [0, 0], [1] * 970 + [0] * 30)  # unbounded, 1.02
+    assert powered.mean == powered.interval.high == 1
+
+
 def test_items_in_clusters_make_it_wider_and_few_items_have_no_interval():
     people, judge, others = _draw(3, 120, 800)
     groups, rest = np.arange(120) // 4, np.arange(800) // 4

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import tellapart as ta
 from facts import check_facts, raises
 from published import published
 from tellapart.benchmarks.find import find_benchmark, read_rankings
@@ -163,7 +164,11 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
         given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
         command(*given, "--data", str(tmp_path), "--out", name, code=0)
-    tests = command("compare", "good", "noise", "--by", "generator", "--json", code=0).json["rows"]
+    of_numbers = ta.score(str(tmp_path / "set.toml"), scored.scores.values, kind="similarity")
+    stated = ta.open_run(tmp_path / "good").value("kendall_tau_b")
+    assert of_numbers.value("kendall_tau_b") == stated
+    compared = command("compare", "good", "noise", "--by", "generator", "--json", code=0)
+    tests = compared.json["rows"]
     assert [(row["metric"], row["subset"]) for row in tests] == [
         (name, None) for name in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho")
     ]
@@ -172,6 +177,34 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
     facts = {(one["fact"], one["state"]) for one in verified.json["runs"][0]["checks"]}
     assert ("kendall_tau_b", "equal") in facts, verified.out[:500]
     assert not [fact for fact, state in facts if state == "different"]
+
+
+def test_the_report_names_no_weak_generator_by_values_among_all_images(tmp_path):
+    rng = np.random.default_rng(3)
+    (tmp_path / "set.toml").write_text(SET)
+    rows = [{"id": f"{k}", "image": f"{k}.png", "text": f"t{k // 4}", "ratings": [int(rng.integers(1, 6))],
+             "by": "ab"[k % 2]} for k in range(200)]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    noise = np.where(np.arange(200) % 2, 0.3, 8) * rng.normal(size=200)
+    people = np.array([row["ratings"][0] for row in rows])
+    run = ta.score(str(tmp_path / "set.toml"), (people + noise)[:, None, None], kind="similarity")
+    assert "fails most" not in str(run.to_json()["answer"])
+
+
+def test_ties_of_preferences_are_calibrated_again_in_a_part_which_verify_knows(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [{"id": f"{k}", "images": [f"{k}.png", f"{k}b.png"], "ranking": ("A>B", "B>A", "A=B")[k % 3],
+             "kind": "xy"[k // 3 % 2]} for k in range(60)]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "set.toml").write_text(
+        'name = "set"\ntitle = "set"\nsource = "here"\nfiles = ["rows.jsonl"]\n[[preference]]\nid = "{id}"\n'
+        'images = ["{images.0}", "{images.1}"]\ntext = "{id}"\nranking = "{ranking}"\ntags = { kind = "{kind}" }\n'
+    )
+    scores = rng.normal(size=(2, 60, 2, 1)).astype("f4")
+    runs = [ta.score(str(tmp_path / "set.toml"), of, name=name) for name, of in zip("ab", scores, strict=True)]
+    assert ta.verify(runs[0]).passed
+    compared = ta.compare(*runs, by="kind")
+    assert {*zip(compared["metric"], compared["subset"], strict=True)} == {("preference_accuracy", None)}
 
 
 def test_a_set_that_agrees_with_nobody_and_ratings_that_are_no_numbers_are_refused(tmp_path):

@@ -15,7 +15,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.arguments import PathGiven, as_names, as_path, as_paths, expect_used
 from tellapart.data.rows import spreadsheet_cell
 from tellapart.data.scores import ScoreKind, join_names
-from tellapart.diagnosis.curve import Curves, measure_curves, read_chance
+from tellapart.diagnosis.curve import Curves, measure_curves, read_chances
 from tellapart.diagnosis.item_analysis import (
     FamilyGiven,
     ItemAnalysis,
@@ -275,7 +275,7 @@ def curve(
     with unpacked(as_paths(list(runs), "runs")) as folders:
         models = _choose_measured(folders)
         outcomes = outcomes_of(*read_systems(models, benchmark=benchmark), metric)
-        curves = measure_curves(outcomes, over, chance=read_chance(models, outcomes), by=by, seed=seed)
+        curves = measure_curves(outcomes, over, chances=read_chances(models, outcomes, by), by=by, seed=seed)
     return _draw(CurvesFitted(curves), draw_thresholds, out)
 
 

@@ -18,8 +18,8 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
-from tellapart.report.frame import Frame, Shown, columns_of
-from tellapart.report.printing import print_comparison, print_models
+from tellapart.report.frame import Frame, Shown, columns_of, html_lines
+from tellapart.report.printing import end_lines, print_comparison, print_models
 from tellapart.report.tables import Table
 
 _COLUMNS = (
@@ -143,6 +143,10 @@ class Compared(Shown, Frame):
         columns = ("model_a", "model_b", "benchmark", "metric", "subset", "n", "difference", "low", "high", "p_holm")
         used = {name: self.columns[name] for name in columns if name != "subset" or any(self.columns[name])}
         return Frame(used, "b minus a: fractions, 95% intervals, p corrected for all rows (Holm)").tables()
+
+    def _repr_html_(self) -> str:
+        record, tiers = self.record, self.two is None and bool(self.record.tiers)
+        return super()._repr_html_() + html_lines(end_lines(record.pairs, self.left_out, record.verdicts, tiers=tiers))
 
     def show(self) -> None:
         """Print it as `tellapart compare` does."""

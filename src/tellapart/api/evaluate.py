@@ -407,7 +407,9 @@ def _file_of(
         write_scores(scores, path := to / f"{file_name(name)}.npz")
         return path
     numbers = _to_array(scores)
-    size = len((find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark).outline().ids)
+    found = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
+    records = found.records_here()
+    size = len(found.outline().ids if records is None else records)
     if len(numbers) != size:
         raise ScoreError(
             f"score({name!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from tellapart.benchmarks.find import declared_benchmark
-from tellapart.catalog import REFERENCES
+from tellapart.catalog import REFERENCES, is_ranked
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
@@ -89,7 +89,7 @@ class Model(BaseModel, frozen=True):
 
     slug: str  # its name in addresses
     label: str  # its name on the board, distinct
-    kind: str  # `model`, `reference` or `human`
+    kind: str  # `model`, `reference`, `draw` or `human`
     name: str = Field(exclude=True)
     identity: str = Field(exclude=True)  # equal for two records of the same model
     fingerprint: str = Field(default="", exclude=True)
@@ -331,7 +331,8 @@ class Board:
         weights = result.model
         # An imported result's fingerprint is the file's; several files of one model share the name alone.
         is_imported = weights.fingerprint.startswith(IMPORTED)
-        kind = "reference" if weights.name in REFERENCES else "human" if weights.name == "human" else "model"
+        kind = "model" if is_ranked(weights.name) else "reference" if weights.name in REFERENCES else "draw"
+        kind = "human" if weights.name == "human" else kind
         how = (weights.dtype, _count_flips(result), weights.reading, weights.prompt)
         model = Model(
             slug=file_name(weights.name),

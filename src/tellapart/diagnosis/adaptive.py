@@ -77,7 +77,7 @@ def search_threshold(
             progress("items", len(right), items)
     drawn = tuple(samples[row] for row in right)
     outcomes = replace(outcomes, items=drawn, values=np.array([*right.values()])[:, None], limited_from=ready.available)
-    curves = measure_curves(outcomes, over, chance=chance, posterior=search.fitted())
+    curves = measure_curves(outcomes, over, chances={None: chance}, posterior=search.fitted())
     notes = [f"items were chosen one by one, from seed {settings.seed}"]
     if few := int((~np.isnan(values) & ~np.isin(values, levels)).sum()):
         notes.append(f"{few:,} items are left out: fewer than {LEAST_ALIKE} have their value")

@@ -100,6 +100,7 @@ class Curve(BaseModel, frozen=True):
 
     Attributes:
         subset: the value of the second tag that these items carry; None for all items.
+        chance: the guess rate on these items.
         threshold: the value at which P is half way from chance to its best; None if it lies outside.
         outside: `below the smallest` or `above the largest` value, if the threshold lies there.
         low, high: its 95% interval over clusters; an end is None where it lies outside of the values.
@@ -116,6 +117,7 @@ class Curve(BaseModel, frozen=True):
     n: int
     clusters: int
     right: float
+    chance: float
     threshold: float | None = None
     outside: str | None = None
     low: float | None = None
@@ -150,7 +152,7 @@ class Curves(BaseModel, frozen=True):
 
     Attributes:
         over, by: the numeric tag, and the tag whose values get curves of their own.
-        chance: the guess rate.
+        chance: the guess rate on all items.
         smallest, largest: the tag's values.
         limited_from, limited_to: the benchmark's number of records and that of the part, if the runs measured a part.
         drawn, seed: ids of items that were chosen one by one, in their order, and the seed; empty if all were measured.
@@ -173,10 +175,14 @@ class Curves(BaseModel, frozen=True):
     seed: int | None = None
 
 
-def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
-    """Return the chance of the metric by which outcomes are right."""
+def read_chances(runs: Sequence[System], outcomes: ItemOutcomes, by: str | None) -> dict[str | None, float]:
+    """Return the chance of the metric by which outcomes are right: of all items, None, and of those of a tag's values.
+
+    It differs where groups of questions do in size.
+    """
     number, name = next(iter(match_benchmarks([run.result for run in runs])[outcomes.benchmark].items()))
-    metrics = runs[number].record(name).metrics
+    record = runs[number].record(name)
+    metrics = record.metrics
     chance = metrics[outcomes.metric].chance
     if chance is None:
         others = [name for name, value in metrics.items() if value.chance is not None]
@@ -184,17 +190,20 @@ def read_chance(runs: Sequence[System], outcomes: ItemOutcomes) -> float:
         raise RunError(
             f"{outcomes.benchmark}: {outcomes.metric} has no chance, from which a curve of P(right) starts; {rest}"
         )
-    return chance
+    parts = record.by.get(by or "", {}).items()
+    values = {value: group.metrics.get(outcomes.metric) for value, group in parts}
+    return {None: chance} | {value: of.chance for value, of in values.items() if of and of.chance is not None}
 
 
 def measure_curves(
-    outcomes: ItemOutcomes, over: str, *, chance: float, by: str | None = None, seed: int = 0,
+    outcomes: ItemOutcomes, over: str, *, chances: Mapping[str | None, float], by: str | None = None, seed: int = 0,
     posterior: Psychometric | None = None,
 ) -> Curves:  # fmt: skip
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
-    `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. Of one model whose items were
-    chosen one by one, `posterior` is the function, in place of a fit.
+    `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. `chances` are of all items, None,
+    and of those of a value of `by` if they differ. Of one model whose items were chosen one by one, `posterior` is the
+    function, in place of a fit.
     """
     for tag in filter(None, (over, by)):
         expect_same_tag(outcomes.benchmark, tag, outcomes.retagged)
@@ -215,9 +224,10 @@ def measure_curves(
     differences: list[ThresholdDifference] = []
     for subset, mask in parts:
         x, right, groups = values[mask], outcomes.values[mask], clusters[mask]
+        chance = chances.get(subset, chances[None])
         shares = [
             Curve(model=model, subset=subset, n=len(x), clusters=len(np.unique(groups)), right=float(column.mean()),
-                  levels=_list_levels(x, column, groups))
+                  chance=chance, levels=_list_levels(x, column, groups))
             for model, column in zip(outcomes.systems, right.T, strict=True)
         ]  # fmt: skip
         if posterior is None and (len(x) < LEAST_ITEMS or len(np.unique(x)) < LEAST_LEVELS):
@@ -232,7 +242,7 @@ def measure_curves(
                 ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
             )
     return Curves(
-        benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chance,
+        benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chances[None],
         smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
         differences=tuple(correct(differences)), limited_from=outcomes.limited_from, limited_to=outcomes.limited_to,
         notes=tuple(_list_notes(outcomes, over, values, curves)),

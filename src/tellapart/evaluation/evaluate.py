@@ -322,11 +322,12 @@ def yield_samples(units: Units) -> Iterator[Sample]:
     """Yield the samples of measured units."""
     outcomes = {value.name: value.strict.tolist() for value in units.values if value.reduce is None}
     rows = zip(*outcomes.values(), strict=True) if outcomes else repeat(())
-    tied: dict[int, list[str]] = {}
+    of_unit = dict(zip((unit.id for unit in units.units), rows, strict=False))
+    tied: dict[str, list[str]] = {}
     for one in units.values:
         for row in np.flatnonzero(one.ties).tolist():
-            tied.setdefault(row, []).append(one.name)
-    for row, (unit, values) in enumerate(zip(units.units, rows, strict=False)):
+            tied.setdefault(units.units[row].id, []).append(one.name)
+    for unit in units.asked or units.units:
         yield Sample(
             id=unit.id,
             unit=units.noun,
@@ -337,8 +338,8 @@ def yield_samples(units: Units) -> Iterator[Sample]:
             scores=unit.scores,
             output=unit.output,
             gold=unit.gold,
-            outcomes=dict(zip(outcomes, values, strict=True)),
-            tied=tuple(tied.get(row, ())),
+            outcomes=dict(zip(outcomes, of_unit.get(unit.id, ()), strict=False)),
+            tied=tuple(tied.get(unit.id, ())),
             true=unit.true,
         )
 
@@ -425,8 +426,8 @@ def _average_outcomes(record: BenchmarkResult, samples: Sequence[Sample], seed: 
     """Average a task's outcomes, each noun's over its units; they do not give a value with ties broken at random."""
     measured = []
     for noun in dict.fromkeys(sample.unit for sample in samples):
-        own = [sample for sample in samples if sample.unit == noun]
-        names = [name for name in own[0].outcomes if all(name in sample.outcomes for sample in own)]
+        own = [sample for sample in samples if sample.unit == noun and sample.outcomes]
+        names = [name for name in (own[0].outcomes if own else ()) if all(name in of.outcomes for of in own)]
         units = tuple(Unit(id=one.id, cluster=one.cluster, tags=one.tags) for one in own)
         measured.append(Units(noun, units, tuple(_read_outcomes(name, own, record) for name in names)))
     return tabulate_units(measured, seed=seed)

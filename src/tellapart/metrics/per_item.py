@@ -34,8 +34,8 @@ def mean(values: ArrayLike) -> NDArray[np.float64]:
 def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[str, dict[str, NDArray[np.bool_]]]:
     """Return tag -> value -> which items carry it, bool (item,); tags and values in alphabetical order.
 
-    An item without a tag belongs to none of the tag's values. Index per-item values with a mask and take
-    their mean: that is the micro average within the value. A tag with more than `most` values is left out.
+    An item without a tag, or with an empty one, belongs to none of the tag's values. Index per-item values with a mask
+    and take their mean: that is the micro average within the value. A tag with more than `most` values is left out.
 
     >>> masks = by_tag([{"type": "swap"}, {"type": "add"}, {"type": "swap"}, {}])
     >>> list(masks["type"]), masks["type"]["swap"]
@@ -44,7 +44,8 @@ def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[s
     items_of: dict[str, dict[str, list[int]]] = {}
     for item, carried in enumerate(tags):
         for tag, value in carried.items():
-            items_of.setdefault(tag, {}).setdefault(value, []).append(item)
+            if value:
+                items_of.setdefault(tag, {}).setdefault(value, []).append(item)
     return {
         tag: {value: np.isin(np.arange(len(tags)), values[value]) for value in sorted(values)}
         for tag, values in sorted(items_of.items())

@@ -154,7 +154,7 @@ def _torch_class(name: str) -> type[torchmetrics.Metric]:
 
         full_state_update = False
         is_differentiable = False
-        higher_is_better = True
+        higher_is_better = None if kind.metric.chance_level is None else True  # a deviation is best at 0
 
         def __init__(self, **options: Any) -> None:
             super().__init__()
@@ -179,8 +179,15 @@ def _torch_class(name: str) -> type[torchmetrics.Metric]:
             """Return the value as a tensor of one number."""
             return torch.tensor(self.value().value)
 
+        def __reduce__(self) -> Any:  # the class has no name from which another process could import it
+            return _make_torch, (name, self.inner.kind, self.inner.seed), self.__getstate__()
+
     TorchMetric.__name__ = TorchMetric.__qualname__ = kind.__name__
     return TorchMetric
+
+
+def _make_torch(name: str, kind: ScoreKind, seed: int) -> torchmetrics.Metric:
+    return _torch_class(name)(kind=kind, seed=seed)
 
 
 def _is_one_item(scores: object) -> bool:

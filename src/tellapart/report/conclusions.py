@@ -121,8 +121,8 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
     groups_of = {tag: groups for tag, groups in entry.record.by.items() if len(groups) > 1}
     looked_at = sum(map(len, groups_of.values()))
     samples = [sample for sample in entry.samples if metric in sample.outcomes]
-    if not looked_at or not samples:
-        return ()
+    if not looked_at or not samples or (metric in METRICS and METRICS[metric].together):
+        return ()  # a number of some items may be no mean of their values among all items
     values = np.array([sample.outcomes[metric] for sample in samples])
     clusters = np.array([sample.cluster for sample in samples])
     level = 1 - (1 - WEAK_LEVEL) / looked_at

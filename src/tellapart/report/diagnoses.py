@@ -87,7 +87,7 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
         identifier = len(set(texts)) == len(texts) and all(float(text).is_integer() for text in texts)
         if identifier or len(texts) < INTERVAL_ITEMS or len(set(map(float, texts))) < LEAST_LEVELS:
             continue
-        curves = measure_curves(outcomes, tag, chance=chance)
+        curves = measure_curves(outcomes, tag, chances={None: chance})
         if any(None not in (row.threshold, row.low, row.high) for row in curves.curves):
             lines = {row.model: [(x, 100 * p) for x, p in row.line] for row in curves.curves}
             chart = LineChart(f"{curves.metric}, %, over {curves.over}: fitted curves", curves.over, lines)
@@ -147,7 +147,7 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
             axes.plot(ends, [height] * 2, color=style.colour, linewidth=1.4)
         if row.threshold is not None:
             axes.plot(row.threshold, height, marker=style.marker, color=style.colour, markeredgecolor="black")
-    axes.axhline(100 * curves.chance, color=GREY, linestyle="--", linewidth=1.0, label="chance", zorder=1.9)
+    axes.axhline(100 * rows[0].chance, color=GREY, linestyle="--", linewidth=1.0, label="chance", zorder=1.9)
     axes.set_xlim(smallest - 2 * margin, largest + 2 * margin)
     axes.set_ylim(-6 - 6 * len(rows), 103)
     axes.set_yticks([0, 25, 50, 75, 100])

@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, quote, require
 from tellapart.report.tables import Table, text_table
-from tellapart.report.terminal import print_tables, print_template, tables_of
+from tellapart.report.terminal import parts_of, print_tables, print_template, tables_of
 
 #: Rows that are printed at most; conversions have all rows.
 _SHOWN = 40
@@ -24,6 +25,11 @@ def capture_text(show: Callable[[], None]) -> str:
     with redirect_stdout(io.StringIO()) as text:
         show()
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines as paragraphs of HTML."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines if line.strip())
 
 
 class Shown(ABC):
@@ -139,6 +145,10 @@ class Printed(Shown, Frame):
     def tables(self) -> list[Table]:
         """Return the tables of its text."""
         return tables_of(self._template, **self._facts)
+
+    def _repr_html_(self) -> str:
+        parts = parts_of(self._template, **self._facts)
+        return "".join(html_lines([part]) if isinstance(part, str) else part.html() for part in parts)
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -66,7 +66,7 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
             ]
             tables.append((f"{benchmark}: {metric}", [comparison.by, "items"], labelled))
     print_template("compared_rows", tables=tables)
-    _print_end([comparison], left_out, comparison.verdicts)
+    print_lines(*end_lines([comparison], left_out, comparison.verdicts))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -90,7 +90,7 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             title = f"{benchmark}: {metric}{part} ({count_items(named[0][1])})"
             tables.append((title, ["pair" if baseline is None else "model"], named))
         print_template("compared_rows", tables=tables)
-    _print_end(pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers))
+    print_lines(*end_lines(pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
 
 
 def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
@@ -113,9 +113,10 @@ def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dic
     )
 
 
-def _print_end(
+def end_lines(
     pairs: Sequence[Comparison], left_out: Sequence[str], verdicts: Sequence[Verdict], *, tiers: bool = False
-) -> None:
+) -> list[str]:
+    """Return the notes and verdicts below the tables of a comparison."""
     rows = [row for pair in pairs for row in pair.rows]
     # The items that would show each difference that is not significant.
     needed = [
@@ -133,11 +134,10 @@ def _print_end(
         needed=wrap(f"items needed to show these as often by p (Holm): {', '.join(needed)}", 120) if needed else (),
         undetectable=[row.only_a + row.only_b for row in rows if row.detectable is None],
     )
-    print_lines("", *map(plain, notes))
     several = len({verdict.benchmark for verdict in verdicts}) > 1
     sentences = [plain(f"{f'{verdict.benchmark}: ' if several else ''}{verdict.sentence}") for verdict in verdicts]
-    if lines := [line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)]:
-        print_lines("", *lines)
+    lines = [line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)]
+    return ["", *map(plain, notes), *([""] if lines else []), *lines]
 
 
 def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:

@@ -78,6 +78,8 @@ def prediction_powered(
     covariance = float(np.mean((values - values.mean()) * (guesses - guesses.mean())))
     weight = 0.0 if spread == 0 else min(max(covariance / ((1 + n / count) * spread), 0.0), 1.0)
     mean = weight * float(rest.mean()) + float((values - weight * guesses).mean())
+    if is_binary(values):  # a judge that gets more of the others right could lift a share above 1
+        mean = min(max(mean, 0.0), 1.0)
     variance = weight**2 * _variance(rest, other_codes) + _variance(values - weight * guesses, codes)
     if weight > 0 and binary:
         # Without an error of the judge the estimated variance would be 0: the variance of one more error is added,

@@ -159,6 +159,8 @@ class Units:
     noun: str
     units: tuple[Unit, ...]
     values: tuple[PerItem, ...]
+    #: All units of this noun, if it depends on the model which of them have values: runs then hold the same samples.
+    asked: tuple[Unit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,7 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
         measured.append(Units("group", join_units(units, groups), (value,)))
     again = [group for group in groups if _asks_again(rows, group)]
     same = {group: bool(read[group[0]]) and len({read[row] for row in group}) == 1 for group in again}
-    if turned := [group for group in again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]:
+    if turned := [group for group in again if len({read_stated(rows[row].gold[0]) for row in group}) > 1]:
         value = value_of("same_answer", np.array([same[group] for group in turned], np.float64))
         measured.append(Units("turned question", join_units(units, turned), (value,)))
     if len(turned) < len(again):
@@ -250,10 +250,11 @@ def _measure_abstention(
         ("answered question", "right_if_answered", {row: right[row] for row in confidence}),
         ("question with a confidence", "confident_match", dict(sorted(credit.items()))),
     )
+    all_asked = tuple(units[row] for row in asked)
     return [
-        Units(noun, tuple(units[row] for row in values), (value_of(name, np.array([*values.values()])),))
-        for noun, name, values in measured
-        if values
+        Units(noun, tuple(units[row] for row in values), found, all_asked)
+        for noun, name, values in (measured if asked else ())
+        for found in [(value_of(name, np.array([*values.values()])),) if values else ()]
     ]
 
 

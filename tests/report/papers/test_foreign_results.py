@@ -462,6 +462,18 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
     assert held["config"]["model_args"] == "model=org/model"
 
 
+def test_lm_evals_layout_has_every_part_of_tags_whose_names_run_together(save):
+    result = read_result(save("org/model"))
+    record = result.benchmarks["shapes"]
+    left, right = record.by["side"].values()
+    record = record.model_copy(update={"by": {"a": {"b_c": left}, "a_b": {"c": right}}})
+    held = json.loads(format_result(result.model_copy(update={"benchmarks": {"shapes": record}}), "lm-eval"))
+    names = held["group_subtasks"]["shapes"]
+    assert len(names) == 2
+    values = [held["results"][name]["group_score,none"] for name in names]
+    assert values == [part.metrics["group_score"].value for part in (left, right)]
+
+
 def test_lm_evals_layout_says_of_which_numbers_more_is_better(made_set, tmp_path):
     rows = [{"id": f"item-{k}/{order}", "prediction": "1"} for k in range(12) for order in (1, 2)]
     (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

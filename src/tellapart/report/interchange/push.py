@@ -24,7 +24,7 @@ from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
 from tellapart.models.hub import reach_hub
-from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
+from tellapart.records.result import BenchmarkResult, Metrics, Result, Value, is_imported
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import first_metrics
 from tellapart.report.numbers import is_deviation, worth_text
@@ -49,7 +49,10 @@ def harness_json(result: Result) -> str:
     tasks: dict[str, tuple[BenchmarkResult, dict[str, Value], int]] = {}
     subtasks: dict[str, list[str]] = {}
     for name, record in result.benchmarks.items():
-        groups = {f"{name}_{tag}_{value}": group for tag, of in record.by.items() for value, group in of.items()}
+        groups: dict[str, Metrics] = {}
+        for tag, value, group in ((tag, value, of[value]) for tag, of in record.by.items() for value in of):
+            part = f"{name}_{tag}_{value}"  # `a`, `b_c` and `a_b`, `c` would share it
+            groups[part if part not in {*tasks, *groups, *result.benchmarks} else f"{name} {tag}={value}"] = group
         for task, metrics in {name: record.metrics, **{part: group.metrics for part, group in groups.items()}}.items():
             shares = {metric: value for metric, value in metrics.items() if not is_deviation(value)}
             tasks[task] = record, shares, max((value.n for value in metrics.values()), default=0)
