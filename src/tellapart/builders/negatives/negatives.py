@@ -119,10 +119,9 @@ class _Caption:
 
 def _capitalize(words: str, *, every_noun: bool) -> str:
     """Return words that begin with a capital; in "A Man in a Car", every noun does."""
-    begins = (k == 0 or (every_noun and word not in function_words()) for k, word in enumerate(words.split()))
-    return " ".join(
-        word[0].upper() + word[1:] if begin else word for word, begin in zip(words.split(), begins, strict=True)
-    )
+    first, *others = words.split()
+    small = function_words() if every_noun else others
+    return " ".join([first[0].upper() + first[1:], *(w if w in small else w[0].upper() + w[1:] for w in others)])
 
 
 @cache
