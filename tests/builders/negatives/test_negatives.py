@@ -1,6 +1,7 @@
 """Rules change what they say they change and leave alone what is unsure; scorers of texts select among them."""
 
 import json
+import os
 import re
 import shutil
 from collections import Counter
@@ -282,6 +283,25 @@ def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe,
     (finding,) = (each for each in audit(pairs, Options(pictures=False)).findings if each.name == "bag of words")
     assert 0 < finding.value < 1
     assert finding.verdict == "pass"
+
+
+def test_a_set_or_a_journal_of_a_picture_that_changed_is_refused(recipe, tmp_path):
+    def stop(step: str, *_: int) -> None:
+        if step == "selections":
+            raise KeyboardInterrupt
+
+    build(recipe, tmp_path / "set")
+    with pytest.raises(KeyboardInterrupt):
+        build(recipe, tmp_path / "cut", progress=stop)
+    photo = tmp_path / "photos" / "sub" / "b.png"
+    photo.write_bytes(photo.read_bytes())  # newer and the same
+    build(recipe, tmp_path / "set")
+    Image.new("RGB", (4, 4), (9, 9, 9)).save(photo)
+    os.utime(photo, (0, 0))  # as one out of an archive
+    for out, kept in (("set", "set"), ("cut", ".cut.journal"), ("cut", ".cut.journal")):
+        with raises(DataError, "b.png", "item '2-", kept):
+            build(recipe, tmp_path / out)
+    assert build(recipe, tmp_path / "new").resumed == 0
 
 
 def test_a_file_names_what_is_resampled_together_by_numbers_too_and_null_is_no_name(recipe, tmp_path):

@@ -445,6 +445,7 @@ class FalseCaptionBuilder(Generic[Options]):
         self._options: Options = start.options
         self._seed, self._home, self._insecure = start.seed, start.home, start.insecure
         self._images = ImageFolder(start.home / self._options.images)
+        self.source_of = self._images.source_of
         path = start.home / self._options.captions
         self._captions = read_captions(path, with_images=True)
         self.inputs: Mapping[str, str] = file_digest(path)
