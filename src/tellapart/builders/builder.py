@@ -86,6 +86,9 @@ class Builder(Protocol):
     The outcome of `make` depends on the candidate and on the `Start` alone, never on the order of work, on other
     candidates or on the process. Every worker process makes one builder.
 
+    A builder may also have `source_of(item)`: the path of the picture or video that an item was made of, and the
+    SHA-256 that it had; or None. A build does not go on with an item whose file is another one since.
+
     >>> class Doubles:
     ...     about, inputs, models = {"title": "Doubles"}, {}, {}
     ...     def candidates(self):

@@ -10,6 +10,8 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any, TypeVar
 
+from pydantic import JsonValue
+
 from tellapart.builders.builder import Made
 from tellapart.data.columns import refuse_near
 from tellapart.data.fields import one_text
@@ -144,6 +146,10 @@ class ImageFolder:
             DataError: the image is missing or its path leaves the folder.
         """
         return read_whole(resolve(self._folder, reference))
+
+    def source_of(self, item: Item) -> tuple[Path, JsonValue]:
+        """Return the path of an item's image, and the SHA-256 that it had."""
+        return self._folder / item.images[0].removeprefix("images/"), item.provenance["image_sha256"]
 
     def complete(self, item: Item, reference: str) -> Made:
         """Return an item of one image with that image; its SHA-256 joins the item's provenance.

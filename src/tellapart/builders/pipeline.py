@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -19,11 +19,12 @@ from typing import Any, Self
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
+from tellapart.builders.caption_files import file_digest
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.journal import Journal, count_decided, journal_of
 from tellapart.builders.recipe_file import RecipeFile, fingerprint_facts, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
-from tellapart.data.folder import write_pair_set
+from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
@@ -195,6 +196,7 @@ def build(
         return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
+    since = journal_of(out).stat().st_mtime_ns if journal_of(out).is_file() else None
     with Journal(journal_of(out), opened.fingerprint, opened.facts) as journal:
         # Absolute: another machine's processes have another working folder.
         home, sources = opened.home.absolute(), sources_of(opened.builder)
@@ -208,6 +210,9 @@ def build(
             retries=opened.recipe.retries,
             allowed=opened.recipe.max_failed,
         )
+        if resumed and since is not None:
+            kept = (outcome.item for outcome in outcomes.values() if isinstance(outcome, Made))
+            _refuse_changed_sources(opened.builder, kept, since, f"{journal.path}; delete it to begin again")
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
@@ -349,6 +354,16 @@ def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
     }
 
 
+def _refuse_changed_sources(builder: Builder, items: Iterable[Item], since: int, kept: str) -> None:
+    """Refuse items that were kept before this time in nanoseconds, and whose picture or video is another one now."""
+    source_of = getattr(builder, "source_of", lambda _item: None)
+    for item in items:
+        path, digest = source_of(item) or (None, None)
+        # A file that was replaced by an older one has a new ctime all the same.
+        if path and path.is_file() and path.stat().st_ctime_ns > since and [*file_digest(path).values()] != [digest]:
+            raise DataError(f"{path} is another file than the one of item {item.id!r} in {kept}")
+
+
 def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildResult:
     """Return the set in the folder, if it is this recipe's; a journal that a killed build left is removed."""
     card = read_object(out / "card.json")
@@ -364,6 +379,8 @@ def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildRes
             f"{out} was built from {funnel.candidates} candidates of this recipe, not {candidates}; "
             "build this one in a new folder"
         )
+    since = (out / "card.json").stat().st_mtime_ns
+    _refuse_changed_sources(opened.builder, read_pair_set(out).items, since, f"{out}; build this one in a new folder")
     if journal_of(out).exists():
         Journal(journal_of(out), opened.fingerprint).remove()
     return BuildResult(out, funnel, candidates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.builders.caption_files import CaptionPair, file_digest, read_caption_pairs
 from tellapart.data.images import decode, resolve
+from tellapart.data.item import Item
 from tellapart.errors import DataError
 from tellapart.models.protocols import Pixels
 from tellapart_render.diffusion.image_filters import PictureFile, open_scorer, unit_vectors
@@ -149,6 +150,11 @@ class GeneratedImages:
         if self._options.layout == "candidates":
             return self._make_choice(candidate.id, pair, sides[0])
         return self._make_pair(candidate.id, pair)
+
+    def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
+        """Return the path of an item's given picture, and the SHA-256 that it had; None if all are drawn."""
+        image = item.provenance.get("image")
+        return (self._folder / str(image), item.provenance["image_sha256"]) if image else None
 
     @property
     def _drawn_sides(self) -> tuple[int, ...]:

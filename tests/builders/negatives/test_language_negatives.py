@@ -256,6 +256,10 @@ def test_the_change_that_was_noted_is_found(kind, caption, change, false):
         ("replace_obj", "A dog sits.", ("dog", "old dog"), "An old dog sits.", "one phrase holds the other"),
         ("replace_rel", "A cup on a bed.", ("on", "on top of"), "A cup on top of a bed.", "one phrase holds the other"),
         ("replace_obj", "Cat and dog", ("cat and dog", "dog and cat"), "Dog and cat", "one phrase holds the other"),
+        ("replace_obj", "A dog sits.", ("a dog", "the dog"), "The dog sits.", "one phrase holds the other"),
+        ("replace_obj", "The dog sits.", ("the dog", "an old dog"), "An old dog sits.", "one phrase holds the other"),
+        ("replace_att", "A grey dog.", ("grey", "gray"), "A gray dog.", "the caption itself"),
+        ("add_att", "A dog on bed.", ("the",), "A dog on the bed.", "the caption itself"),
         ("swap_obj", "A cat and two dogs.", ("a cat", "two dogs"), "Two dogs and a cat.", "exchanges equals"),
         ("swap_obj", "A cup next to a fork.", ("cup", "fork"), "A fork next to a cup.", "exchanges equals"),
         (

@@ -108,6 +108,8 @@ def test_a_build_that_goes_on_looks_again_for_videos_that_were_missing_or_damage
     assert built.funnel.items == 3
     white = np.full((48, 64, 3), 255, np.uint8)
     film(tmp_path / "videos" / "v.mp4", [40 * n for n in range(102)], paint=lambda number: white - number)
+    with raises(DataError, "v.mp4", "item"):
+        build(begun, tmp_path / "set")
     pairs = read_pair_set(build(begun, tmp_path / "again").folder)  # in the process that read the former video
     assert pairs.pixels(pairs.items[0].images[0]).min() > 200
 
@@ -393,6 +395,12 @@ def test_moments_of_a_time_need_no_stretch_and_csv_serves_as_well(builder, tmp_p
     (tmp_path / "captions.csv").write_text("video,time,caption,id\nv,2,b,x\nv,1.0,a,y\n")
     options = TimestampedCaptions.Options(captions="captions.csv", videos="videos")
     assert TimestampedCaptions(Start(options, 1, tmp_path)).pairs == pairs.pairs
+
+
+def test_two_names_of_one_file_are_one_video(film, builder, tmp_path):
+    film(tmp_path / "videos" / "v.mp4", [0, 40])
+    pairs = builder([{"video": name, "time": k, "caption": name} for k, name in enumerate(("v.mp4", "v"))]).pairs
+    assert {name: pair.video for name, pair in pairs.items()} == {"1-2": "v.mp4"}
 
 
 def test_groups_keep_moments_apart_and_gaps_and_words_reject_pairs_unread(builder):

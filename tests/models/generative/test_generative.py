@@ -24,6 +24,7 @@ from tellapart.models.generative.chat import ChatFormat
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.generative.readings import Answerer
+from tellapart.models.huggingface.files import load_processor
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -422,7 +423,7 @@ def test_families_without_a_template_are_prompted_as_they_were_trained(folders, 
     ],
 )
 def test_a_template_of_the_tokenizer_alone_is_the_models(folders, tmp_path, template, prompt):
-    save_llava(tmp_path / "llava", chat=None)
+    tiny.save_llava(tmp_path / "llava", chat=None)
     settings = tmp_path / "llava/tokenizer_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"chat_template": template}))
     assert read_as("vqa", tmp_path / "llava")._reader.format.render_prompt(1, "is it?") == prompt

@@ -215,6 +215,7 @@ class CounterfactualCaptions:
                 "tellapart.builders.captions.counterfactuals.write_caption_pairs"
             )
         self._images = ImageFolder(start.home / self._options.images)
+        self.source_of = self._images.source_of
         self.inputs: Mapping[str, str] = file_digest(path)
         self._stages = open_stages(self._options, start.home)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected, about_set
-from tellapart.builders.negatives.lexicon import BEFORE_NOUN, words
+from tellapart.builders.negatives.lexicon import BEFORE_NOUN, to_lexical, words
 from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions, turns_equals
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
@@ -246,14 +246,14 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     """
     before, after = words(true), words(reply.caption)
     phrases = [words(phrase) for phrase in reply.phrases]
-    if before == after:
+    one, other = ({*map(to_lexical, phrase)} - {"a", "the"} for phrase in (phrases[0], phrases[-1]))
+    if [*map(to_lexical, before)] == [*map(to_lexical, after)] or not one | other:
         return Rejected("check", "the caption itself")
     if max(map(len, phrases)) > _LONGEST:
         return Rejected("check", f"a phrase of more than {_LONGEST} words")
     way = kind.partition("_")[0]
     if way != "swap" and _DENIALS & set(phrases[-1]):
         return Rejected("check", "denies")
-    one, other = {*phrases[0]}, {*phrases[-1]}
     turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
     if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")

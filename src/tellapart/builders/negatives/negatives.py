@@ -30,7 +30,8 @@ Kind = Literal["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_at
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """SugarCrepe's seven subsets, by its names."""
 
-_TOKEN = re.compile(r"\w+(?:'\w+)?|[^\w\s]")
+#: The letters after an apostrophe are a word, as in `words`: "a dog's owner" names a dog.
+_TOKEN = re.compile(r"\w+|(?<=\w)['’]\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,20 @@ class _Caption:
             if first > 0 and self.words[first - 1] in {"a", "an"}:
                 with_articles[first - 1, first] = lexicon.article(new)
         text = self.text
-        recase = str.upper if text.isupper() else str.title if text.istitle() else str
+        titled = re.sub(r"['’]\w+", "", text).istitle()
+        recase = str.upper if text.isupper() else str.title if titled else str
         for (first, last), new in sorted(with_articles.items(), reverse=True):
             start, end = self.spans[first][0], self.spans[last - 1][1]
-            fitting = new[0].upper() + new[1:] if text[start].isupper() else new
+            fitting = _capitalize(new, every_noun=first > 0) if text[start].isupper() else new
             text = text[:start] + recase(fitting) + text[end:]
         return text
+
+
+def _capitalize(words: str, *, every_noun: bool) -> str:
+    """Return words that begin with a capital; in "A Man in a Car", every noun does."""
+    first, *others = words.split()
+    small = lexicon.FUNCTION_WORDS if every_noun else others
+    return " ".join([first[0].upper() + first[1:], *(w if w in small else w[0].upper() + w[1:] for w in others)])
 
 
 _NOUNS = [(kind, noun) for kind, group in lexicon.OBJECTS.items() for noun in group]
@@ -106,7 +115,8 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
     written = tuple(match[0].lower() for match in matches)
     words = tuple(map(lexicon.to_lexical, written))
     begin = lexicon.denied_from(text)
-    denied = sum(match.end() <= begin for match in matches)
+    # Of "a dog or a cat" both may be exchanged, and the caption stays true.
+    denied = -1 if "or" in words else sum(match.end() <= begin for match in matches)
     nouns, doubtful = [], False
     for index, word in enumerate(words):
         if word not in _OBJECTS:
@@ -128,6 +138,9 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
 
 
 _Step = Rewrite | _Unmet
+
+#: "Cars in front of and behind a bus" keeps both.
+_BINDING = frozenset({"made", "up", "along", "together", "and"})
 
 
 def _no_object(caption: _Caption) -> _Unmet:
@@ -210,9 +223,9 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
 def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) -> _Unmet | None:
     if first > caption.denied:
         return _Unmet(1, "a denial stands before its relation")
-    # "filled with", "made out of": the word belongs to the verb before it.
-    if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in {"made", "up"}):
-        return _Unmet(1, "its relation belongs to the verb before it")
+    # "filled with", "made out of", "along with": the word belongs to the one before it.
+    if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in _BINDING):
+        return _Unmet(1, "its relation belongs to the word before it")
     if caption.word(last) not in lexicon.BEFORE_NOUN:
         return _Unmet(1, "no article or number follows its relation")
     # "A car in front of a car": one is behind the other, too.
@@ -409,6 +422,7 @@ class FalseCaptionBuilder(Generic[Options]):
         self._options: Options = start.options
         self._seed, self._home, self._insecure = start.seed, start.home, start.insecure
         self._images = ImageFolder(start.home / self._options.images)
+        self.source_of = self._images.source_of
         path = start.home / self._options.captions
         self._captions = read_captions(path, with_images=True)
         self.inputs: Mapping[str, str] = file_digest(path)

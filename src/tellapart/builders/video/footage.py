@@ -378,6 +378,11 @@ class VideoPairs(ABC):
             self._expect_videos(pair.video for pair in pairs.values())
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
+    def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
+        """Return the path of an item's video, and the SHA-256 that it had; None of a folder of frames."""
+        path, digest = self._find_file(item.cluster or ""), item.provenance["video_sha256"]
+        return (path, digest) if path and digest else None
+
     def make(self, candidate: Candidate) -> Made | Rejected:
         """Decode both frames, or return the reason why they make no pair."""
         pair: FramePair = candidate.data

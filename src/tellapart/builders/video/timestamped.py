@@ -73,8 +73,10 @@ class TimestampedCaptions(VideoPairs):
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the captions' two ids."""
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
+        names: dict[Path | str, str] = {}  # "v" and "v.mp4" are one video, by the name that comes first
         for caption in index_by_id(self.annotations, _read_captions(self.annotations)).values():
-            groups[caption.video, caption.group].append(caption)
+            video = names.setdefault(self._find_file(caption.video) or caption.video, caption.video)
+            groups[video, caption.group].append(replace(caption, video=video))
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
             for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
