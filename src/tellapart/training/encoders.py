@@ -8,7 +8,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -37,6 +37,7 @@ from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 from tellapart.training.config import LoraConfig, TrainConfig
+from tellapart.training.data.rows import Attempt
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.run_files import replace_folder
@@ -179,12 +180,7 @@ def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchno
     }
 
 
-def prepare_start(
-    config: TrainConfig,
-    trainable: Trainable,
-    ranks: int,
-    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
+def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Attempt = nullcontext) -> None:
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
         if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
@@ -343,14 +339,9 @@ def merge_updates(module: torch.nn.Module) -> Iterator[None]:
 
 
 def open_fusion(
-    name: str,
-    device: str,
-    reading: str | None = None,
-    *,
-    contrast: bool = True,
-    image_size: int | None = None,
-    also: Sequence[str] = (),
-) -> Trainable:
+    name: str, device: str, reading: str | None = None, *,
+    contrast: bool = True, image_size: int | None = None, also: Sequence[str] = (),
+) -> Trainable:  # fmt: skip
     """Open a fusion encoder to train its matching head and all below it."""
     place, prefix = runtime(ModelOptions(device=device)), declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
@@ -584,9 +575,8 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     terms = config.loss_terms()
     if isinstance(terms[0].loss, FusionLoss):
         if config.compile is not None:
-            raise DataError(
-                f"compile: {config.compile!r} is for dual encoders; a fusion encoder's pairs are drawn inside the pass"
-            )
+            fault = f"compile: {config.compile!r} is for dual encoders"
+            raise DataError(f"{fault}; a fusion encoder's pairs are drawn inside the pass")
         contrast, reading = config.matching is None or config.matching.contrast, config.reading
         also = [head for head in dict.fromkeys(term.reading for term in terms) if head not in {None, reading or "itm"}]
         return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)

@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.stats.paired import paired_difference
+from tellapart.stats.paired import better_beyond_doubt
 from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
@@ -215,16 +215,15 @@ class Training:
     def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
         """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
         ranks, parts = self.ranks, self.config.batch.accumulate
-        ahead: Any = None
-        for number in range(numbers.start, numbers.stop + 1):
-            part = ahead
-            if number in numbers:
-                drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
-                ahead = drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
-            if part is not None:
-                with ranks.together():
-                    images = [*part[1]]
-                yield part[0], images
+
+        def begin(number: int) -> tuple[Any, Iterator[Inputs]]:
+            drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
+            return drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
+
+        for (drawn, reading), _ in pairwise(chain(map(begin, numbers), [(None, iter(()))])):
+            with ranks.together():
+                images = [*reading]
+            yield drawn, images
 
     def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:
         """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
@@ -311,7 +310,7 @@ class Training:
             if settings.patience is not None:
                 # One comparison fewer than measurements: the first has no earlier one to compare with.
                 looks = max(1, math.ceil(self.total / self.interval) - 1)
-                if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
+                if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs.outline.clusters, looks):
                     state.right, state.unmoved = right.tolist(), -1
                 state.unmoved += 1
                 state.stopped = state.unmoved >= settings.patience
@@ -399,9 +398,8 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     defined = [one.name for one in defined_for(shape) if one.binary]
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
-        raise DataError(
-            f"validation.metric: {name!r} is not for items of {describe(shape)}; use {' or '.join(defined)}"
-        )
+        fault = f"validation.metric: {name!r} is not for items of {describe(shape)}"
+        raise DataError(f"{fault}; use {' or '.join(defined)}")
     return name
 
 
@@ -413,9 +411,8 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     items = []
     for numbers in rows.items:
         left_out = [rows.rows[number] for number in numbers]
-        texts = (
-            [row.caption for row in left_out] if len(left_out) > 1 else [left_out[0].caption, *left_out[0].negatives]
-        )
+        false = left_out[0].negatives if len(left_out) == 1 else ()
+        texts = [*(row.caption for row in left_out), *false]
         if len(texts) < 2:
             continue
         images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
@@ -453,13 +450,3 @@ def match_numbers(scores: Scores) -> dict[str, float]:
     means = sums_of_squares(values).mean(axis=0)
     shares = {name: float(share_of_squares(means, part)) for part, name in enumerate(SHARES)} if means.any() else {}
     return {"match_score": float(match.per_item(values).mean()), **shares}
-
-
-def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:
-    """Return whether the paired interval of the difference, over clusters of items, lies above 0.
-
-    Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
-    gets no better at all of them together, one in twenty at most mistakes noise for progress.
-    """
-    low = paired_difference(now, before, pairs.outline.clusters, binary=True, level=1 - 0.05 / looks).low
-    return low is not None and low > 0

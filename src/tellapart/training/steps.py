@@ -32,7 +32,6 @@ from tellapart.training.losses.loss import (
     LossTerm,
     Matches,
     NegativePairs,
-    counterparts,
     gather,
     hard_negatives,
     rank_and_count,
@@ -130,9 +129,8 @@ class DualStep(TrainingStep):
         data = self.config.data
         how = data.join or ("alternate" if joins else "none")
         if not joins and (how != "none" or data.positive_captions):
-            raise DataError(
-                f"data.join, data.positive_captions: {self._name!r} reads no joined pictures; leave them out"
-            )
+            keys = "data.join, data.positive_captions"
+            raise DataError(f"{keys}: {self._name!r} reads no joined pictures; leave them out")
         if how == "none":
             return how, 0
         if self._units or self._counterparts != "none":
@@ -243,10 +241,8 @@ class DualStep(TrainingStep):
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
     """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
     name, matching = config.loss["name"], config.matching or MatchingConfig()
-    count = matching.negatives or max(
-        term.loss.negatives for term in config.loss_terms() if isinstance(term.loss, FusionLoss)
-    )
-    part = config.batch.part
+    losses, part = [term.loss for term in config.loss_terms()], config.batch.part
+    count = matching.negatives or max(loss.negatives for loss in losses if isinstance(loss, FusionLoss))
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
             f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
@@ -402,7 +398,7 @@ class FusionStep(TrainingStep):
             wrong = (rest[0] if self._wrong_images else crossed).reshape(b, m)
             fourth = None
             if self._counterparts:
-                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
+                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else gather(true)[pairs.texts.clamp(min=0)]
             heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close=close))
         return heads
 

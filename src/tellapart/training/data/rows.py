@@ -418,16 +418,10 @@ def _is_wide(path: Path) -> bool:
 
 @collector_paused()
 def read_rows(
-    sources: Sequence[str],
-    home: Path,
-    images: str | None = None,
-    *,
-    take: Sequence[float] = (),
-    limit: int | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
-    outside: bool = False,
-    attempt: Attempt = nullcontext,
-) -> TrainingRows:
+    sources: Sequence[str], home: Path, images: str | None = None, *,
+    take: Sequence[float] = (), limit: int | None = None, columns: Mapping[str, str] = MappingProxyType({}),
+    outside: bool = False, attempt: Attempt = nullcontext,
+) -> TrainingRows:  # fmt: skip
     """Read all sources; every image must exist. What a context of `attempt` passes over is no row."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")

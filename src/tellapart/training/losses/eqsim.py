@@ -281,9 +281,8 @@ def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
     """
 
     def nearest(rows: MatrixRows) -> Tensor:
-        return best(
-            torch.maximum(*rows.cosines()).masked_fill(~rows.negative, float("-inf")), min(k, len(pairs.images))
-        )
+        cosines = torch.maximum(*rows.cosines()).masked_fill(~rows.negative, float("-inf"))
+        return best(cosines, min(k, len(pairs.images)))
 
     with torch.no_grad():
         return gather(by_rows(pairs, nearest))
@@ -346,11 +345,8 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     def draw_rows(rows: MatrixRows) -> Tensor:
         same, sides = ~rows.negative, reversed(rows.logits())
         # Twice the step and one more: the two lists are independent of each other.
-        lists = (
-            draw(logits.masked_fill(same, float("-inf")), count, 2 * step + side, rows.index)
-            for side, logits in enumerate(sides)
-        )
-        return torch.cat([*lists], dim=1)
+        logits = [side.masked_fill(same, float("-inf")) for side in sides]
+        return torch.cat([draw(side, count, 2 * step + k, rows.index) for k, side in enumerate(logits)], dim=1)
 
     with torch.no_grad():
         return gather(by_rows(pairs, draw_rows))
