@@ -319,9 +319,8 @@ class _Rehearsal:
                 "first, or take a longer context"
             )
         if self.config.data.duplicates == "negatives" and counts.captions + counts.pictures:
-            plan.notes.append(
-                'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
-            )
+            same = "equal captions and copies of a picture count as each other's negatives"
+            plan.notes.append(f'data.duplicates = "negatives": {same}')
 
     def _plan_schedule(self, rows: TrainingRows) -> _Facts:
         config, settings = self.config, self.config.optimiser

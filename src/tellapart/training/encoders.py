@@ -139,8 +139,7 @@ class DualModule(torch.nn.Module):
 
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in the same precision."""
-    scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
-    return scaled
+    return vectors / vectors.norm(dim=-1, keepdim=True)
 
 
 # Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
@@ -309,8 +308,7 @@ class Update(torch.nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the updated weight."""
-        updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
-        return updated
+        return weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
 
 
 @contextmanager
@@ -442,8 +440,7 @@ class Matcher(torch.nn.Module):
             return None
         # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
         logarithm = self._contrast.log_scale(self.model)
-        scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
-        return scale
+        return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
 
     def forward(self, compute: Callable[[Any], Any]) -> Any:
         """Call a function with this module."""
@@ -483,8 +480,7 @@ class Matcher(torch.nn.Module):
             every: Any = (self._halves, *self._others)
             heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
         columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
-        logits: Tensor = torch.stack(columns, dim=1)
-        return logits
+        return torch.stack(columns, dim=1)
 
 
 #: The prefix of a model without weights.

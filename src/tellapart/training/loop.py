@@ -65,14 +65,10 @@ class TrainingRanks(RankGroup):
                 f"accelerate keeps to the device and precision that it has ({error}); train in another process"
             ) from error
         if (kept := self.accelerator.device.type) != device:
+            fault = f"is not available here; set device = {kept!r} in the configuration, or train where there is one"
             if device == "cuda" and torch.cuda.is_available():
-                raise RunError(
-                    f"device {device!r}: this process has trained on {kept!r}, which accelerate keeps; train in another"
-                )
-            raise RunError(
-                f"device {device!r} is not available here; set device = {kept!r} in the configuration, or train where "
-                "there is one"
-            )
+                fault = f"this process has trained on {kept!r}, which accelerate keeps; train in another"
+            raise RunError(f"device {device!r}: {fault}")
         number, of = self.accelerator.process_index, self.accelerator.num_processes
         advice = "go on with resume=True once that is mended"
         super().__init__(number, of, torch.distributed if of > 1 else None, advice)
@@ -361,14 +357,13 @@ def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    optimiser: torch.optim.Optimizer = torch.optim.AdamW(
+    return torch.optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
         foreach=parameters[0][1].is_cuda,  # on a CPU, one order of operations on every machine
     )
-    return optimiser
 
 
 def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
@@ -418,9 +413,7 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
         images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
     if not items:
-        helps = trained is not None and any(
-            len(numbers) > 1 or trained.rows[numbers[0]].negatives for numbers in trained.items
-        )
+        helps = trained is not None and any(len(item) > 1 or trained.rows[item[0]].negatives for item in trained.items)
         remedy = "lower it, or" if helps else "no item of data.train has one: write share = 1, or"
         raise DataError(
             f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "

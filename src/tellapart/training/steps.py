@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,8 +204,7 @@ class DualStep(TrainingStep):
         tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            encoded: dict[str, Tensor] = self.module(images, tokens)
-            return encoded
+            return cast("dict[str, Tensor]", self.module(images, tokens))
 
     def _make_batch(self, drawn: Drawn, encoded: dict[str, Tensor], step: int) -> Batch:
         device, count, mate = encoded["images"].device, len(drawn.rows), self._counterparts == "mate"
@@ -284,9 +283,8 @@ class FusionStep(TrainingStep):
         self._itc = self._matching.contrast and towers and not contrasts
         self._contrast = self._itc or bool(contrasts)
         if contrasts and not (towers and self._matching.contrast):
-            raise ModelError(
-                f"loss.also.{contrasts[0]}: needs matching.contrast and a model with unimodal towers; leave it out"
-            )
+            lack = "needs matching.contrast and a model with unimodal towers"
+            raise ModelError(f"loss.also.{contrasts[0]}: {lack}; leave it out")
         if self._matching.hardest and not towers:
             raise ModelError(
                 'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
@@ -367,8 +365,7 @@ class FusionStep(TrainingStep):
         def join(*sides: Tensor) -> Tensor:
             """Join images and texts by position."""
             states = zip((images, texts), sides, strict=True)
-            logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in states))
-            return logits
+            return cast("Tensor", fusion.join(*(tuple(t[numbers] for t in side) for side, numbers in states)))
 
         matches = self._make_matches(join, pairs, (ids[:count], wrong[0], wrong[1]), start, drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}

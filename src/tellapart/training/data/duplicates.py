@@ -67,11 +67,9 @@ def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashes]:
 
 
 def hash_images(
-    names: Sequence[str],
-    read: Callable[[str], bytes] = lambda name: read_image(Path(name)),
-    stage: str = "training images",
-    progress: Progress | None = None,
-) -> PictureHashes:
+    names: Sequence[str], read: Callable[[str], bytes] = lambda name: read_image(Path(name)),
+    stage: str = "training images", progress: Progress | None = None,
+) -> PictureHashes:  # fmt: skip
     """Return the hashes of pictures, each of which is decoded once."""
     hashes = PictureHashes()
     with ThreadPoolExecutor(4) as pool:

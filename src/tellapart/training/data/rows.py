@@ -554,9 +554,8 @@ def _make_row(
         raise DataError(f"{place}: field 'image': {error}") from error
     others = fields.negative_images
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
-        raise DataError(
-            f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
-        )
+        fault = f"must be a list of row numbers below {count}"
+        raise DataError(f"{place}: field 'negative_images' {fault}, got {quote(others)}")
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
     true = {words_of(text) for text in (fields.caption, *fields.positive_captions)}
     foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)

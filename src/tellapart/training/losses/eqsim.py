@@ -65,15 +65,9 @@ _Released = Annotated[bool, AfterValidator(_check_released)]
     "ones: lower loss.alpha, set loss.normalise = 'none', or train on minimal pairs"
 )
 def eqsim(
-    batch: Batch,
-    *,
-    alpha: NonNegativeFloat = 0.1,
-    beta: NonNegativeFloat = 0.5,
-    k: _Count = 8,
-    variant: Variant = "eqsim",
-    normalise: Normalisation = "batch",
-    as_released: _Released = False,
-) -> LossParts:
+    batch: Batch, *, alpha: NonNegativeFloat = 0.1, beta: NonNegativeFloat = 0.5, k: _Count = 8,
+    variant: Variant = "eqsim", normalise: Normalisation = "batch", as_released: _Released = False,
+) -> LossParts:  # fmt: skip
     """Return `itc` and EqSim's regularisation: parts `itc`, `v1` and `v2`, the last two times beta.
 
     v1 (`s12 = s21`) is averaged over distant pairs of pairs, v2 (`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`)
