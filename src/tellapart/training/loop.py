@@ -65,10 +65,10 @@ class TrainingRanks(RankGroup):
                 f"accelerate keeps to the device and precision that it has ({error}); train in another process"
             ) from error
         if (kept := self.accelerator.device.type) != device:
-            fault = f"is not available here; set device = {kept!r} in the configuration, or train where there is one"
+            fault = f" is not available here; set device = {kept!r} in the configuration, or train where there is one"
             if device == "cuda" and torch.cuda.is_available():
-                fault = f"this process has trained on {kept!r}, which accelerate keeps; train in another"
-            raise RunError(f"device {device!r}: {fault}")
+                fault = f": this process has trained on {kept!r}, which accelerate keeps; train in another"
+            raise RunError(f"device {device!r}{fault}")
         number, of = self.accelerator.process_index, self.accelerator.num_processes
         advice = "go on with resume=True once that is mended"
         super().__init__(number, of, torch.distributed if of > 1 else None, advice)

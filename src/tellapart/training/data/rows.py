@@ -74,7 +74,7 @@ def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for shard in expand_shards(path):
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
-            files = {kind: shard / members[kind] for kind in members.keys() & {"json", "txt"}}
+            files = {kind: shard / members[kind] for kind in ("json", "txt") if kind in members}
             texts = {kind: decode_text(read_image(file), file) for kind, file in files.items()}
             stated = parse_json(texts["json"], files["json"]) if "json" in files else None
             fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
@@ -356,10 +356,17 @@ class TrainingRows:
     def is_wide(self, number: int) -> bool:
         """Return whether a row's image is at least as wide as high; its head alone is read, once."""
         path = self.rows[number].image
-        try:
-            return _is_wide(path)
-        except OSError as error:
-            raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        if path not in self._wide_images:
+            try:
+                with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
+                    self._wide_images[path] = picture.width >= picture.height
+            except OSError as error:
+                raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        return self._wide_images[path]
+
+    @cached_property
+    def _wide_images(self) -> dict[Path, bool]:
+        return {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -408,12 +415,6 @@ class TrainingRows:
                 for row in (self.rows[number] for number in numbers)
             )
         )
-
-
-@cache
-def _is_wide(path: Path) -> bool:
-    with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
-        return picture.width >= picture.height
 
 
 @collector_paused()
