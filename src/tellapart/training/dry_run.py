@@ -484,7 +484,8 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, dupli
     errors = {name: found for name, found in opened.items() if isinstance(found, str)}
     readable = opened.keys() - errors.keys()
     numbers = [number for number, row in enumerate(rows.rows) if str(row.image) in readable]
-    hashes = {name: found for name, found in opened.items() if found and not isinstance(found, str)}
+    read = ((name, found) for name, found in opened.items() if found and not isinstance(found, str))
+    hashes = duplicates.PictureHashes(read)
     return rows.select(numbers).with_pictures(duplicates.pixels_by_file(hashes)), hashes, list(errors.values())
 
 

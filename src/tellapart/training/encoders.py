@@ -128,7 +128,8 @@ class DualModule(torch.nn.Module):
         scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
         encoded = {"images": unit(image.float()), "texts": unit(text.float()), "scale": scale}
         bias: Any = getattr(self.model, "logit_bias", None)
-        if (bias := self.logit_bias if bias is None else bias) is not None:
+        bias = cast("Any", self.logit_bias) if bias is None else bias
+        if bias is not None:
             # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
             encoded["bias"] = (bias * torch.ones_like(bias)).reshape(())
         if self.local is not None:
@@ -139,7 +140,7 @@ class DualModule(torch.nn.Module):
 
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in the same precision."""
-    return vectors / vectors.norm(dim=-1, keepdim=True)
+    return cast("Tensor", vectors / vectors.norm(dim=-1, keepdim=True))
 
 
 # Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
