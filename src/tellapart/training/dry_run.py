@@ -355,15 +355,13 @@ class _Rehearsal:
         if validation is None:
             self.plan.notes.append("no validation set: the last weights are kept")
         elif interval >= steps:
-            problems.add(
-                f"validation.every: {interval:,} of {steps:,} steps: one measurement cannot choose weights; lower it"
-            )
+            every = f"validation.every: {interval:,} of {steps:,} steps"
+            problems.add(f"{every}: one measurement cannot choose weights; lower it")
         elif config.validation.patience is not None:
             looks, items = max(1, schedule["measurements"] - 1), len(validation)
             if not better_beyond_doubt([1.0] * items, [0.0] * items, validation.outline.clusters, looks):
-                problems.add(
-                    f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
-                )
+                fault = f"validation.patience: {items} validation items never are beyond doubt"
+                problems.add(f"{fault}; take more, or leave it out")
 
     def _try_training(self, training: Training, name: str, schedule: _Facts) -> None:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""

@@ -61,9 +61,8 @@ class TrainingRanks(RankGroup):
         try:
             self.accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
         except ValueError as error:
-            raise RunError(
-                f"accelerate keeps to the device and precision that it has ({error}); train in another process"
-            ) from error
+            fault = f"accelerate keeps to the device and precision that it has ({error})"
+            raise RunError(f"{fault}; train in another process") from error
         if (kept := self.accelerator.device.type) != device:
             fault = f" is not available here; set device = {kept!r} in the configuration, or train where there is one"
             if device == "cuda" and torch.cuda.is_available():

@@ -286,9 +286,8 @@ class FusionStep(TrainingStep):
             lack = "needs matching.contrast and a model with unimodal towers"
             raise ModelError(f"loss.also.{contrasts[0]}: {lack}; leave it out")
         if self._matching.hardest and not towers:
-            raise ModelError(
-                'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
-            )
+            remedy = 'leave it out, or set matching.source = "rows"'
+            raise ModelError(f"matching.hardest: the model has no unimodal towers; {remedy}")
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""

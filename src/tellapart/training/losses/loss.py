@@ -42,7 +42,8 @@ def _shapes(inputs: type) -> dict[str, str]:
 
 
 def _check_shapes(inputs: Batch | Matches) -> None:
-    sizes, kind = {"2": 2}, type(inputs)
+    sizes = {"2": 2}
+    kind: type = type(inputs)
     for name, axes in _shapes(kind).items():
         if (tensor := getattr(inputs, name)) is not None:
             shape = tuple(tensor.shape)
@@ -176,7 +177,8 @@ class Matches:
     negative_image_ids: Annotated[Tensor, "bn"]
     close: Annotated[Tensor | None, "bn"] = None
 
-    __post_init__ = _check_shapes
+    def __post_init__(self) -> None:
+        _check_shapes(self)
 
     @property
     def has_wrong_text(self) -> Tensor:
