@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from typer import Option
 
-from tellapart.training.losses.loss import Batch, Matches, counterparts, find_loss, hard_negatives
+from tellapart.training.losses.loss import Batch, Matches, find_loss, gather, hard_negatives
 
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(
@@ -167,7 +167,7 @@ def fusion_step(model: Encoders, inputs: Inputs, name: str, negatives: int) -> T
         true=true,
         wrong_texts=crossed[0],
         wrong_images=crossed[-1],
-        counterparts=counterparts(true, found.texts),
+        counterparts=gather(true)[found.texts.clamp(min=0)],
         image_ids=batch.image_ids,
         negative_text_ids=found.texts,
         negative_image_ids=found.images,

@@ -181,9 +181,8 @@ class BatchConfig(_Table):
     @model_validator(mode="after")
     def _check_parts(self) -> BatchConfig:
         if self.size % self.accumulate or self.part < 2:
-            raise ValueError(
-                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts, of 2 or more"
-            )
+            fault = f"accumulate = {self.accumulate} does not cut {self.size} pairs"
+            raise ValueError(f"{fault} into equal parts, of 2 or more")
         return self
 
 
@@ -365,9 +364,6 @@ def read_values(path: Path) -> dict[str, Any]:
 
 def config_tables() -> dict[str, type[BaseModel]]:
     """Return the tables of a configuration, by key."""
-    kinds = [
-        (key, kind)
-        for key, column in TrainConfig.model_fields.items()
-        for kind in (column.annotation, *get_args(column.annotation))
-    ]
+    columns = {key: column.annotation for key, column in TrainConfig.model_fields.items()}
+    kinds = [(key, kind) for key, annotation in columns.items() for kind in (annotation, *get_args(annotation))]
     return {key: kind for key, kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)}

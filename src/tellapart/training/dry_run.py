@@ -32,6 +32,7 @@ from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.report.terminal import print_template
+from tellapart.stats.paired import better_beyond_doubt
 from tellapart.tasks.registry import find_task
 from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
@@ -121,16 +122,10 @@ class DryRun:
 
 
 def rehearse(
-    path: Path,
-    out: Path | None,
-    *,
-    data: Path | None = None,
-    limit: int | None = None,
-    allow_leak: bool = False,
-    seeds: int = 1,
-    seconds: float = _SECONDS,
-    progress: NotedProgress | None = None,
-) -> DryRun:
+    path: Path, out: Path | None, *,
+    data: Path | None = None, limit: int | None = None, allow_leak: bool = False,
+    seeds: int = 1, seconds: float = _SECONDS, progress: NotedProgress | None = None,
+) -> DryRun:  # fmt: skip
     """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
 
     All faults of the configuration, and a device that is not there, are found before anything else is tried.
@@ -323,9 +318,8 @@ class _Rehearsal:
                 "first, or take a longer context"
             )
         if self.config.data.duplicates == "negatives" and counts.captions + counts.pictures:
-            plan.notes.append(
-                'data.duplicates = "negatives": equal captions and copies of a picture count as each other\'s negatives'
-            )
+            same = "equal captions and copies of a picture count as each other's negatives"
+            plan.notes.append(f'data.duplicates = "negatives": {same}')
 
     def _plan_schedule(self, rows: TrainingRows) -> _Facts:
         config, settings = self.config, self.config.optimiser
@@ -349,9 +343,8 @@ class _Rehearsal:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
         config, problems, steps, interval = self.config, self.problems, schedule["steps"], schedule["every"]
         if config.optimiser.warm_up >= steps:
-            problems.add(
-                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls; lower it"
-            )
+            warm_up = f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps"
+            problems.add(f"{warm_up}: the rate never falls; lower it")
         epochs = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
         text = f"optimiser.steps: {steps:,} steps pass {schedule['epochs']:,.1f} times over the rows"
         if config.optimiser.steps and schedule["epochs"] > epochs:
@@ -361,15 +354,13 @@ class _Rehearsal:
         if validation is None:
             self.plan.notes.append("no validation set: the last weights are kept")
         elif interval >= steps:
-            problems.add(
-                f"validation.every: {interval:,} of {steps:,} steps: one measurement cannot choose weights; lower it"
-            )
+            every = f"validation.every: {interval:,} of {steps:,} steps"
+            problems.add(f"{every}: one measurement cannot choose weights; lower it")
         elif config.validation.patience is not None:
             looks, items = max(1, schedule["measurements"] - 1), len(validation)
-            if not loop.better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
-                problems.add(
-                    f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
-                )
+            if not better_beyond_doubt([1.0] * items, [0.0] * items, validation.outline.clusters, looks):
+                fault = f"validation.patience: {items} validation items never are beyond doubt"
+                problems.add(f"{fault}; take more, or leave it out")
 
     def _try_training(self, training: Training, name: str, schedule: _Facts) -> None:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""
@@ -490,9 +481,8 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, dupli
     errors = {name: found for name, found in opened.items() if isinstance(found, str)}
     readable = opened.keys() - errors.keys()
     numbers = [number for number, row in enumerate(rows.rows) if str(row.image) in readable]
-    hashes: duplicates.PictureHashes = {
-        name: found for name, found in opened.items() if found and not isinstance(found, str)
-    }
+    read = ((name, found) for name, found in opened.items() if found and not isinstance(found, str))
+    hashes = duplicates.PictureHashes(read)
     return rows.select(numbers).with_pictures(duplicates.pixels_by_file(hashes)), hashes, list(errors.values())
 
 

@@ -8,7 +8,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -37,6 +37,7 @@ from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 from tellapart.training.config import LoraConfig, TrainConfig
+from tellapart.training.data.rows import Attempt
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.run_files import replace_folder
@@ -128,7 +129,8 @@ class DualModule(torch.nn.Module):
         scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
         encoded = {"images": unit(image.float()), "texts": unit(text.float()), "scale": scale}
         bias: Any = getattr(self.model, "logit_bias", None)
-        if (bias := self.logit_bias if bias is None else bias) is not None:
+        bias = cast("Any", self.logit_bias) if bias is None else bias
+        if bias is not None:
             # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
             encoded["bias"] = (bias * torch.ones_like(bias)).reshape(())
         if self.local is not None:
@@ -139,8 +141,7 @@ class DualModule(torch.nn.Module):
 
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows to length one, in the same precision."""
-    scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
-    return scaled
+    return cast("Tensor", vectors / vectors.norm(dim=-1, keepdim=True))
 
 
 # Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
@@ -180,12 +181,7 @@ def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchno
     }
 
 
-def prepare_start(
-    config: TrainConfig,
-    trainable: Trainable,
-    ranks: int,
-    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
+def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Attempt = nullcontext) -> None:
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
         if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
@@ -314,8 +310,7 @@ class Update(torch.nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the updated weight."""
-        updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
-        return updated
+        return weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
 
 
 @contextmanager
@@ -344,14 +339,9 @@ def merge_updates(module: torch.nn.Module) -> Iterator[None]:
 
 
 def open_fusion(
-    name: str,
-    device: str,
-    reading: str | None = None,
-    *,
-    contrast: bool = True,
-    image_size: int | None = None,
-    also: Sequence[str] = (),
-) -> Trainable:
+    name: str, device: str, reading: str | None = None, *,
+    contrast: bool = True, image_size: int | None = None, also: Sequence[str] = (),
+) -> Trainable:  # fmt: skip
     """Open a fusion encoder to train its matching head and all below it."""
     place, prefix = runtime(ModelOptions(device=device)), declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
@@ -452,8 +442,7 @@ class Matcher(torch.nn.Module):
             return None
         # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
         logarithm = self._contrast.log_scale(self.model)
-        scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
-        return scale
+        return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
 
     def forward(self, compute: Callable[[Any], Any]) -> Any:
         """Call a function with this module."""
@@ -493,8 +482,7 @@ class Matcher(torch.nn.Module):
             every: Any = (self._halves, *self._others)
             heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
         columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
-        logits: Tensor = torch.stack(columns, dim=1)
-        return logits
+        return torch.stack(columns, dim=1)
 
 
 #: The prefix of a model without weights.
@@ -585,9 +573,8 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     terms = config.loss_terms()
     if isinstance(terms[0].loss, FusionLoss):
         if config.compile is not None:
-            raise DataError(
-                f"compile: {config.compile!r} is for dual encoders; a fusion encoder's pairs are drawn inside the pass"
-            )
+            fault = f"compile: {config.compile!r} is for dual encoders"
+            raise DataError(f"{fault}; a fusion encoder's pairs are drawn inside the pass")
         contrast, reading = config.matching is None or config.matching.contrast, config.reading
         also = [head for head in dict.fromkeys(term.reading for term in terms) if head not in {None, reading or "itm"}]
         return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)

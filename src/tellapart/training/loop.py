@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.intervals import share_in_clusters
-from tellapart.stats.paired import paired_difference
+from tellapart.stats.paired import better_beyond_doubt
 from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
@@ -61,18 +61,13 @@ class TrainingRanks(RankGroup):
         try:
             self.accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
         except ValueError as error:
-            raise RunError(
-                f"accelerate keeps to the device and precision that it has ({error}); train in another process"
-            ) from error
+            fault = f"accelerate keeps to the device and precision that it has ({error})"
+            raise RunError(f"{fault}; train in another process") from error
         if (kept := self.accelerator.device.type) != device:
+            fault = f" is not available here; set device = {kept!r} in the configuration, or train where there is one"
             if device == "cuda" and torch.cuda.is_available():
-                raise RunError(
-                    f"device {device!r}: this process has trained on {kept!r}, which accelerate keeps; train in another"
-                )
-            raise RunError(
-                f"device {device!r} is not available here; set device = {kept!r} in the configuration, or train where "
-                "there is one"
-            )
+                fault = f": this process has trained on {kept!r}, which accelerate keeps; train in another"
+            raise RunError(f"device {device!r}{fault}")
         number, of = self.accelerator.process_index, self.accelerator.num_processes
         advice = "go on with resume=True once that is mended"
         super().__init__(number, of, torch.distributed if of > 1 else None, advice)
@@ -215,16 +210,15 @@ class Training:
     def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
         """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
         ranks, parts = self.ranks, self.config.batch.accumulate
-        ahead: Any = None
-        for number in range(numbers.start, numbers.stop + 1):
-            part = ahead
-            if number in numbers:
-                drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
-                ahead = drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
-            if part is not None:
-                with ranks.together():
-                    images = [*part[1]]
-                yield part[0], images
+
+        def begin(number: int) -> tuple[Any, Iterator[Inputs]]:
+            drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
+            return drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
+
+        for (drawn, reading), _ in pairwise(chain(map(begin, numbers), [(None, iter(()))])):
+            with ranks.together():
+                images = [*reading]
+            yield drawn, images
 
     def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:
         """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
@@ -311,7 +305,7 @@ class Training:
             if settings.patience is not None:
                 # One comparison fewer than measurements: the first has no earlier one to compare with.
                 looks = max(1, math.ceil(self.total / self.interval) - 1)
-                if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs, looks):
+                if not state.right or better_beyond_doubt(right.tolist(), state.right, pairs.outline.clusters, looks):
                     state.right, state.unmoved = right.tolist(), -1
                 state.unmoved += 1
                 state.stopped = state.unmoved >= settings.patience
@@ -362,14 +356,13 @@ def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    optimiser: torch.optim.Optimizer = torch.optim.AdamW(
+    return torch.optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
         foreach=parameters[0][1].is_cuda,  # on a CPU, one order of operations on every machine
     )
-    return optimiser
 
 
 def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
@@ -399,9 +392,8 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     defined = [one.name for one in defined_for(shape) if one.binary]
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
-        raise DataError(
-            f"validation.metric: {name!r} is not for items of {describe(shape)}; use {' or '.join(defined)}"
-        )
+        fault = f"validation.metric: {name!r} is not for items of {describe(shape)}"
+        raise DataError(f"{fault}; use {' or '.join(defined)}")
     return name
 
 
@@ -413,17 +405,14 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     items = []
     for numbers in rows.items:
         left_out = [rows.rows[number] for number in numbers]
-        texts = (
-            [row.caption for row in left_out] if len(left_out) > 1 else [left_out[0].caption, *left_out[0].negatives]
-        )
+        false = left_out[0].negatives if len(left_out) == 1 else ()
+        texts = [*(row.caption for row in left_out), *false]
         if len(texts) < 2:
             continue
         images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
     if not items:
-        helps = trained is not None and any(
-            len(numbers) > 1 or trained.rows[numbers[0]].negatives for numbers in trained.items
-        )
+        helps = trained is not None and any(len(item) > 1 or trained.rows[item[0]].negatives for item in trained.items)
         remedy = "lower it, or" if helps else "no item of data.train has one: write share = 1, or"
         raise DataError(
             f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
@@ -453,13 +442,3 @@ def match_numbers(scores: Scores) -> dict[str, float]:
     means = sums_of_squares(values).mean(axis=0)
     shares = {name: float(share_of_squares(means, part)) for part, name in enumerate(SHARES)} if means.any() else {}
     return {"match_score": float(match.per_item(values).mean()), **shares}
-
-
-def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:
-    """Return whether the paired interval of the difference, over clusters of items, lies above 0.
-
-    Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
-    gets no better at all of them together, one in twenty at most mistakes noise for progress.
-    """
-    low = paired_difference(now, before, pairs.outline.clusters, binary=True, level=1 - 0.05 / looks).low
-    return low is not None and low > 0

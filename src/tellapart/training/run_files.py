@@ -64,10 +64,8 @@ def weights_of(module: torch.nn.Module) -> Weights:
 
 def copy_weights(weights: Weights, module: torch.nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
-    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-    kinds = (
-        {(name, value.shape, value.dtype) for name, value in side.items()} for side in (weights, weights_of(module))
-    )
+    tensors, sides = dict(module.named_parameters()) | dict(module.named_buffers()), (weights, weights_of(module))
+    kinds = ({(name, value.shape, value.dtype) for name, value in side.items()} for side in sides)
     if odd := sorted({name for name, *_ in set.symmetric_difference(*kinds)}):
         raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone, or of another shape or type")
     with torch.no_grad():
@@ -339,8 +337,7 @@ class RunFiles:
             with self.log_path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
         except OSError as error:
-            raise RunError(
-                f"{self.log_path}: cannot be written ({error}); make room, and go on with resume=True"
-            ) from error
+            fault = f"{self.log_path}: cannot be written ({error})"
+            raise RunError(f"{fault}; make room, and go on with resume=True") from error
         for track in self.trackers:
             track(step, numbers)

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from tellapart.training.losses.loss import (
     LossTerm,
     Matches,
     NegativePairs,
-    counterparts,
     gather,
     hard_negatives,
     rank_and_count,
@@ -130,9 +129,8 @@ class DualStep(TrainingStep):
         data = self.config.data
         how = data.join or ("alternate" if joins else "none")
         if not joins and (how != "none" or data.positive_captions):
-            raise DataError(
-                f"data.join, data.positive_captions: {self._name!r} reads no joined pictures; leave them out"
-            )
+            keys = "data.join, data.positive_captions"
+            raise DataError(f"{keys}: {self._name!r} reads no joined pictures; leave them out")
         if how == "none":
             return how, 0
         if self._units or self._counterparts != "none":
@@ -206,8 +204,7 @@ class DualStep(TrainingStep):
         tokens = self._read_tokens(texts)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            encoded: dict[str, Tensor] = self.module(images, tokens)
-            return encoded
+            return cast("dict[str, Tensor]", self.module(images, tokens))
 
     def _make_batch(self, drawn: Drawn, encoded: dict[str, Tensor], step: int) -> Batch:
         device, count, mate = encoded["images"].device, len(drawn.rows), self._counterparts == "mate"
@@ -243,10 +240,8 @@ class DualStep(TrainingStep):
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
     """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
     name, matching = config.loss["name"], config.matching or MatchingConfig()
-    count = matching.negatives or max(
-        term.loss.negatives for term in config.loss_terms() if isinstance(term.loss, FusionLoss)
-    )
-    part = config.batch.part
+    losses, part = [term.loss for term in config.loss_terms()], config.batch.part
+    count = matching.negatives or max(loss.negatives for loss in losses if isinstance(loss, FusionLoss))
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
             f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
@@ -288,13 +283,11 @@ class FusionStep(TrainingStep):
         self._itc = self._matching.contrast and towers and not contrasts
         self._contrast = self._itc or bool(contrasts)
         if contrasts and not (towers and self._matching.contrast):
-            raise ModelError(
-                f"loss.also.{contrasts[0]}: needs matching.contrast and a model with unimodal towers; leave it out"
-            )
+            lack = "needs matching.contrast and a model with unimodal towers"
+            raise ModelError(f"loss.also.{contrasts[0]}: {lack}; leave it out")
         if self._matching.hardest and not towers:
-            raise ModelError(
-                'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
-            )
+            remedy = 'leave it out, or set matching.source = "rows"'
+            raise ModelError(f"matching.hardest: the model has no unimodal towers; {remedy}")
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return this rank's inputs of a step: its batch rows, and their mined negatives if there are any."""
@@ -371,8 +364,7 @@ class FusionStep(TrainingStep):
         def join(*sides: Tensor) -> Tensor:
             """Join images and texts by position."""
             states = zip((images, texts), sides, strict=True)
-            logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in states))
-            return logits
+            return cast("Tensor", fusion.join(*(tuple(t[numbers] for t in side) for side, numbers in states)))
 
         matches = self._make_matches(join, pairs, (ids[:count], wrong[0], wrong[1]), start, drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
@@ -402,7 +394,7 @@ class FusionStep(TrainingStep):
             wrong = (rest[0] if self._wrong_images else crossed).reshape(b, m)
             fourth = None
             if self._counterparts:
-                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else counterparts(true, pairs.texts)
+                fourth = torch.cat([true, rest[-1]])[pairs.texts] if mined else gather(true)[pairs.texts.clamp(min=0)]
             heads.append(Matches(true, crossed.reshape(b, m), wrong, fourth, *ids, close=close))
         return heads
 

@@ -280,14 +280,9 @@ class SeedRow:
 
 
 def train_seeds(
-    config: TrainConfig,
-    out: Path,
-    count: int,
-    once: Callable[[TrainConfig, Path], FinishedRun],
-    *,
-    resume: bool = False,
-    limit: int | None = None,
-) -> list[TrainRecord]:
+    config: TrainConfig, out: Path, count: int, once: Callable[[TrainConfig, Path], FinishedRun], *,
+    resume: bool = False, limit: int | None = None,
+) -> list[TrainRecord]:  # fmt: skip
     """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.

@@ -164,17 +164,11 @@ class Rounds(NamedTuple):
 
 
 def run_training(
-    config: TrainConfig,
-    home: Path,
-    out: Path,
-    *,
-    resume: bool = False,
-    limit: int | None = None,
-    allow_leak: bool = False,
-    progress: NotedProgress | None = None,
-    rounds: Rounds | None = None,
+    config: TrainConfig, home: Path, out: Path, *,
+    resume: bool = False, limit: int | None = None, allow_leak: bool = False,
+    progress: NotedProgress | None = None, rounds: Rounds | None = None,
     show: Callable[[RunFiles, str, int, int], None] | None = None,
-) -> FinishedRun:
+) -> FinishedRun:  # fmt: skip
     """Train as a configuration asks, or continue a run that was stopped."""
     rounds = rounds or Rounds(config)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
@@ -245,15 +239,9 @@ def run_training(
 
 
 def _check_data(
-    config: TrainConfig,
-    home: Path,
-    rows: TrainingRows,
-    validation: PairSet | None,
-    pictures: duplicates.PictureHashes,
-    progress: Progress | None,
-    *,
-    allowed: bool,
-) -> dict[str, Any]:
+    config: TrainConfig, home: Path, rows: TrainingRows, validation: PairSet | None,
+    pictures: duplicates.PictureHashes, progress: Progress | None, *, allowed: bool,
+) -> dict[str, Any]:  # fmt: skip
     """Refuse pictures of reported sets, warn of those that choose weights; return the record's entries of the data."""
     names, place = list(config.report.benchmarks), data_locations(config.data, home)
     names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
@@ -268,14 +256,8 @@ def _check_data(
         prints = validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
         metric = metric_of(config.validation.metric, validation.shape)
         chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
-    record = DataRecord(
-        rows=len(rows),
-        images=len(rows.files),
-        items=len(rows.items),
-        fingerprint=rows.fingerprint,
-        validation_leak=shared,
-        **chosen,
-    )
+    counts = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
+    record = DataRecord(**counts, **chosen, fingerprint=rows.fingerprint, validation_leak=shared)
     return {"data": record, "leaks": leaks[:count]}
 
 
@@ -458,10 +440,8 @@ def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
         )
     images = dict.fromkeys(image for item in pairs.items for image in item.images)
     copies = {image: f"images/{number}{Path(image).suffix}" for number, image in enumerate(images)}
-    items = [
-        item.model_copy(update={"images": tuple(map(copies.get, item.images)), "provenance": {}})
-        for item in pairs.items
-    ]
+    named = [{"images": tuple(map(copies.get, item.images)), "provenance": {}} for item in pairs.items]
+    items = [item.model_copy(update=names) for item, names in zip(pairs.items, named, strict=True)]
     write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, {})
 
 
@@ -483,8 +463,7 @@ def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, thre
     rows = (json.dumps(item.model_dump(exclude={"true"}) | {"texts": texts}) + "\n" for item, texts in matched_items)
     write_text_file(folder / "pairs" / LISTINGS[0], "".join(rows))
     right = int((matches[sure] == np.arange(matches.shape[1])).all(axis=1).sum())
-    round_record = MatchedRound(
-        start=model.fingerprint, threshold=threshold, items=len(pairs), matched=len(sure), right=right
-    )
+    counts = {"items": len(pairs), "matched": len(sure), "right": right}
+    round_record = MatchedRound(start=model.fingerprint, threshold=threshold, **counts)
     write_text_file(record, round_record.model_dump_json() + "\n")
     return round_record

@@ -10,10 +10,11 @@ from training_sets import squares, table
 from facts import raises
 from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError, UnknownNameError
+from tellapart.stats.paired import better_beyond_doubt
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
-from tellapart.training.loop import better_beyond_doubt, left_over, metric_of
+from tellapart.training.loop import left_over, metric_of
 from tellapart.training.training_run import choose_validation
 
 
@@ -105,9 +106,11 @@ def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_som
 
     seen = [[look() for _ in range(looks)] for _ in range(runs)]
     alone, together = (
-        np.mean([any(better_beyond_doubt(one, first, pairs, count) for one in run) for run in seen])
+        np.mean([any(better_beyond_doubt(one, first, pairs.outline.clusters, count) for one in run) for run in seen])
         for count in (1, looks)
     )
     assert alone > 0.1
     assert together <= 0.05
-    assert better_beyond_doubt([1] * 30 + first[30:], first, pairs, looks)  # fifteen more, and none fewer
+    assert better_beyond_doubt(
+        [1] * 30 + first[30:], first, pairs.outline.clusters, looks
+    )  # fifteen more, and none fewer

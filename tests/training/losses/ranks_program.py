@@ -17,7 +17,7 @@ from torch import Tensor
 from tellapart.errors import ModelError
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
-from tellapart.training.losses.loss import Batch, DualLoss, FusionLoss, LossParts, Matches, counterparts, hard_negatives
+from tellapart.training.losses.loss import Batch, DualLoss, FusionLoss, LossParts, Matches, gather, hard_negatives
 
 DUAL = of_the_catalogue(DualLoss) | {
     "released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
@@ -59,7 +59,7 @@ def fusion_matches(made: Batch, weights: Tensor, rank: int, size: int) -> Matche
         true=true,
         wrong_texts=3 * torch.einsum("bd,bmd->bm", made.images @ weights, whole.texts[at]),
         wrong_images=3 * torch.einsum("bmd,bd->bm", whole.images[at] @ weights, made.texts),
-        counterparts=counterparts(true, negatives),
+        counterparts=gather(true)[negatives.clamp(min=0)],
         image_ids=made.image_ids,
         negative_text_ids=torch.where(negatives < 0, -1, whole.image_ids[at]),
         negative_image_ids=torch.where(negatives < 0, -1, whole.image_ids[at]),

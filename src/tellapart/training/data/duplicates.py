@@ -67,11 +67,9 @@ def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashes]:
 
 
 def hash_images(
-    names: Sequence[str],
-    read: Callable[[str], bytes] = lambda name: read_image(Path(name)),
-    stage: str = "training images",
-    progress: Progress | None = None,
-) -> PictureHashes:
+    names: Sequence[str], read: Callable[[str], bytes] = lambda name: read_image(Path(name)),
+    stage: str = "training images", progress: Progress | None = None,
+) -> PictureHashes:  # fmt: skip
     """Return the hashes of pictures, each of which is decoded once."""
     hashes = PictureHashes()
     with ThreadPoolExecutor(4) as pool:
@@ -83,12 +81,9 @@ def hash_images(
 
 
 def find_leaks(
-    rows: TrainingRows,
-    benchmarks: Sequence[str],
-    progress: Progress | None = None,
-    place: Locations | None = None,
-    hashes: PictureHashes | None = None,
-) -> list[Leak]:
+    rows: TrainingRows, benchmarks: Sequence[str], progress: Progress | None = None,
+    place: Locations | None = None, hashes: PictureHashes | None = None,
+) -> list[Leak]:  # fmt: skip
     """Compare every training image with every picture of the benchmarks, by pixels and by perceptual hash."""
     if not benchmarks:
         return []
@@ -167,9 +162,8 @@ class Duplicates:
             (self.counterparts, "hard counterpart shows", "hard counterparts show", " the row's own picture"),
             (self.cut, f"of {self.texts:,} texts loses", f"of {self.texts:,} texts lose", " the end"),
         )
-        return ", ".join(
-            f"{count:,} {single if count == 1 else plural}{rest}" for count, single, plural, rest in counts if count
-        )
+        parts = (f"{n:,} {single if n == 1 else plural}{rest}" for n, single, plural, rest in counts if n)
+        return ", ".join(parts)
 
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
@@ -162,8 +162,7 @@ class _RandAugment:
 
     def enhance(self, enhancer: Any) -> Image.Image:
         """Mix a picture with a plain one, at 0.1 to 1.9."""
-        enhanced: Image.Image = enhancer.enhance(0.1 + 1.8 * self.magnitude)
-        return enhanced
+        return cast("Image.Image", enhancer.enhance(0.1 + 1.8 * self.magnitude))
 
     def move(self, picture: Image.Image, *matrix: float) -> Image.Image:
         """Change the place of each pixel by a matrix."""

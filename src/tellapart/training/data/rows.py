@@ -74,7 +74,7 @@ def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for shard in expand_shards(path):
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
-            files = {kind: shard / members[kind] for kind in members.keys() & {"json", "txt"}}
+            files = {kind: shard / members[kind] for kind in ("json", "txt") if kind in members}
             texts = {kind: decode_text(read_image(file), file) for kind, file in files.items()}
             stated = parse_json(texts["json"], files["json"]) if "json" in files else None
             fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
@@ -356,10 +356,17 @@ class TrainingRows:
     def is_wide(self, number: int) -> bool:
         """Return whether a row's image is at least as wide as high; its head alone is read, once."""
         path = self.rows[number].image
-        try:
-            return _is_wide(path)
-        except OSError as error:
-            raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        if path not in self._wide_images:
+            try:
+                with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
+                    self._wide_images[path] = picture.width >= picture.height
+            except OSError as error:
+                raise DataError(f"training row {number}: {path}: cannot be read as an image ({error})") from error
+        return self._wide_images[path]
+
+    @cached_property
+    def _wide_images(self) -> dict[Path, bool]:
+        return {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -410,24 +417,12 @@ class TrainingRows:
         )
 
 
-@cache
-def _is_wide(path: Path) -> bool:
-    with Image.open(path if path.is_file() else io.BytesIO(read_image(path))) as picture:
-        return picture.width >= picture.height
-
-
 @collector_paused()
 def read_rows(
-    sources: Sequence[str],
-    home: Path,
-    images: str | None = None,
-    *,
-    take: Sequence[float] = (),
-    limit: int | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
-    outside: bool = False,
-    attempt: Attempt = nullcontext,
-) -> TrainingRows:
+    sources: Sequence[str], home: Path, images: str | None = None, *,
+    take: Sequence[float] = (), limit: int | None = None, columns: Mapping[str, str] = MappingProxyType({}),
+    outside: bool = False, attempt: Attempt = nullcontext,
+) -> TrainingRows:  # fmt: skip
     """Read all sources; every image must exist. What a context of `attempt` passes over is no row."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
@@ -560,9 +555,8 @@ def _make_row(
         raise DataError(f"{place}: field 'image': {error}") from error
     others = fields.negative_images
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
-        raise DataError(
-            f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
-        )
+        fault = f"must be a list of row numbers below {count}"
+        raise DataError(f"{place}: field 'negative_images' {fault}, got {quote(others)}")
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
     true = {words_of(text) for text in (fields.caption, *fields.positive_captions)}
     foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, Field, NonNegativeFloat
+from pydantic import AfterValidator, Field
+from pydantic import NonNegativeFloat as _Weight
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
@@ -81,7 +82,7 @@ def siglip(batch: Batch) -> LossParts:
 
 
 @loss()
-def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNegativeFloat = 1.0) -> LossParts:
+def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: _Weight = 1.0) -> LossParts:
     """Return `itc` and, as part `hard`, the same contrast with the `k` most similar negatives as only candidates.
 
     The paper's baseline of that name (EqSim, Table 6) draws hard negatives for the matching head of a fusion encoder,
@@ -112,7 +113,7 @@ def hardneg(batch: Batch, *, k: Annotated[int, Field(ge=1)] = 8, weight: NonNega
 
 
 @loss()
-def cyclip(batch: Batch, *, cross: NonNegativeFloat = 0.25, within: NonNegativeFloat = 0.25) -> LossParts:
+def cyclip(batch: Batch, *, cross: _Weight = 0.25, within: _Weight = 0.25) -> LossParts:
     """Return `itc` with CyCLIP's two regularisers: parts `itc`, `cross` and `within`.
 
     Cross: `s(I_i, T_j) = s(I_j, T_i)`; within: `s(I_i, I_j) = s(T_i, T_j)`; squared, on cosines, summed over the `n`
@@ -172,16 +173,8 @@ def _with_mates(batch: Batch, name: str) -> tuple[Batch, Batch]:
     if alike := (batch.image_ids == mates.image_ids).nonzero()[:, 0].tolist():
         raise ModelError(f"{name}: pairs {alike} and their mates have the same image_ids; a mate is another image")
     texts = None if batch.text_ids is None or mates.text_ids is None else torch.cat([batch.text_ids, mates.text_ids])
-    joined = Batch(
-        torch.cat([batch.images, mates.images]),
-        torch.cat([batch.texts, mates.texts]),
-        batch.scale,
-        torch.cat([batch.image_ids, mates.image_ids]),
-        text_ids=texts,
-        facts=batch.true_pairs(),
-        chunk=batch.chunk,
-    )
-    return mates, joined
+    fields = {key: torch.cat([getattr(batch, key), getattr(mates, key)]) for key in ("images", "texts", "image_ids")}
+    return mates, Batch(**fields, scale=batch.scale, text_ids=texts, facts=batch.true_pairs(), chunk=batch.chunk)
 
 
 def _check_gamma(gamma: float) -> float:
@@ -191,7 +184,7 @@ def _check_gamma(gamma: float) -> float:
     return gamma
 
 
-_Gamma = Annotated[NonNegativeFloat, AfterValidator(_check_gamma), Field(description="0 or at least 1")]
+_Gamma = Annotated[_Weight, AfterValidator(_check_gamma), Field(description="0 or at least 1")]
 _Smoothing = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -209,7 +202,7 @@ def own_choices(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
 
 
 @loss(negative_captions=3)
-def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNegativeFloat = 0.01) -> LossParts:
+def negbench(batch: Batch, *, contrast: _Weight = 0.99, choice: _Weight = 0.01) -> LossParts:
     """Return `itc` and, as part `choice`, the cross-entropy of an image's caption among it and its false ones.
 
     The mean is over the images that have a false caption. The paper takes the two parts from two sets, captions with
@@ -230,13 +223,7 @@ def negbench(batch: Batch, *, contrast: NonNegativeFloat = 0.99, choice: NonNega
 
 
 @loss(negative_captions=1, joins=True)
-def clic(
-    batch: Batch,
-    *,
-    contrast: NonNegativeFloat = 0.5,
-    choice: NonNegativeFloat = 0.5,
-    paraphrase: NonNegativeFloat = 1.0,
-) -> LossParts:
+def clic(batch: Batch, *, contrast: _Weight = 0.5, choice: _Weight = 0.5, paraphrase: _Weight = 1.0) -> LossParts:
     """Return `itc` and `choice`, each the mean over an image's true captions, and `paraphrase`, how far two are apart.
 
     `choice`: the cross-entropy of a true caption among it and the image's false one. `paraphrase`: the squared distance
@@ -267,9 +254,7 @@ def clic(
 
 
 @loss(negative_captions=3)
-def fsc_global(
-    batch: Batch, *, weight: NonNegativeFloat = 0.5, gamma: _Gamma = 2.0, smoothing: _Smoothing = 0.02
-) -> LossParts:
+def fsc_global(batch: Batch, *, weight: _Weight = 0.5, gamma: _Gamma = 2.0, smoothing: _Smoothing = 0.02) -> LossParts:
     """Return `itc` and, as part `choice`, a focal cross-entropy of an image's captions with smoothed labels.
 
     Images without a false caption are left out. `fsc_clip` adds the same by patches and words; missing captions are not
@@ -296,8 +281,8 @@ def fsc_global(
 def fsc_clip(
     batch: Batch,
     *,
-    weight: NonNegativeFloat = 0.5,
-    local: NonNegativeFloat = 0.2,
+    weight: _Weight = 0.5,
+    local: _Weight = 0.2,
     gamma: _Gamma = 2.0,
     smoothing: _Smoothing = 0.02,
     unit_patches: bool = False,
@@ -402,12 +387,7 @@ def _false_logits(batch: Batch, name: str) -> Callable[[MatrixRows, Tensor], Ten
 
 @loss(negative_captions=4)
 def ce_clip(
-    batch: Batch,
-    *,
-    intra: NonNegativeFloat = 0.2,
-    rank: NonNegativeFloat = 0.2,
-    bound: NonNegativeFloat = 5.0,
-    threshold: NonNegativeFloat | None = None,
+    batch: Batch, *, intra: _Weight = 0.2, rank: _Weight = 0.2, bound: _Weight = 5.0, threshold: _Weight | None = None
 ) -> LossParts:
     """Return `negclip` and parts `intra`, a contrast between texts, and `rank`, true over false by a threshold.
 
@@ -441,7 +421,7 @@ def ce_clip(
 
 
 @loss(negative_captions=1, units=2)
-def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own", "all"] = "own") -> LossParts:
+def cs_clip(batch: Batch, *, weight: _Weight = 0.5, foils: Literal["own", "all"] = "own") -> LossParts:
     """Return parts `negclip`, of captions, and `units`, a contrast of units and their foils, the mean over units.
 
     A unit is a thing with its attributes, or a relation, that the caption names ("a red cup"); its foil differs in one

@@ -65,15 +65,9 @@ _Released = Annotated[bool, AfterValidator(_check_released)]
     "ones: lower loss.alpha, set loss.normalise = 'none', or train on minimal pairs"
 )
 def eqsim(
-    batch: Batch,
-    *,
-    alpha: NonNegativeFloat = 0.1,
-    beta: NonNegativeFloat = 0.5,
-    k: _Count = 8,
-    variant: Variant = "eqsim",
-    normalise: Normalisation = "batch",
-    as_released: _Released = False,
-) -> LossParts:
+    batch: Batch, *, alpha: NonNegativeFloat = 0.1, beta: NonNegativeFloat = 0.5, k: _Count = 8,
+    variant: Variant = "eqsim", normalise: Normalisation = "batch", as_released: _Released = False,
+) -> LossParts:  # fmt: skip
     """Return `itc` and EqSim's regularisation: parts `itc`, `v1` and `v2`, the last two times beta.
 
     v1 (`s12 = s21`) is averaged over distant pairs of pairs, v2 (`s11 - s12 = s22 - s21` and `s11 - s21 = s22 - s12`)
@@ -281,9 +275,8 @@ def _closest_pairs(pairs: MatrixRows, k: int) -> Tensor:
     """
 
     def nearest(rows: MatrixRows) -> Tensor:
-        return best(
-            torch.maximum(*rows.cosines()).masked_fill(~rows.negative, float("-inf")), min(k, len(pairs.images))
-        )
+        cosines = torch.maximum(*rows.cosines()).masked_fill(~rows.negative, float("-inf"))
+        return best(cosines, min(k, len(pairs.images)))
 
     with torch.no_grad():
         return gather(by_rows(pairs, nearest))
@@ -346,11 +339,8 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     def draw_rows(rows: MatrixRows) -> Tensor:
         same, sides = ~rows.negative, reversed(rows.logits())
         # Twice the step and one more: the two lists are independent of each other.
-        lists = (
-            draw(logits.masked_fill(same, float("-inf")), count, 2 * step + side, rows.index)
-            for side, logits in enumerate(sides)
-        )
-        return torch.cat([*lists], dim=1)
+        logits = [side.masked_fill(same, float("-inf")) for side in sides]
+        return torch.cat([draw(side, count, 2 * step + k, rows.index) for k, side in enumerate(logits)], dim=1)
 
     with torch.no_grad():
         return gather(by_rows(pairs, draw_rows))

@@ -42,7 +42,8 @@ def _shapes(inputs: type) -> dict[str, str]:
 
 
 def _check_shapes(inputs: Batch | Matches) -> None:
-    sizes, kind = {"2": 2}, type(inputs)
+    sizes = {"2": 2}
+    kind: type = type(inputs)
     for name, axes in _shapes(kind).items():
         if (tensor := getattr(inputs, name)) is not None:
             shape = tuple(tensor.shape)
@@ -176,7 +177,8 @@ class Matches:
     negative_image_ids: Annotated[Tensor, "bn"]
     close: Annotated[Tensor | None, "bn"] = None
 
-    __post_init__ = _check_shapes
+    def __post_init__(self) -> None:
+        _check_shapes(self)
 
     @property
     def has_wrong_text(self) -> Tensor:
@@ -425,30 +427,23 @@ def rank_and_count() -> tuple[int, int]:
 
 def gather(rows: Tensor) -> Tensor:
     """Return every rank's rows, rank 0's first; a gradient flows back to the rank that each row came from."""
-    joined: Tensor = rows if rank_and_count()[1] == 1 else _gather_function().apply(rows)
+    rank, count = rank_and_count()
+    if count == 1:
+        return rows
+
+    def sum_over_ranks(gradient: Tensor) -> Tensor:
+        # Every rank's loss depends on these rows.
+        gradient = gradient.clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(gradient)
+        return gradient
+
+    everyone = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(count)]
+    torch.distributed.all_gather(everyone, rows.detach().contiguous())
+    everyone[rank] = rows
+    joined = torch.cat(everyone)
+    if joined.requires_grad:
+        joined.register_hook(sum_over_ranks)
     return joined
-
-
-@cache
-def _gather_function() -> type[torch.autograd.Function]:
-    """Return torch's function for `gather`, made on first use, because its base class is torch's."""
-
-    class Gather(torch.autograd.Function):
-        @staticmethod
-        def forward(_context: object, rows: Tensor) -> Tensor:
-            rows = rows.contiguous()
-            everyone = [torch.empty_like(rows) for _ in range(torch.distributed.get_world_size())]
-            torch.distributed.all_gather(everyone, rows)
-            return torch.cat(everyone)
-
-        @staticmethod
-        def backward(_context: object, gradient: Tensor) -> Tensor:
-            # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
-            gradient = gradient.clone(memory_format=torch.contiguous_format)
-            torch.distributed.all_reduce(gradient)
-            return gradient.chunk(torch.distributed.get_world_size())[torch.distributed.get_rank()]
-
-    return Gather
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:
@@ -601,8 +596,3 @@ def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardes
 
     with torch.no_grad():
         return NegativePairs(*by_rows(pairs, choose).unbind(1))
-
-
-def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
-    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from."""
-    return gather(true)[negatives.clamp(min=0)]

@@ -125,25 +125,17 @@ def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
 
 
 def coarse_to_fine(
-    rows: TrainingRows,
-    features: Model | Deferred,
-    scorer: Model | Deferred,
-    *,
-    store: EmbeddingStore,
-    near: int = 128,
-    negatives: int = 15,
-    hard: int = 8,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> TrainingRows:
+    rows: TrainingRows, features: Model | Deferred, scorer: Model | Deferred, *,
+    store: EmbeddingStore, progress: Progress | None = None,
+    near: int = 128, negatives: int = 15, hard: int = 8, seed: int = 0,
+) -> TrainingRows:  # fmt: skip
     """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
 
     Scores are in the store, so that a killed run goes on from there, to the same rows.
     """
     if near < 1 or not 1 <= hard <= negatives:
-        raise DataError(
-            f"nearest = {near}, negatives = {negatives}, hard = {hard}; give nearest >= 1, 1 <= hard <= negatives"
-        )
+        asked = f"nearest = {near}, negatives = {negatives}, hard = {hard}"
+        raise DataError(f"{asked}; give nearest >= 1, 1 <= hard <= negatives")
     pictures = encode_pictures(rows, features, store=store, progress=progress)
     # All others if there are not so many.
     neighbours = nearest(pictures.vectors, min(near, len(pictures.files) - 1), progress=progress)
@@ -169,13 +161,9 @@ def coarse_to_fine(
 
 
 def nearest_images(
-    rows: TrainingRows,
-    features: Model | Deferred,
-    *,
-    store: EmbeddingStore,
-    count: int = 3,
-    progress: Progress | None = None,
-) -> TrainingRows:
+    rows: TrainingRows, features: Model | Deferred, *,
+    store: EmbeddingStore, progress: Progress | None = None, count: int = 3,
+) -> TrainingRows:  # fmt: skip
     """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
 
     Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
@@ -210,11 +198,7 @@ def nearest_images(
 
 
 def find_hard(
-    pictures: RowPictures,
-    near: NDArray[np.int64],
-    scoring: Callable[..., Scored],
-    count: int,
-    progress: Progress | None,
+    pictures: RowPictures, near: NDArray[np.int64], judge: Callable[..., Scored], count: int, progress: Progress | None
 ) -> list[tuple[int, ...]]:
     """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first."""
     hard: list[tuple[int, ...]] = []
@@ -234,7 +218,7 @@ def find_hard(
         widest = max(map(len, candidates))
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
         pairs = _as_pairs(files, map(pictures.source.captions, filled))
-        scores = scoring(pairs, hashes=pictures.hashes).scores.values
+        scores = judge(pairs, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
             hard.append(tuple(numbers[candidate] for candidate in best))
