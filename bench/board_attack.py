@@ -33,7 +33,7 @@ from record import circumstances, run_bench
 
 from board import free_port, make_hidden, open_client, read, send_scores, start_server
 from tellapart.board.submissions.accounts import Database
-from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
+from tellapart.board.submissions.prepared import HiddenRows, measure_sent
 from tellapart.board.submissions.worker import MeasureResult, Process, pack
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
@@ -243,7 +243,7 @@ def time_labels(folder: Path, items: int) -> dict[str, object]:
     rng = np.random.default_rng(items)
     orders = tuple((1, 0) if swapped else (0, 1) for swapped in rng.integers(0, 2, items).tolist())
     pairs = tuple(Pair(id=f"p{k}", images=(f"{k}0", f"{k}1"), texts=(f"{k} top", f"{k} bottom")) for k in range(items))
-    hidden = HiddenPairs(pairs, orders, ((0, 1),) * items, tuple(k % 2 == 0 for k in range(items)), {})
+    hidden = HiddenRows(pairs, tuple(k % 2 == 0 for k in range(items)), {}, texts=orders, images=((0, 1),) * items)
     (folder / "truth.json").write_text(json.dumps(hidden.to_json()))
     job = {"truth": str(folder / "truth.json"), "metrics": ("group_score",), "step": 0.01, "task": "pairs"}
     times: dict[str, list[float]] = {"processor": [], "answer": []}

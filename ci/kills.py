@@ -88,7 +88,7 @@ def _board_file(folder: Path) -> None:
     _, token = service.accounts.issue("ann", days=1, by="kills.py")
     (folder / "token.txt").write_text(token)
     truth = read_truth(service.prepared["few"].truth)
-    own = np.broadcast_to(np.eye(2), (len(truth.items), 2, 2))
+    own = np.broadcast_to(np.eye(2), (len(truth.records), 2, 2))
     rows = np.arange(len(own))[:, None, None]
     values = own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
     np.savez(folder / "scores.npz", ids=np.array([item.id for item in truth.bare()]), scores=values)

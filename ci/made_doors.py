@@ -16,7 +16,7 @@ from study_doors import open_study_doors
 
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
-from tellapart.board.submissions.prepared import HiddenPairs, hide, measure_sent, read_truth
+from tellapart.board.submissions.prepared import HiddenRows, hide, measure_sent, read_truth
 from tellapart.board.submissions.worker import read_published, read_sent
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
@@ -121,7 +121,7 @@ def _board(folder: Path) -> Iterator[Door]:
 
     def undo(path: Path) -> Any:
         hidden: Any = read_truth(path)
-        ids, values = tuple(item.id for item in hidden.items), np.zeros((len(hidden.items), *hidden.shape))
+        ids, values = tuple(item.id for item in hidden.records), np.zeros((len(hidden.records), *hidden.shape))
         return hidden.bare(), hidden.restore(Scores(ids, values, "similarity")).values.tolist(), hidden.public
 
     def read_board(path: Path) -> Any:
@@ -135,10 +135,10 @@ def _board(folder: Path) -> Iterator[Door]:
     yield door_of(state / "published.json", lambda path: read_published(path, "pairs").items, published, whole=False)
 
 
-def _submissions(state: Path, pairs: HiddenPairs) -> Iterator[Door]:
+def _submissions(state: Path, pairs: HiddenRows) -> Iterator[Door]:
     """Yield the doors of files that are sent to a board: of scores, and of labels."""
     state.mkdir(exist_ok=True)
-    ids, shown = [item.id for item in pairs.items], PairSet("hidden", pairs.bare(), Path())
+    ids, shown = [item.id for item in pairs.records], PairSet("hidden", pairs.bare(), Path())
     scores = Scores(tuple(ids), np.arange(12).reshape(3, 2, 2) * 5 % 12 / 8, "similarity")
     stated = tuple(Record(str(k), ("a.png", "b.png"), (f"Both show a dog {k}.",), k < 2) for k in range(4))
     labels = hide(TASKS["nlvr2"], StatementSet("nlvr2", stated), b"k" * 32, 0.5, ".png")

@@ -130,7 +130,7 @@ class Board:
     def right(self, share: float = 1.0) -> NDArray[np.float64]:
         """Scores of the published items of which about such a share is right; they know the truth."""
         truth = read_truth(self.service.prepared["clocks"].truth)
-        own = np.broadcast_to(np.eye(*truth.items[0].shape), (len(truth.items), *truth.items[0].shape)).copy()
+        own = np.broadcast_to(np.eye(*truth.records[0].shape), (len(truth.records), *truth.records[0].shape)).copy()
         own[round(share * len(own)) :] *= -1
         rows = np.arange(len(own))[:, None, None]
         return own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]

@@ -27,7 +27,6 @@ from tellapart.board.submissions.hidden import (
     read_hidden,
 )
 from tellapart.board.submissions.prepared import (
-    HiddenPairs,
     hide,
     measure_sent,
     prepare,
@@ -255,7 +254,7 @@ def test_rows_of_one_picture_with_one_text_share_a_split(tmp_path, made_set):
     prepared = Submissions(settings(tmp_path, {"name": "twice", "pairs": tmp_path / "twice"})).prepared["twice"]
     hidden = read_truth(prepared.folder / "truth.json")
     sides: dict[frozenset[str], set[bool]] = {}
-    for item, public in zip(hidden.items, hidden.public, strict=True):
+    for item, public in zip(hidden.records, hidden.public, strict=True):
         sides.setdefault(frozenset(hidden.pixels[image] for image in item.images), set()).add(public)
     assert len(sides) == 24
     assert all(len(side) == 1 for side in sides.values())
@@ -290,12 +289,12 @@ def test_each_shape_is_hidden_and_measured(name, made_set, tmp_path):
     assert (ready.shape, ready.true, ready.metrics[-1]) == (shape, max(1, len(true)), first[-1])
     assert ready.what.endswith(", of which 2 are true") is (len(true) == 2)
     hidden = read_truth(ready.truth)
-    assert isinstance(hidden, HiddenPairs)
+    assert not hidden.task
     published = read_published(ready.published, "pairs")
     assert tuple(published.items) == hidden.bare() and {item.true for item in published.items} == {()}
     own = {item.texts: item for item in read_pair_set(folder).items}  # found again by its texts, in any order
     right = []
-    for shown, item in zip(published.items, hidden.items, strict=True):
+    for shown, item in zip(published.items, hidden.records, strict=True):
         (source,) = (one for texts, one in own.items() if sorted(texts) == sorted(shown.texts))
         told = np.zeros(shape)
         if shape[0] == 1:
@@ -321,7 +320,7 @@ def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():
     hidden = hide(PAIRS, PairSet("cups", tuple(items), Path()), b"key", 0.5)
     false = [order.index(2) for order in hidden.texts]
     assert all(70 < false.count(place) < 130 for place in range(3))  # 100 +- 3.7 standard deviations
-    assert all(item.texts[2].startswith("no ") and item.true == (0, 1) for item in hidden.items)
+    assert all(item.texts[2].startswith("no ") and item.true == (0, 1) for item in hidden.records)
 
 
 def test_the_readme_says_how_many_texts_are_true(made_set, tmp_path):
@@ -381,13 +380,33 @@ def test_a_new_board_opens_as_it_stands(n, made_set, command, tmp_path):
         ta.board_new(tmp_path / "board", pairs)
 
 
-def test_a_new_board_of_choices_opens_as_it_stands(tmp_path):
-    items = [ta.Item(id=str(k), images=(f"{k}.png",), texts=(f"{k} cups", f"{k} bowls")) for k in range(120)]
-    images = {f"{k}.png": plain((k, 0, 0)) for k in range(120)}
-    ta.write_pair_set(tmp_path / "choices", items, images, {})
-    file = ta.board_new(tmp_path / "board", tmp_path / "choices")
-    assert 'metrics = ["choice_score"]' in file.read_text()
+def write_plain_set(folder: Path, shape: tuple[int, int]) -> Path:
+    items = [
+        ta.Item(
+            id=str(k),
+            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
+            texts=tuple(f"{k} cups of {t}" for t in range(shape[1])),
+        )
+        for k in range(120)
+    ]
+    ta.write_pair_set(
+        folder, items, {f"{k}_{i}.png": plain((k, i, 0)) for k in range(120) for i in range(shape[0])}, {}
+    )
+    return folder
+
+
+# Of three images with three texts `individual_score` comes first, which a board cannot publish.
+@pytest.mark.parametrize(("shape", "metric"), [((1, 2), "choice_score"), ((3, 3), "set_score")])
+def test_a_new_board_of_another_shape_opens_as_it_stands(tmp_path, shape, metric):
+    file = ta.board_new(tmp_path / "board", write_plain_set(tmp_path / "set", shape))
+    assert f'metrics = ["{metric}"]' in file.read_text()
     assert ta.board_user("ann", file).role == "submitter"
+
+
+def test_a_set_of_which_no_metric_can_be_published_makes_no_board(tmp_path):
+    with raises(DataError, "'mine'", "no metric", "2 images and 3 texts"):
+        ta.board_new(tmp_path / "board", write_plain_set(tmp_path / "set", (2, 3)), name="mine")
+    assert not (tmp_path / "board").exists()
 
 
 def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(made_set, command, tmp_path, monkeypatch):

@@ -100,12 +100,13 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(board, tmp_path, 
     texts = {frozenset(item.texts): item.id for item in read_pair_set(made.pairs).items}
     truth = read_truth(made.service.prepared["clocks"].truth)
     for split, mine in (("public", True), ("private", False)):
-        ids = [texts[frozenset(i.texts)] for i, public in zip(truth.items, truth.public, strict=True) if public is mine]
+        sides = zip(truth.records, truth.public, strict=True)
+        ids = [texts[frozenset(item.texts)] for item, public in sides if public is mine]
         expected = round_to(float(np.mean([own[id_].outcomes[metric] for id_ in ids])), 0.001)
         assert submission[split]["values"] == {metric: expected}
         assert submission[split]["items"] == len(ids)
     if clusters:  # siblings stay together, so that nothing public tells of a private item
-        sides = {(item.cluster, public) for item, public in zip(truth.items, truth.public, strict=True)}
+        sides = {(item.cluster, public) for item, public in zip(truth.records, truth.public, strict=True)}
         assert len(sides) == clusters
 
 

@@ -1,24 +1,26 @@
 """What an attacker could time: a file takes the same steps whatever the labels are, and answers come at fixed times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from steps import steps_of
-from tellapart.board.submissions.prepared import HiddenPairs, answer_seconds, measure_sent
+from tellapart.board.submissions.prepared import HiddenRows, answer_seconds, measure_sent
 from tellapart.data.item import Item
 from tellapart.data.scores import Scores
 from tellapart.models.generative.answers import BothOrders
 
 
-def hidden_pairs(items: int) -> HiddenPairs:
+def hidden_pairs(items: int) -> HiddenRows:
     """Return 2x2 items with drawn labels, half of them private."""
     drawn = np.random.default_rng(items).integers(0, 2, items).tolist()
     made = tuple(
         Item(id=f"p{k}", images=(f"{k}0.png", f"{k}1.png"), texts=(f"{k} top", f"{k} bottom")) for k in range(items)
     )
     orders = tuple((1, 0) if swapped else (0, 1) for swapped in drawn)
-    return HiddenPairs(made, orders, ((0, 1),) * items, tuple(k % 2 == 0 for k in range(items)), {})
+    return HiddenRows(made, tuple(k % 2 == 0 for k in range(items)), {}, texts=orders, images=((0, 1),) * items)
 
 
 def crafted(items: int, target: int, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -33,7 +35,7 @@ def crafted(items: int, target: int, rng: np.random.Generator) -> NDArray[np.flo
 @pytest.mark.parametrize("items", [300, pytest.param(4000, marks=pytest.mark.slow)])
 def test_files_made_to_time_one_label_take_the_same_steps(items):
     hidden, rng = hidden_pairs(items), np.random.default_rng(77)
-    ids = tuple(item.id for item in hidden.items)
+    ids = tuple(item.id for item in hidden.records)
     steps, numbers = [], set()
     for target in rng.choice(items, 24, replace=False).tolist():
         sent = Scores(ids, crafted(items, target, rng), "similarity")
@@ -55,10 +57,10 @@ def test_answers_in_words_take_the_same_steps_whatever_the_labels_are():
     hidden, steps = hidden_pairs(40), []
     for _ in range(4):
         orders = tuple((1, 0) if swapped else (0, 1) for swapped in rng.integers(0, 2, 40).tolist())
-        other = HiddenPairs(hidden.items, orders, hidden.images, hidden.public, {})
+        other = replace(hidden, texts=orders)
         answers = BothOrders(first, second)
 
-        def measure(other: HiddenPairs = other, answers: BothOrders = answers) -> None:
+        def measure(other: HiddenRows = other, answers: BothOrders = answers) -> None:
             measure_sent(answers, other, ("group_score_both_orders",), 0.01)
 
         measure()

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -431,9 +432,8 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
 
 def rank_places(values: Sequence[float | None]) -> list[int | None]:
     """Return the places of values, 1 for the largest; equal ones share one, and None has none."""
-    ordered = sorted((value for value in values if value is not None), reverse=True)
-    first = {value: len(ordered) - k for k, value in enumerate(reversed(ordered))}
-    return [None if value is None else first[value] for value in values]
+    ordered = sorted(-value for value in values if value is not None)
+    return [None if value is None else 1 + bisect_left(ordered, -value) for value in values]
 
 
 def _add_entries(tables: Tables, entries: Iterable[tuple[Model, Entry | None]]) -> Tables:
@@ -572,11 +572,9 @@ def signature(settings: BoardSettings) -> Signature:
     files |= dict.fromkeys((path.resolve() for path in settings.imported), "imported")
     states = {}
     for path, kind in files.items():
-        try:
+        states[path] = (kind, 0, 0)
+        with suppress(OSError):  # gone since it was listed: its reader reports the error
             stat = path.stat()
-        except OSError:  # gone since it was listed: its reader reports the error
-            states[path] = (kind, 0, 0)
-        else:
             states[path] = (kind, stat.st_mtime_ns, stat.st_size)
     return states
 

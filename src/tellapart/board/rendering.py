@@ -63,7 +63,7 @@ PAGES = {
         Page("benchmark", "/benchmarks/{slug}", leaderboard.leaderboard, "leaderboard"),
         Page("by", "/benchmarks/{slug}/by/{tag}/{metric}", leaderboard.by_tag, "leaderboard"),
         Page("map", "/benchmarks/{slug}/map/{tag}/{metric}", leaderboard.heat_map, "heat_map"),
-        Page("benchmark_ranks", "/benchmarks/{slug}/ranks", ranks.benchmark_ranks, "ranks"),
+        Page("benchmark_ranks", "/benchmarks/{slug}/ranks", ranks.ranks_page, "ranks"),
         Page("items", "/benchmarks/{slug}/items/pages/{page}", items.items_page, "items"),
         Page("item", "/benchmarks/{slug}/items/{position}", items.item_page, "item"),
         Page("gallery", "/benchmarks/{slug}/gallery/{model}", items.gallery_page, "gallery"),
@@ -168,7 +168,6 @@ def _environment() -> Environment:
     templates.globals |= {"account": None, "key": "", "again": False}
     templates.globals |= {
         "about_metric": lambda name: METRICS[name].title if name in METRICS else name,
-        "around": _nearby_pages,
         "decimals": _column_decimals,
         "groups_of": lambda columns: [
             (name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)
@@ -220,15 +219,6 @@ def _legend_of(view: Leaderboard | Content) -> dict[str, Any]:
         "rooms": [{*of_column, *(name for name in drawn if k in drawn[name])} for k, of_column in enumerate(signs)],
         "common": said.pop() if len(said) == 1 else "",
     }
-
-
-def _nearby_pages(page: int, pages: int) -> list[int | None]:
-    """Return the pages to link to: the first, the last and those around this one; None if some are left out."""
-    near = sorted({1, pages, *range(max(1, page - 2), min(pages, page + 2) + 1)})
-    links: list[int | None] = []
-    for number, before in zip(near, [0, *near], strict=False):
-        links += [None, number] if number > before + 1 else [number]
-    return links
 
 
 def _column_decimals(numbers: Sequence[float]) -> int:
@@ -289,12 +279,12 @@ def as_latex(title: str, table: Rows) -> str:
         texts = [row[k] for row in rows if isinstance(row[k], str)]
         return "p{0.4\\linewidth}" if any(len(str(text)) > _LONG for text in texts) else "l" if texts else "r"
 
-    lines = [
+    names, *lines = (
         f"{' & '.join(cells)} \\\\"
         for cells in ([_latex_cell(head[k]) for k in columns], *([write_cell(row, k) for k in columns] for row in rows))
-    ]
-    tabular = [f"\\begin{{tabular}}{{{''.join(map(align, columns))}}}", "\\toprule", lines[0], "\\midrule"]
-    tabular += [*lines[1:], "\\bottomrule", "\\end{tabular}"]
+    )
+    tabular = [f"\\begin{{tabular}}{{{''.join(map(align, columns))}}}", "\\toprule", names, "\\midrule"]
+    tabular += [*lines, "\\bottomrule", "\\end{tabular}"]
     text = "\n".join([f"% {latex_text(title)}", *fit_width(tabular), ""])
     return "\n".join([*latex_packages(text), text])
 

@@ -17,7 +17,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
-from tellapart.board.submissions.prepared import HiddenRecords, read_truth
+from tellapart.board.submissions.prepared import HiddenRows, read_truth
 from tellapart.board.submissions.service import Submissions
 
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
@@ -89,9 +89,9 @@ class Hosted:
         return {"Authorization": f"Bearer {self.token}"}
 
     @property
-    def truth(self) -> HiddenRecords:
+    def truth(self) -> HiddenRows:
         found = read_truth(self.service.prepared["mine"].truth)
-        assert isinstance(found, HiddenRecords)
+        assert found.task
         return found
 
     def archive(self) -> zipfile.ZipFile:

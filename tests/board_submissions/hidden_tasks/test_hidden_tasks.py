@@ -19,7 +19,7 @@ from steps import steps_of
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import (
-    HiddenRecords,
+    HiddenRows,
     hide,
     measure_sent,
     new_id,
@@ -50,7 +50,7 @@ def test_the_task_file_is_the_same_whatever_the_labels_are(task, tmp_path):
             write_json(folder / "choices.json", [[str(k), *row[1:]] for k, row in enumerate(rows)])
         ready = prepare(hidden_task(task, place), folder / "hidden", b"key")
         truth = read_truth(ready.truth)
-        assert isinstance(truth, HiddenRecords)
+        assert truth.task
         seen = ready.task_file.read_bytes(), ready.published.read_bytes()
         files.append((*seen, truth.public, truth.bare(), truth.records))
     assert files[0][:4] == files[1][:4]
@@ -125,7 +125,7 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_p
     for cluster, public in zip(how.clusters(hidden.records.rows), hidden.public, strict=True):
         sides.setdefault(cluster, set()).add(public)
     assert {len(side) for side in sides.values()} == {1}
-    assert HiddenRecords.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
+    assert HiddenRows.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
 
 
 def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path):

@@ -31,7 +31,7 @@ from pydantic import BaseModel, NonNegativeInt
 
 from tellapart.board.submissions.prepared import keyed_hash
 from tellapart.data.atomic import atomic_file, sync_folder, use_write_ahead_log
-from tellapart.data.rows import read_object
+from tellapart.data.rows import read_object, read_toml
 from tellapart.data.validation import validate
 from tellapart.errors import StoreError, TellapartError
 
@@ -49,13 +49,7 @@ _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").spl
 #: States of a submission that has not ended.
 UNDER_WAY = ("received", "validated", "measuring")
 
-#: Counts that only grow, each as a query.
-_COUNTERS = {
-    "users": "SELECT count(*) FROM user",
-    "submissions": "SELECT count(*) FROM submission",
-    "closings": "SELECT count(*) FROM closing",
-    "log entries": "SELECT coalesce(max(id), 0) FROM log",
-}
+_QUERIES = read_toml(Path(__file__).with_name("queries.toml"))
 
 
 class Database:
@@ -134,7 +128,7 @@ class Database:
 
 def read_counters(connection: sqlite3.Connection) -> dict[str, int]:
     """Return the counters of an open database; empty if it has no tables."""
-    queries = _COUNTERS if _read_schema(connection) else {}
+    queries = _QUERIES["counters"] if _read_schema(connection) else {}
     return {name: int(connection.execute(query).fetchone()[0]) for name, query in queries.items()}
 
 
@@ -524,12 +518,7 @@ class Accounts:
         if not cookie:
             return None
         now, digest = self.clock(), keyed_hash(self.key, "session", cookie)
-        row = self.database.one(
-            "SELECT user, role, token.id, min(session.expires, token.expires) > ? AND revoked IS NULL AS good "
-            "FROM session JOIN token ON token.id = session.token JOIN user ON name = user WHERE session.digest = ?",
-            now,
-            digest,
-        )
+        row = self.database.one(_QUERIES["find_session"], now, digest)
         if row is None:
             return None
         if not row["good"]:  # for good: a clock that is set back opens it no more

@@ -30,8 +30,16 @@ from tellapart.board.submissions.accounts import (
     read_marks,
     write_marker,
 )
-from tellapart.board.submissions.hidden import BENCHMARK_NAME, STEPS, HiddenSettings, fit_limits, in_points, read_hidden
-from tellapart.board.submissions.prepared import digest_of, fill_text, read_truth
+from tellapart.board.submissions.hidden import (
+    BENCHMARK_NAME,
+    STEPS,
+    HiddenBenchmark,
+    HiddenSettings,
+    fit_limits,
+    in_points,
+    read_hidden,
+)
+from tellapart.board.submissions.prepared import digest_of, fill_text, published_metrics, read_truth
 from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.atomic import atomic_folder
@@ -40,8 +48,6 @@ from tellapart.data.rows import read_object
 from tellapart.data.validation import validate
 from tellapart.errors import DataError, RunError, StoreError, TellapartError, quote
 from tellapart.records.run_folder import write_text_file
-from tellapart.tasks.pairs import PAIRS
-from tellapart.tasks.registry import headline, main_metric
 
 
 def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, title: str | None = None) -> Path:
@@ -78,9 +84,7 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
             f"{pairs}: {len(pair_set)} pairs are too few: one file's number, rounded to {in_points(STEPS[-1])}, could "
             f"reveal over half of the public labels; from {least} pairs on, a board can hide them"
         )
-    metrics = {
-        metric.name for metric in PAIRS.metrics_for(pair_set.shape, pair_set.true) if "similarity" in metric.kinds
-    }
+    published = published_metrics(HiddenBenchmark(name=slug, pairs=pairs), pair_set.shape, true=pair_set.true)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -93,7 +97,7 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
         title=json.dumps(title or slug),
         name=slug,
         pairs=json.dumps(Path(os.path.relpath(target, base)).as_posix() if is_near else str(target)),
-        metric=main_metric(headline(metrics)),
+        metric=published[-1],
         points=in_points(limits["step"]),
         items=len(pair_set),
         **limits,
@@ -182,20 +186,16 @@ def check_backup(folder: Path) -> Iterator[str]:
     except TellapartError as error:
         yield str(error)
         return
-    state, changed = folder / "state", False
+    state, faults = folder / "state", []
     files = {path.relative_to(state).as_posix() for path in state.rglob("*") if path.is_file()}
     for name in sorted(files | manifest.files.keys()):
         if name not in manifest.files:
-            yield f"{state / name} is not of this backup"
+            faults.append(f"{state / name} is not of this backup")
         elif name not in files:
-            yield f"{state / name} is gone"
+            faults.append(f"{state / name} is gone")
         elif digest_of(state / name) != manifest.files[name][1]:
-            yield f"{state / name} was changed: its SHA-256 is not the manifest's"
-        else:
-            continue
-        changed = True
-    if not changed:
-        yield from check_state(state, at_rest=True)
+            faults.append(f"{state / name} was changed: its SHA-256 is not the manifest's")
+    yield from faults or check_state(state, at_rest=True)
 
 
 def check_state(state: Path, *, at_rest: bool = False) -> Iterator[str]:

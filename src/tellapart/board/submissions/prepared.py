@@ -12,8 +12,6 @@ import hmac
 import io
 import json
 import math
-import shutil
-import tempfile
 import time
 import unicodedata
 import zipfile
@@ -31,7 +29,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark, check_limits
 from tellapart.board.submissions.worker import Split, round_to, unpack
-from tellapart.data.atomic import atomic_file, sync_folder
+from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.fields import split_words
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode, pixel_hash
@@ -74,84 +72,114 @@ def digest_of(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenPairs:
-    """Items in their published order, with their labels."""
+class HiddenRows:
+    """A benchmark's rows in their published order, with their labels: items of pairs, or the records of a task.
 
-    # in the original order of images and texts; ids and images are the published ones, clusters and tags the set's own
-    items: tuple[Item, ...]
-    texts: tuple[tuple[int, ...], ...]  # item -> original position of each published text
-    images: tuple[tuple[int, ...], ...]  # item -> original position of each published image
-    public: tuple[bool, ...]  # item -> whether it is in the public split
+    Ids and names of images are the published ones; an item's images and texts are in the set's order.
+    """
+
+    records: Any  # items, or a task's set of records
+    public: tuple[bool, ...]  # row -> whether it is in the public split
     sources: Mapping[str, str]  # published image name -> the set's reference
     # published image name -> hash of its pixels; empty until the task file is written
     pixels: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""  # of records; empty for pairs
+    texts: tuple[tuple[int, ...], ...] = ()  # of pairs: item -> original position of each published text
+    images: tuple[tuple[int, ...], ...] = ()  # of pairs: item -> original position of each published image
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Images and texts of an item."""
-        return self.items[0].shape
+    def how(self) -> Hiding | None:
+        """How records of this task are hidden; None for pairs."""
+        return HIDEABLE[self.task] if self.task else None
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """Images and texts of an item; None for records."""
+        return None if self.task else self.records[0].shape
 
     @property
     def true(self) -> int:
         """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
-        return len(self.items[0].truths)
+        return 1 if self.task else len(self.records[0].truths)
 
-    def bare(self) -> tuple[Item, ...]:
-        """Return the published items: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
+    def bare(self) -> Any:
+        """Return the published rows: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
+        if self.how is not None:
+            return replace(self.records, rows=tuple(map(self.how.bare, self.records.rows)))
         return tuple(
             Item(id=item.id, images=tuple(item.images[k] for k in images), texts=tuple(item.texts[k] for k in texts))
-            for item, texts, images in zip(self.items, self.texts, self.images, strict=True)
+            for item, texts, images in zip(self.records, self.texts, self.images, strict=True)
         )
 
+    def contents(self) -> list[set[tuple[str, str]]]:
+        """Return each row's pictures with its texts, by content."""
+        bare = self.bare()
+        return _list_contents(bare.rows if self.task else bare, self.pixels)
+
     def template_rows(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of the task file."""
+        """Yield the rows of the task file: made of bare rows, so that no label can be in them."""
+        if self.task:
+            return TASKS[self.task].template(self.bare())
         return ({"id": item.id, "images": item.images, "texts": item.texts} for item in self.bare())
 
-    def restore(self, sent: Scores | BothOrders) -> Scores | BothOrders:
-        """Return scores of the original order of images and texts; of two answers, which was given to that order."""
-        ids = tuple(item.id for item in self.items)
+    def restore(self, sent: Any) -> Any:
+        """Return predictions of the records, or of items scores in the set's order of images and texts.
+
+        Of two answers about an item it is which was given to that order.
+        """
+        if self.how is not None:
+            return self.how.restore(sent, self.bare().rows, self.records.rows)
         if isinstance(sent, Scores):
-            rows, values = np.arange(len(ids))[:, None, None], sent.values.astype(np.float64)
+            rows, values = np.arange(len(self.records))[:, None, None], sent.values.astype(np.float64)
             restored = np.empty_like(values)
             restored[rows, np.array(self.images)[:, :, None], np.array(self.texts)[:, None, :]] = values
-            return Scores(ids, restored, sent.kind)
+            return Scores(tuple(item.id for item in self.records), restored, sent.kind)
         answers = zip(sent.in_order, sent.swapped, strict=True)
         original = [pair if order == (0, 1) else pair[::-1] for order, pair in zip(self.texts, answers, strict=True)]
         return BothOrders(*map(tuple, zip(*original, strict=True)))
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
+        size = None if self.how is None else self.how.size
+        return {} if size is None else {row.images[0]: size(row) for row in self.records.rows}
+
     def bare_to_json(self) -> dict[str, Any]:
-        """Return the data for `read_published`: the published items, and nothing else."""
-        return {"items": [item.model_dump(mode="json") for item in self.bare()]}
+        """Return the data for `read_published`: the bare rows, and nothing else."""
+        bare = self.bare()
+        if self.how is not None:
+            return {"records": TypeAdapter(self.how.records).dump_python(bare, mode="json")}
+        return {"items": [item.model_dump(mode="json") for item in bare]}
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
-        rows = {name: getattr(self, name) for name in ("texts", "images", "public")}
-        items = [item.model_dump(mode="json", exclude=None if item.true else {"true"}) for item in self.items]
-        return {**rows, "sources": dict(self.sources), "pixels": dict(self.pixels), "items": items}
+        shared = {"public": self.public, "sources": dict(self.sources), "pixels": dict(self.pixels)}
+        if self.how is not None:
+            records = TypeAdapter(self.how.records).dump_python(self.records, mode="json")
+            return {"task": self.task, "records": records, **shared}
+        items = [item.model_dump(mode="json", exclude=None if item.true else {"true"}) for item in self.records]
+        return {"texts": self.texts, "images": self.images, **shared, "items": items}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
+    def from_json(cls, content: Mapping[str, Any]) -> HiddenRows:
         """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
-        items = tuple(Item.model_validate(row) for row in content["items"])
-        text_order, image_order = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
-        hidden = cls(items, text_order, image_order, **_read_shared(content, len(items)))
-        shapes = {(item.shape, item.truths) for item in hidden.items}
-        if len(shapes) > 1:
-            raise ValueError("its items have more than one shape, or number of true texts")
-        for item, texts, images in zip(hidden.items, hidden.texts, hidden.images, strict=True):
-            if sorted(texts) != [*range(len(item.texts))] or sorted(images) != [*range(len(item.images))]:
-                raise ValueError(f"the order of item {quote(item.id)} is none of its texts and images")
+        public, sources, pixels = (content[name] for name in ("public", "sources", "pixels"))
+        if not all(isinstance(text, str) for table in (sources, pixels) for text in table.values()):
+            raise ValueError("its sources or pixels are no texts by the names of images")
+        if task := content.get("task", ""):
+            rows = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
+            hidden, count = cls(rows, tuple(public), sources, pixels, task), len(rows.rows)
+        else:
+            items = tuple(Item.model_validate(row) for row in content["items"])
+            texts, images = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
+            hidden, count = cls(items, tuple(public), sources, pixels, "", texts, images), len(items)
+            if len({(item.shape, item.truths) for item in items}) > 1:
+                raise ValueError("its items have more than one shape, or number of true texts")
+            for item, *orders in zip(items, texts, images, strict=True):
+                if [*map(sorted, orders)] != [[*range(len(item.texts))], [*range(len(item.images))]]:
+                    raise ValueError(f"the order of item {quote(item.id)} is none of its texts and images")
+        if len(public) != count or {*public} != {True, False} or not all(isinstance(flag, bool) for flag in public):
+            raise ValueError(f"it does not tell of {count} items which are public")
         return hidden
-
-
-def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
-    """Return the fields that pairs and records share; a ValueError if an item's split or a name is missing."""
-    public, sources, pixels = (content[name] for name in ("public", "sources", "pixels"))
-    if len(public) != items or {*public} != {True, False} or not all(isinstance(flag, bool) for flag in public):
-        raise ValueError(f"it does not tell of {items} items which are public")
-    if not all(isinstance(text, str) for table in (sources, pixels) for text in table.values()):
-        raise ValueError("its sources or pixels are no texts by the names of images")
-    return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
 #: It sorts behind all clusters, so that a group of them bears the name of a cluster.
@@ -160,7 +188,7 @@ _LAST = "\U0010ffff"
 
 def hide(
     task: Task, records: Any, key: bytes, share: float, suffix: str = ".png", pixels: Mapping[str, str] | None = None
-) -> HiddenPairs | HiddenRecords:
+) -> HiddenRows:
     """Shuffle a pair set or a task's records, and split their clusters into public ones, a share, and private ones.
 
     With `pixels`, the hashes by published names, clusters of which rows show one picture with one text share a split:
@@ -173,12 +201,9 @@ def hide(
     rows = sorted(rows, key=lambda row: keyed_hash(key, "order", row.id))
     clusters = [item.cluster for item in rows] if how is None else how.clusters([how.bare(row) for row in rows])
     if pixels:
-        contents = [
-            {f"{_LAST}{pixels[names[image]]} {_read_words(text)}" for image in row.images for text in row.texts}
-            for row in (rows if how is None else map(how.bare, rows))
-        ]
-        pairs = zip(clusters, contents, strict=True)
-        joined = linked_images([(cluster, content) for cluster, shown in pairs for content in shown])
+        bare, shown = rows if how is None else map(how.bare, rows), {name: pixels[names[name]] for name in names}
+        pairs = zip(clusters, _list_contents(bare, shown), strict=True)
+        joined = linked_images([(cluster, f"{_LAST}{' '.join(of)}") for cluster, contents in pairs for of in contents])
         clusters = [joined.get(cluster, cluster) for cluster in clusters]
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, share)
     shared: dict[str, Any] = {
@@ -195,26 +220,19 @@ def hide(
             )
             for row in rows
         ]
-        return HiddenRecords(task=task.name, records=replace(records, rows=tuple(renamed)), **shared)
-    images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in rows]
+        return HiddenRows(replace(records, rows=tuple(renamed)), task=task.name, **shared)
     square = records.shape[0] == records.shape[1]
-    items = []
-    for item, pictures in zip(rows, images, strict=True):  # of a square, images and texts get one order
-        row_order = pictures if square else None
-        items.append(
-            Item(
-                id=new_id(key, item.id),
-                images=tuple(names[item.images[k]] for k in row_order or range(len(item.images))),
-                texts=tuple(item.texts[k] for k in row_order or range(len(item.texts))),
-                **{name: getattr(item, name) for name in ("true", "cluster", "tags")},
-            )
-        )
-    return HiddenPairs(
-        items=tuple(items),
-        texts=tuple(_shuffled_order(key, ("texts", item.id), len(item.texts)) for item in rows),
-        images=tuple(tuple(range(len(image))) if square else image for image in images),
-        **shared,
-    )
+    items, texts, images = [], [], []
+    for item in rows:
+        drawn = _shuffled_order(key, ("images", item.id), len(item.images))
+        texts.append(_shuffled_order(key, ("texts", item.id), len(item.texts)))
+        images.append(tuple(sorted(drawn)) if square else drawn)
+        # Of a square, images and texts get one order, and then the texts another one, which is the label.
+        sides = [[side[k] for k in drawn] if square else side for side in (item.images, item.texts)]
+        facts = {name: getattr(item, name) for name in ("true", "cluster", "tags")}
+        published = tuple(names[image] for image in sides[0])
+        items.append(Item(id=new_id(key, item.id), images=published, texts=tuple(sides[1]), **facts))
+    return HiddenRows(tuple(items), texts=tuple(texts), images=tuple(images), **shared)
 
 
 def new_id(key: bytes, id_: str, of: str = "id") -> str:
@@ -239,84 +257,24 @@ def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[st
     return used
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenRecords:
-    """Records in their published order, with their labels."""
-
-    task: str  # its name
-    records: Any  # with their labels; ids and images are the published ones
-    public: tuple[bool, ...]  # record -> whether it is in the public split
-    sources: Mapping[str, str]  # published image name -> the benchmark's reference
-    pixels: Mapping[str, str] = field(default_factory=dict)  # as `HiddenPairs` has them
-
-    shape, true = None, 1  # records have no images and texts of an item, and are one each
-
-    @property
-    def how(self) -> Hiding:
-        """How records of this task are hidden."""
-        return HIDEABLE[self.task]
-
-    def bare(self) -> Any:
-        """Return the records with their gold fields blank."""
-        return replace(self.records, rows=tuple(map(self.how.bare, self.records.rows)))
-
-    def template_rows(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of the task file, to be filled in: made of bare records, so that no label can be in them."""
-        return TASKS[self.task].template(self.bare())
-
-    def restore(self, sent: object) -> Any:
-        """Return predictions of the records, given those of the published rows in their order."""
-        return self.how.restore(sent, self.bare().rows, self.records.rows)
-
-    def sizes(self) -> dict[str, tuple[int, int]]:
-        """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
-        size = self.how.size
-        return {} if size is None else {row.images[0]: size(row) for row in self.records.rows}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` reads."""
-        names = {"sources": dict(self.sources), "pixels": dict(self.pixels)}
-        return {"task": self.task, "records": self._plain_records(self.records), "public": self.public, **names}
-
-    def bare_to_json(self) -> dict[str, Any]:
-        """Return the data for `read_published`: the bare records, and nothing else."""
-        return {"records": self._plain_records(self.bare())}
-
-    def _plain_records(self, records: Any) -> Any:
-        return TypeAdapter(self.how.records).dump_python(records, mode="json")
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> HiddenRecords:
-        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
-        task = content["task"]
-        records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-        return cls(task, records, **_read_shared(content, len(records.rows)))
-
-
-def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
+def _list_contents(rows: Iterable[Any], pixels: Mapping[str, str]) -> list[set[tuple[str, str]]]:
     """Return each row's pictures with its texts, by content: labels of rows that share one follow from each other."""
-    rows = []
-    for row in hidden.template_rows():
-        values = ([value] if isinstance(value, str) else value for key, value in row.items() if key != "id")
-        parts = [part for value in values if isinstance(value, list | tuple) for part in value]
-        pictures = [hidden.pixels[part] for part in parts if part in hidden.pixels]
-        texts = [_read_words(part) for part in parts if part not in hidden.pixels]
-        rows.append({(picture, text) for picture in pictures for text in texts})
-    return rows
+    return [
+        {(pixels[image], _read_words(text)) for image in row.images if image in pixels for text in row.texts}
+        for row in rows
+    ]
 
 
 def _read_words(text: str) -> str:
     return " ".join(split_words(unicodedata.normalize("NFKC", text).casefold().replace("_", " "))) or text
 
 
-def measure_sent(
-    sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
-) -> tuple[Split, Split]:
+def measure_sent(sent: Any, hidden: HiddenRows, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome."""
     restored: Any = hidden.restore(sent)
     # Of units of one kind: their clusters, and by metric the mean that is taken and their values, float64 (unit,).
     measured: list[tuple[list[str], dict[str, tuple[Callable[..., float], NDArray[np.float64]]]]]
-    if isinstance(hidden, HiddenRecords):  # all are measured together, and the first units are the records
+    if hidden.task:  # all are measured together, and the first units are the records
         measured = [
             ([unit.cluster for unit in of.units], {value.name: (value.over, value.strict) for value in of.values})
             for of in TASKS[hidden.task].measure(hidden.records, restored)
@@ -327,7 +285,7 @@ def measure_sent(
         else:
             checked = {name: METRICS[name].check(restored.values, restored.kind) for name in metrics}
             right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
-        clusters = [item.cluster for item in hidden.items]
+        clusters = [item.cluster for item in hidden.records]
         measured = [(clusters, {name: (np.mean, values) for name, values in right.items()})]  # of 0 and 1: exact
     side = dict(zip(measured[0][0], hidden.public, strict=True))  # no cluster is in both splits
     ties, splits = _count_ties(sent.values) if isinstance(sent, Scores) else 0, []
@@ -409,14 +367,14 @@ _FILES = {"scores": "scores.npz", "answers": "answers.jsonl", "predictions": "it
 def write_task(
     path: Path,
     benchmark: HiddenBenchmark,
-    hidden: HiddenPairs | HiddenRecords,
+    hidden: HiddenRows,
     pixels: Callable[[str], NDArray[np.uint8]],
 ) -> dict[str, str]:
     """Write the archive; return the hash of each image's pixels by its published name."""
     hashes: dict[str, str] = {}
-    sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
+    sizes = hidden.sizes()
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
-    task = TASKS[hidden.task] if isinstance(hidden, HiddenRecords) else None
+    task = TASKS[hidden.task] if hidden.task else None
     about = {"benchmark": benchmark, "task": task, "shape": hidden.shape, "truths": hidden.true}  # and no label
     readme = fill_text("README.txt", file=_FILES[benchmark.protocol], **about)
     with zipfile.ZipFile(path, "w") as archive:
@@ -562,64 +520,54 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
         digest = digest_of(folder / "task.zip")
     except OSError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r} cannot be prepared in {folder}: {error}") from error
-    task = _task_of(benchmark, hidden)
-    if (task in HIDEABLE) != (benchmark.protocol == "predictions"):
+    if bool(hidden.task) != (benchmark.protocol == "predictions"):
         raise DataError(
             f"hidden benchmark {benchmark.name!r} was prepared of another source, and files may have been sent to it: "
             "give the new one another name"
         )
+    task = hidden.task or ("pairing" if benchmark.protocol == "answers" else "pairs")
     metrics, public = published_metrics(benchmark, hidden.shape, task, hidden.true), sum(hidden.public)
     leaks = check_limits(benchmark, public, hidden.shape, len(metrics))
     shape, items = hidden.shape, len(hidden.public)
     return Prepared(benchmark, folder, task, shape, items, public, metrics, digest, leaks, hidden.true)
 
 
-def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
+def read_truth(path: Path) -> HiddenRows:
     """Read the labels, and the key that undoes a shuffle."""
     content = read_object(path)
     try:
-        return HiddenRecords.from_json(content) if "task" in content else HiddenPairs.from_json(content)
+        return HiddenRows.from_json(content)
     except (AttributeError, DataError, LookupError, TypeError, ValueError) as error:
         why = f"{type(error).__name__}: {first_problem(error)}"
         raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 
-def _task_of(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
-    pairs = "pairing" if benchmark.protocol == "answers" else "pairs"
-    return hidden.task if isinstance(hidden, HiddenRecords) else pairs
-
-
 def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     hide_rows, read = _hide_benchmark(benchmark, key)
     hidden = hide_rows()
-    metrics = published_metrics(benchmark, hidden.shape, _task_of(benchmark, hidden), hidden.true)
+    metrics = published_metrics(benchmark, hidden.shape, hidden.task, hidden.true)
     _expect_both_splits(benchmark, hidden)
-    if isinstance(hidden, HiddenRecords):
+    if hidden.how is not None:
         try:  # empty predictions: what cannot be measured fails now, not at the first submission
             measure_sent(hidden.how.nothing(len(hidden.public)), hidden, metrics, benchmark.step)
         except TellapartError as error:
             raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = Path(tempfile.mkdtemp(prefix=f".{benchmark.name}-", dir=folder.parent))
     try:
-        pixels = write_task(draft / "task.zip", benchmark, hidden, read)
-        hidden = replace(hide_rows(pixels=pixels), pixels=pixels)
-        _expect_both_splits(benchmark, hidden)
-        _refuse_shared(benchmark, hidden, folder)
-        (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
-        sync_folder(draft, deep=True)
-        try:
-            draft.rename(folder)
-        except OSError:
-            # Another process of the board was first, `serve` and `board user` for one; its files are taken.
-            if not (folder / "truth.json").is_file():
-                raise
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with atomic_folder(folder) as draft:
+            pixels = write_task(draft / "task.zip", benchmark, hidden, read)
+            hidden = replace(hide_rows(pixels=pixels), pixels=pixels)
+            _expect_both_splits(benchmark, hidden)
+            _refuse_shared(benchmark, hidden, folder)
+            (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
+        folder.chmod(0o700)
+    except DataError:
+        # Another process of the board was first, `serve` and `board user` for one; its files are taken.
+        if not (folder / "truth.json").is_file():
+            raise
 
 
-def _expect_both_splits(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> None:
+def _expect_both_splits(benchmark: HiddenBenchmark, hidden: HiddenRows) -> None:
     if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} "
@@ -627,11 +575,11 @@ def _expect_both_splits(benchmark: HiddenBenchmark, hidden: HiddenPairs | Hidden
         )
 
 
-def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords, folder: Path) -> None:
+def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenRows, folder: Path) -> None:
     """Refuse items that the state has already, under any name: one split would publish what the other keeps."""
-    rows = list_contents(hidden)
+    rows = hidden.contents()
     for path in sorted({*folder.parent.glob("[!.]*/truth.json")} - {folder / "truth.json"}):
-        other = set[tuple[str, str]]().union(*list_contents(read_truth(path)))
+        other = set[tuple[str, str]]().union(*read_truth(path).contents())
         if shared := sum(not row.isdisjoint(other) for row in rows):
             raise DataError(
                 f"hidden benchmark {benchmark.name!r}: {shared} of its {len(rows)} rows show a picture with a text of "
@@ -642,7 +590,7 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecor
 
 def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
-) -> tuple[Callable[..., HiddenPairs | HiddenRecords], Callable[[str], NDArray[np.uint8]]]:
+) -> tuple[Callable[..., HiddenRows], Callable[[str], NDArray[np.uint8]]]:
     """Read pairs or records, of which nothing is fetched; return what hides them, and a reader of images' pixels."""
     read: Callable[[str], bytes] | None
     if benchmark.pairs is not None:

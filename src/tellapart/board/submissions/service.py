@@ -41,16 +41,7 @@ from tellapart.data.atomic import sync_folder, take_lock
 from tellapart.data.rows import read_toml
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, ScoreError, StoreError, TellapartError, first_line, nearest, plain
-from tellapart.records.result import (
-    HIDDEN,
-    HIDDEN_NUMBERS,
-    BenchmarkResult,
-    Metrics,
-    ModelRecord,
-    Result,
-    RunRecord,
-    Value,
-)
+from tellapart.records.result import HIDDEN, HIDDEN_NUMBERS, BenchmarkResult, ModelRecord, Result, RunRecord, Value
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
@@ -462,15 +453,9 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
     """Read a row of the database."""
     try:
         datetime.fromtimestamp(row["created"], UTC)
-        return MeasuredSubmission(
-            id=row["id"],
-            user=row["user"],
-            model=row["model"],
-            at=row["created"],
-            public=_SPLIT.validate_json(row["public"]),
-            private=_SPLIT.validate_json(row["private"]) if private else None,
-            field=row["field"],
-        )
+        facts = {name: row[name] for name in ("id", "user", "model", "field")}
+        public, hidden = _SPLIT.validate_json(row["public"]), _SPLIT.validate_json(row["private"]) if private else None
+        return MeasuredSubmission(**facts, at=row["created"], public=public, private=hidden)
     except (ArithmeticError, OSError, TypeError, ValueError) as error:
         raise StoreError(
             f"the database of submissions is damaged: submission {row['id']} holds what no board writes "
@@ -506,18 +491,20 @@ def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
     split = "private" if best.private else "public"
     sender = hashlib.sha256(f"{best.user}\n{best.model}".encode()).hexdigest()
     count = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
-    benchmark = BenchmarkResult(
-        title=settings.title or settings.name,
-        fingerprint=f"{HIDDEN}{prepared.fingerprint}",
-        task=prepared.task,
-        output=TASKS[prepared.task].output,
-        shape=prepared.shape,
-        metrics=numbers[split],
-        by={"split": {name: Metrics(metrics=values) for name, values in numbers.items()}},
-        field=best.field,
-        tied_items=best.splits[split].ties,
-        origin=f"submission {best.id} by {best.user}",
-        notes=(f"labels are hidden; {HIDDEN_NUMBERS}{count} items, rounded to {in_points(settings.step)}",),
+    benchmark = BenchmarkResult.model_validate(
+        {
+            "title": settings.title or settings.name,
+            "fingerprint": f"{HIDDEN}{prepared.fingerprint}",
+            "task": prepared.task,
+            "output": TASKS[prepared.task].output,
+            "shape": prepared.shape,
+            "metrics": numbers[split],
+            "by": {"split": {name: {"metrics": values} for name, values in numbers.items()}},
+            "field": best.field,
+            "tied_items": best.splits[split].ties,
+            "origin": f"submission {best.id} by {best.user}",
+            "notes": (f"labels are hidden; {HIDDEN_NUMBERS}{count} items, rounded to {in_points(settings.step)}",),
+        }
     )
     return Result(
         run=RunRecord(started=datetime.fromtimestamp(best.at, UTC).isoformat(), seed=0, command="", versions={}),

@@ -232,14 +232,9 @@ def picture(tables: Tables, slug: str, position: int, number: int) -> tuple[str,
     for entry in tables.entries_of(benchmark=slug):
         if entry.folder is None or entry.run is None:
             continue
-        own = entry.record.own
-        sources = ImageSources(
-            folder=entry.folder,
-            benchmark=benchmark.name if own else benchmark.name.partition("#")[0],
-            own=own,
-            data=entry.run.data,
-            images=entry.run.images,
-        )
+        own, name = entry.record.own, benchmark.name
+        name = name if own else name.partition("#")[0]
+        sources = ImageSources(entry.folder, name, own, entry.run.data, entry.run.images)
         with suppress(TellapartError, OSError):
             if (read := _sources_reader(sources)) is not None:
                 kind, small = small_picture(read(item.images[number]), item.images[number])
@@ -286,12 +281,10 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
-    first = next((k for k in order if items[k].images), None)
-    thumbnails = 0
+    first, thumbnails = next((k for k in order if items[k].images), -1), 0
     with suppress(UnknownNameError):  # the pictures of a list are on this machine if that of its first item is
-        if first is not None:
-            picture(tables, slug, first, 0)
-            thumbnails = THUMBNAILS
+        picture(tables, slug, first, 0)
+        thumbnails = THUMBNAILS
     listed: list[dict[str, Any]] = [
         {
             "title": items[k].name,

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from math import comb
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from tellapart.board.records import Benchmark, Entry, Model, Tables, rank_places
 from tellapart.board.views.leaderboard import (
     Content,
-    Leaderboard,
     Link,
     all_benchmarks,
     choice_links,
@@ -159,10 +159,10 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
     refused = [] if shared else [f"{first.label} and {second.label} were measured on no benchmark in common."]
     tests: list[MetricComparison] = []
     differs = []
-    for folders in dict.fromkeys((first_entries[k].folder, second_entries[k].folder) for k in shared):
-        benchmarks = {
-            k: tables.benchmarks[k] for k in shared if (first_entries[k].folder, second_entries[k].folder) == folders
-        }
+    by_folders: dict[tuple[Path | None, Path | None], dict[str, Benchmark]] = {}
+    for k in shared:
+        by_folders.setdefault((first_entries[k].folder, second_entries[k].folder), {})[k] = tables.benchmarks[k]
+    for folders, benchmarks in by_folders.items():
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
         if any(benchmark.is_hidden for benchmark in benchmarks.values()):
             refused.append(f"{listed}: {HIDDEN_LABELS}.")
@@ -381,18 +381,13 @@ STEP, ROW = 190.0, 26.0
 MOST_LINES = 40
 
 
-def ranks_page(tables: Tables) -> Content:
-    """Show the places of models on every benchmark."""
-    return _ranks_page("How the ranking changes between benchmarks", all_benchmarks(tables))
-
-
-def benchmark_ranks(tables: Tables, slug: str) -> Content:
-    """Show the places of models by every headline metric of a benchmark."""
-    board = leaderboard(tables, slug)
-    return _ranks_page(f"{board.title}: how the ranking changes between metrics", board)
-
-
-def _ranks_page(title: str, board: Leaderboard) -> Content:
+def ranks_page(tables: Tables, slug: str = "") -> Content:
+    """Show the places of models on every benchmark, or by every headline metric of one."""
+    if slug:
+        board = leaderboard(tables, slug)
+        title = f"{board.title}: how the ranking changes between metrics"
+    else:
+        board, title = all_benchmarks(tables), "How the ranking changes between benchmarks"
     linked = [k for k, column in enumerate(board.columns) if column.link]
     columns = [k for k in linked or range(len(board.columns)) if board.columns[k].ranked]
     cells = [[row.cells[k] for row in board.rows] for k in columns]
