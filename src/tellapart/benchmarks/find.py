@@ -117,6 +117,12 @@ def _typed_file(path: Path, name: str) -> str:
 FOLDER = "folder:"
 SET = "set:"
 
+#: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
+BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
+
+#: The part between the file and the object in the name of a benchmark in a file of Python.
+CODE = ".py:"
+
 #: The prefixes before a set of pairs that is asked in another way, or by a probe.
 ASKED = ("choice:", "pairing:", "texts:", *PREFIXES)
 
@@ -359,12 +365,6 @@ _OWN: Mapping[str, tuple[Callable[[str, Locations | None], Benchmark], str]] = M
 
 
 # Benchmarks that are objects: a declaration or a pair set that the user made, in Python or in a file.
-
-#: A benchmark as callers give it: its name or `folder:PATH`, a pair set, or a declaration.
-BenchmarkGiven: TypeAlias = str | Path | PairSet | Benchmark
-
-#: The part between the file and the object in the name of a benchmark in a file of Python.
-CODE = ".py:"
 
 
 def as_benchmark(

@@ -10,7 +10,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -127,9 +127,8 @@ class FolderImages:
         self._suffixes = suffixes
         self._deeper = deeper
         self._outside = outside
-        # Once of each folder: a link on the way takes a call of the system, and ten thousand pictures may be missing.
-        self._resolve_home = cache(Path.resolve)
-        self._list_plain = cache(_list_plain)
+        self._homes: dict[Path, Path] = {}
+        self._listed: dict[Path, dict[str, list[Path]]] = {}
         self._names = " or ".join(map(str, self._roots))
 
     @cached_property
@@ -202,6 +201,15 @@ class FolderImages:
         digits = re.sub(r"\D", "", reference.name)  # another number is another picture, not a slip
         return nearest(reference.name, [name for name in names if re.sub(r"\D", "", name) == digits]) or way_on
 
+    def _list_plain(self, folder: Path) -> dict[str, list[Path]]:
+        """Return a folder's entries by their plain names, listed once: ten thousand pictures may be missing."""
+        if (entries := self._listed.get(folder)) is None:
+            entries = {}
+            for path in folder.iterdir() if folder.is_dir() else ():
+                entries.setdefault(_plain(path.name), []).append(path)
+            self._listed[folder] = entries  # complete: threads read pictures
+        return entries
+
     def relate(self, reference: str) -> str:
         """Return an absolute path inside one of the folders as the relative one of the same file; others as they are.
 
@@ -226,6 +234,12 @@ class FolderImages:
             for item in items
         )
 
+    def _resolve_home(self, folder: Path) -> Path:
+        home = self._homes.get(folder)
+        if home is None:  # resolved once, as each link on the way takes a call of the system
+            home = self._homes[folder] = folder.resolve()
+        return home
+
     def _allow_path(self, folder: Path, name: str) -> Path:
         home = self._resolve_home(folder)
         path = resolve(home, name, outside=True)
@@ -240,14 +254,6 @@ class FolderImages:
 
 def _plain(name: str) -> str:
     return "".join(name.split()).casefold()
-
-
-def _list_plain(folder: Path) -> dict[str, list[Path]]:
-    """Return a folder's entries by their plain names."""
-    entries: dict[str, list[Path]] = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        entries.setdefault(_plain(path.name), []).append(path)
-    return entries
 
 
 def _list_names(folder: Path) -> frozenset[str]:

@@ -141,7 +141,8 @@ def _list_unknown(model: type[BaseModel], values: object) -> list[Problem]:
     """Return a problem for each field that a model does not have, or for what is no object."""
     names = model.model_fields
     if not isinstance(values, Mapping):
-        return [Problem("", "", f"expected an object with {', '.join(names)}; got {quote(values)}", "")]
+        listed = ", ".join(field.alias or name for name, field in names.items())
+        return [Problem("", "", f"expected an object with {listed}; got {quote(values)}", "")]
     if values.keys() <= names.keys() or model.model_config.get("extra") == "ignore":
         return []
     hints = ((field, nearest(field, names) or ";") for field in values if field not in names)

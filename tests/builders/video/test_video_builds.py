@@ -341,7 +341,7 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
         ({"A1.mp4": []}, ("'A1.mp4'", "'50N4E.mp4/000682.png'")),
         ({"A.mp4/000001.png": {}}, "'A.mp4/000001.png'"),
         ({"A.mp4/000001.png": [{}]}, ("object", "0", "'class'")),
-        ({"A.mp4/000001.png": [[]]}, ("object", "0", "object", "visible")),
+        ({"A.mp4/000001.png": [[]]}, ("object", "0", "object", "class", "visible")),
         ({"A.mp4/000001.png": [{"class": "bed"}]}, ("object", "0", "'visible'", "missing")),
         ({"A.mp4/000001.png": [thing("bed", "looking_at", [], [])]}, ("'attention_relationship'", "labels")),
         ({"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]}, ("'bbox'", "field")),

@@ -186,7 +186,7 @@ class StillFile:
 
 
 def clip_files(folder: Path) -> dict[str, list[Path]]:
-    """Return a folder's videos, also those of its sub-folders, by name; several may have one.
+    """Return a folder's videos, also those of its sub-folders, by name; a name may be of several.
 
     A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
     Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
