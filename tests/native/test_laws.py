@@ -1,5 +1,6 @@
 """Laws of every family in its authors' files, on tiny files of all of them; a new family or task is a row."""
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -7,18 +8,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tiny_files as tiny
 import tiny_heads
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from tiny_captioners import save_captioner
-from tiny_files import PICTURES, TEXTS, albef_state, save_cappa, save_family
+from tiny_files import PICTURES, STATES, TEXTS, save_cappa, save_family
 from tiny_meter_fiber import fiber_state, meter_state, save_lightning
 from tiny_region_models import save_region_model
+from typer.testing import CliRunner
 
-from facts import raises
+from facts import check_facts, raises
+from tellapart.cli.main import app
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError
+from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model, source_key
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, Generator, TwoImageClassifier
+from tellapart.report.interchange import formats
 from tellapart_native.heads.other_tasks import FusionHead
 from tellapart_native.training import convert_model
 
@@ -49,7 +56,7 @@ ROWS = {
     "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
     "cappa": Row(save_cappa, WRITE),
     "albef": Row(
-        partial(save_head, family="albef", make=albef_state, gradcam_layer=3),
+        partial(save_head, family="albef", make=tiny.albef_state, gradcam_layer=3),
         MATCH | {"match_logit": "logit"} | COSINE | {"grad_cam": "logit"},
     ),
     "blip": Row(partial(save_family, family="blip"), BLIP | {"retrieval": "logit"} | MATCH | COSINE),
@@ -151,3 +158,73 @@ def test_another_image_size_gives_other_numbers_and_one_that_does_not_fit_is_ref
     if kind in ("meter-swin", "fiber"):
         with raises(ModelError, "image_size=", "100", "Swin", "32"):
             find_model(name, ModelOptions(image_size=100))
+
+
+# A model in its authors' file becomes a folder without pickles, and stays the same model.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", STATES)
+def test_a_converted_model_is_the_same(tmp_path, family, command):
+    name = save_family(tmp_path / "x", family)
+    said = command("convert", name, tmp_path / "folder", code=0).out
+    assert f"it is opened with -m {tmp_path / 'folder'}" in " ".join(said.split())
+    assert not list((tmp_path / "folder").glob("*.pth"))
+    one, other = (find_model(each, ModelOptions(image_size=128)) for each in (name, str(tmp_path / "folder")))
+    assert one.fingerprint == other.fingerprint
+    with safe_open(tmp_path / "folder" / "model.safetensors", "pt") as file:
+        kept = set(file.keys())
+    dropped = {"temp", "image_queue", "ptr_queue", "mlm_score.bias", "text_decoder.cls.predictions.bias"}
+    assert kept < {name.replace("text_encoder.bert.", "text_encoder.") for name in STATES[family]()}
+    assert not kept & dropped
+    config = json.loads((tmp_path / "folder" / "config.json").read_text())
+    assert {name: config[name] for name in tiny.SETTINGS} == tiny.SETTINGS
+    assert (config["image_size"], config["model_type"].partition("_")[0]) == (tiny.SIZES[family], family)
+
+
+@pytest.mark.slow
+def test_where_a_files_numbers_lie_changes_no_score(tmp_path):
+    """Kernels round otherwise on memory that begins elsewhere: a safetensors file's header moves its numbers."""
+    name = save_family(tmp_path / "x", "albef")
+    convert_model(name, tmp_path / "folder")
+    content = load_file(tmp_path / "folder" / "model.safetensors")
+    expected = tiny.score(str(tmp_path / "folder"))
+    for padding in (1, 25, 49):
+        save_file(content, tmp_path / "folder" / "model.safetensors", metadata={"format": "pt", "x": "x" * padding})
+        model = find_model(str(tmp_path / "folder"))
+        assert {tensor.data_ptr() % 64 for tensor in model.encoder.halves.module.state_dict().values()} == {0}
+        np.testing.assert_array_equal(tiny.score(str(tmp_path / "folder")), expected)
+
+
+@pytest.mark.slow
+def test_what_is_not_converted(tmp_path, command):
+    for model in ("constant", "albef:", "onnx:folder"):
+        with raises(ModelError, f"'{model}'", "albef:FILE"):
+            formats.convert(model, tmp_path / "folder")
+    name = save_family(tmp_path / "x", "albef")
+    with raises(DataError, "folder"):
+        convert_model(name, tmp_path / "x")
+    for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        (tmp_path / "x" / file).unlink(missing_ok=True)
+    with raises(ModelError, "tokenizer=", "FOLDER"):
+        convert_model(name, tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+    tiny.save_tokenizer(tmp_path / "words")
+    done = command("convert", name, tmp_path / "folder", "--tokenizer", tmp_path / "words", "--json", code=0)
+    parameters = sum(tensor.numel() for tensor in load_file(tmp_path / "folder" / "model.safetensors").values())
+    assert done.json == {"out": str(tmp_path / "folder"), "parameters": parameters}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["runs/a"], ("runs/a", "model", "folder")),
+        (["albef:a.pth", "folder", "--out", "x"], ("out=x", "to=FORMAT")),
+        (["runs/a", "folder", "--to", "lm-eval"], ("folder=folder", "model")),
+    ],
+)
+def test_options_of_the_other_meaning_are_refused(arguments, message):
+    result = CliRunner().invoke(app, ["convert", *arguments])
+    assert result.exit_code != 0
+    check_facts(str(result.exception), message)

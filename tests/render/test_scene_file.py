@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from scanned import shelf
 
 from facts import raises
+from tellapart.builders.pipeline import build
 from tellapart.data.item import Item
 from tellapart.errors import DataError
+from tellapart_render.meshes.assets import read_asset
 from tellapart_render.renderers.blender import VARIABLE, Blender
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scene_file import SceneFile, load_renderer, main, read_scene_file, scene_of_item, write_scene_file
@@ -20,6 +23,11 @@ from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes_builder import encode
 
 CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).scenes[0], Settings(24, 1, 2, 3))
+
+
+def need_renderer() -> None:
+    for library in ("mitsuba", "pyoidn"):
+        pytest.importorskip(library, reason=f"needs the render extra: {library}")
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
@@ -59,20 +67,18 @@ def test_a_wrong_field_is_named(tmp_path, path, value, message):
 
 
 def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path):
+    file = tmp_path / "scene.json"
     with raises(DataError, "scene.json", ".scene_file"):
-        read_scene_file(tmp_path / "scene.json")
-    (tmp_path / "scene.json").write_text("{")
+        read_scene_file(file)
+    file.write_text("{")
     with raises(DataError, "scene.json", "JSON"):
-        read_scene_file(tmp_path / "scene.json")
+        read_scene_file(file)
     with raises(DataError, "'a'", "'camera'"):
         scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
 
 
 def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path):
-    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-    from tellapart.builders.pipeline import build
-
+    need_renderer()
     (tmp_path / "recipe.toml").write_text(
         'name = "few"\nbuilder = "scenes"\nseed = 5\n[options]\nsize = 32\nsamples = 1\ndepth = 2\n'
         "[options.items]\nlocation = 1\n"
@@ -89,13 +95,7 @@ def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path):
 
 
 def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path):
-    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-
-    from scanned import shelf
-
-    from tellapart_render.meshes.assets import read_asset
-
+    need_renderer()
     name = read_asset(shelf(tmp_path / "scans"), "Brick").shape
     fields = CONTENT.to_json()
     fields["things"] = [{"shape": name, "colour": "", "size": 1.0, "position": [0, 0, 0], "yaw": 0.3}]
@@ -136,15 +136,13 @@ def blender(python):
 
 @pytest.mark.slow
 def test_both_renderers_agree_on_places_light_and_colour(blender):
-    pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
+    need_renderer()
     from tellapart_render.renderers.mitsuba import MITSUBA
 
     (seen, alone), (there, lone) = blender.masks(SCENE, 64), MITSUBA.masks(SCENE, 64)
     assert seen.shape == there.shape
     assert (seen == there).mean() > 0.98
     np.testing.assert_allclose(alone, lone, rtol=0.1)
-    pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
-
     ours, theirs = (each.render(SCENE, BLENDER_SETTINGS).astype(float) for each in (blender, MITSUBA))
     assert ours.shape == theirs.shape == (48, 48, 3)
     np.testing.assert_allclose(ours.mean(axis=(0, 1)), theirs.mean(axis=(0, 1)), atol=12)

@@ -1,6 +1,7 @@
 """Laws of the shapes, and folders of scanned objects: stored numbers, unit extent, clear errors."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,11 +180,8 @@ def test_names_come_from_toml_csv_metadata_or_the_folder(tmp_path):
 
     (scans / "Crate_Red" / "metadata.pbtxt").write_text('categories {\n  first: "Box"\n}\n')
     by_folder = vocabulary(asset_vocabulary(scans, None).name)
-    assert {each.phrase(): each.category for each in by_folder.objects} == {
-        "brick": "brick",
-        "crate blue": "blue",
-        "crate red": "box",
-    }
+    categories = {each.phrase(): each.category for each in by_folder.objects}
+    assert categories == {"brick": "brick", "crate blue": "blue", "crate red": "box"}
 
 
 @pytest.mark.parametrize(
@@ -212,8 +210,6 @@ def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path):
 
 
 def test_another_vocabulary_may_not_take_a_name(tmp_path):
-    from dataclasses import replace
-
     with pytest.raises(ValueError, match=r"another vocabulary is called 'demo'"):
         add_vocabulary(replace(vocabulary("demo"), located=()))
     with raises(UnknownNameError, "figure-14", "vocabulary"):

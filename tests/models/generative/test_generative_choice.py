@@ -122,9 +122,7 @@ def test_images_side_by_side_and_a_square_keep_every_pixel():
 
 PAIRINGS = {
     (1, 2): [
-        "1;2",
-        "1;2 because caption 2 shows the right image",
-        "1;2. That is, 1;2.",
+        *("1;2", "1;2. That is, 1;2.", "1;2 because caption 2 shows the right image"),
         "Caption 1 corresponds to the left image and caption 2 to the right image.",
     ],
     (2, 1): [
@@ -133,18 +131,8 @@ PAIRINGS = {
         "index 2 for the left image; index 1 for the right image",
     ],
     None: [
-        *(
-            "1;1",
-            "1;2 or 2;1",
-            "",
-            "1",
-            "Captions 1, 2 both fit.",
-            "11;2",
-            "1;23",
-            "0.1;2",
-            "1;2.5",
-            "Caption 1 is left.",
-        ),
+        *("1;1", "1;2 or 2;1", "", "1", "11;2", "1;23", "0.1;2", "1;2.5", "Caption 1 is left."),
+        "Captions 1, 2 both fit.",
         "Caption 1 is left and caption 1 is right.",
         "Caption 1 and caption 2 are left and right.",
         "Caption 1 is left, the right one is caption 2.",

@@ -90,9 +90,7 @@ def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder, graphs):
 
 def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tmp_path):
     first = OnnxDualEncoder.load(tiny_encoder.folder).fingerprint
-    moved = tmp_path / "elsewhere"
-    tiny_encoder.folder.rename(moved)
-    tiny_encoder.folder = moved
+    tiny_encoder.folder = moved = tiny_encoder.folder.rename(tmp_path / "elsewhere")
     assert OnnxDualEncoder.load(moved).fingerprint == first
     tiny_encoder.change_config(mean=[0.5, 0.5, 0.5])
     second = OnnxDualEncoder.load(moved).fingerprint
@@ -230,10 +228,8 @@ def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_
     with raises(ModelError, "image.onnx", "float32", "(n, 9)", "float32", "(1, 8)"):
         OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(1))
     tiny_encoder.change_config(dimensions=8)
-    weights = tiny_encoder.weights | {
-        "project": np.zeros((5, 8), np.float32),
-        "table": tiny_encoder.weights["table"][:4],
-    }
+    weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
+    weights["table"] = weights["table"][:4]
     for kind in ("image", "text"):
         tiny_encoder.replace(f"{kind}.onnx", graphs[kind](weights).SerializeToString())
     model = OnnxDualEncoder.load(tiny_encoder.folder)

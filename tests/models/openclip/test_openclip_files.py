@@ -24,6 +24,11 @@ from tellapart.training.encoders import open_dual
 pytestmark = pytest.mark.usefixtures("open_clip")
 
 
+def with_text(**changes: Any) -> dict[str, Any]:
+    """The configuration of a text tower with changes."""
+    return {"model_cfg": CLIP | {"text_cfg": TEXT | changes}}
+
+
 @pytest.mark.slow
 def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(checkpoints, tmp_path):
     from safetensors.torch import save_file
@@ -47,9 +52,9 @@ def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_show
     changes = [
         {},
         {"preprocess_cfg": PREPROCESSING | {"interpolation": "bilinear"}},
-        {"model_cfg": CLIP | {"text_cfg": TEXT | {"heads": 1}}},
+        with_text(heads=1),
         {"model_cfg": CLIP | {"quick_gelu": True}},
-        {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"clean": "canonicalize"}}}},
+        with_text(tokenizer_kwargs={"clean": "canonicalize"}),
     ]
     folders = [saved_folder(tmp_path / str(k), checkpoints("tiny"), **change) for k, change in enumerate(changes)]
     assert len({find_model(f"local-dir:{folder}").fingerprint for folder in folders}) == len(folders)
@@ -70,6 +75,9 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(che
     assert find_model(f"local-dir:{folder}").fingerprint != first
 
 
+PLACES = "positional_embedding"
+
+
 def fill_bias(number: float) -> Callable[[dict[str, Any]], Any]:
     return lambda state: state["ln_final.bias"].fill_(number)
 
@@ -80,10 +88,7 @@ def fill_bias(number: float) -> Callable[[dict[str, Any]], Any]:
         (lambda state: state.pop("ln_final.bias"), ("1", "ln_final.bias")),
         (lambda state: [state.pop(key) for key in list(state)[:5]], ("5", "2", "missing")),
         (lambda state: state.update(head=torch.ones(2)), ("1", "unexpected", "-m", "without an architecture")),
-        (
-            lambda state: state.update(positional_embedding=torch.ones(64, 32)),
-            ("1", "positional_embedding", "(64, 32)", "(77, 32)"),
-        ),
+        (lambda s: s.update({PLACES: torch.ones(64, 32)}), ("1", PLACES, "(64, 32)", "(77, 32)")),
         (fill_bias(float("nan")), ("NaN", "ln_final.bias")),
         (lambda state: state.update({"vision_model.a": torch.ones(1)}), "checkpoint"),
     ],
@@ -171,20 +176,11 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints, tm
         ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, ("open_clip", "build")),
         ({"preprocess_cfg": PREPROCESSING | {"std": [None, 0.5, 0.5]}}, ("mean", "std", "number")),
         ({"model_cfg": CLIP | {"wings": 2}}, ("open_clip", "build")),
-        (
-            {"model_cfg": CLIP | {"text_cfg": TEXT | {"vocab_size": 500}}},
-            ("token_embedding.weight", "(49408, 32)", "(500, 32)"),
-        ),
-        (
-            {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"reduction_mask": "random"}}}},
-            ("words", "texts"),
-        ),
-        (
-            {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"additional_special_tokens": ["<x>"]}}}},
-            ("49409", "49408", "tokenizer"),
-        ),
-        ({"model_cfg": CLIP | {"text_cfg": TEXT | {"pool_type": "eos", "eos_id": 2}}}, ("2", "49407", "text")),
-        ({"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}}, ("open_clip", "load")),
+        (with_text(vocab_size=500), ("token_embedding.weight", "(49408, 32)", "(500, 32)")),
+        (with_text(tokenizer_kwargs={"reduction_mask": "random"}), ("words", "texts")),
+        (with_text(tokenizer_kwargs={"additional_special_tokens": ["<x>"]}), ("49409", "49408", "tokenizer")),
+        (with_text(pool_type="eos", eos_id=2), ("2", "49407", "text")),
+        (with_text(hf_tokenizer_name="x"), ("open_clip", "load")),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_in_one_line(checkpoints, tmp_path, config, message):

@@ -79,15 +79,9 @@ with EmbeddingStore(path) as store:
 
 @pytest.mark.slow
 def test_four_processes_make_and_fill_one_file_at_once(path):
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(offset)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for offset in (0, 5, 300, 305)
-    ]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    commands = [[sys.executable, "-c", WRITER, str(path), str(offset)] for offset in (0, 5, 300, 305)]
+    writers = [subprocess.Popen(command, **pipes) for command in commands]
     for writer in writers:
         writer.stdin.write("go\n")
         writer.stdin.flush()
@@ -465,10 +459,6 @@ def test_a_text_shares_no_hash_with_an_image_of_its_bytes():
     assert text_hash(f"{pixels.shape}" + pixels.tobytes().decode()) != pixel_hash(pixels)
 
 
-def every(images):
-    return [True] * len(images)
-
-
 @pytest.mark.parametrize("workers", [1, 4])
 def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, workers):
     pairset = picture_set(12)
@@ -476,7 +466,8 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, work
     with EmbeddingStore(None) as store:
         for _ in range(2):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
-            with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
+            how = {"needs_pixels": lambda images: [True] * len(images), "hashes": hashes, "workers": workers}
+            with ImageReader(pairset, store, references, **how) as reader:
                 pictures = list(reader)
             assert [picture.reference for picture in pictures] == references
             for picture in pictures:
@@ -487,31 +478,27 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, work
 
 
 def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set):
-    pairset = picture_set(5)
+    pairset, store = picture_set(5), EmbeddingStore(None)
     references = [image for item in pairset.items for image in item.images]
     names = image_hashes(pairset, store=EmbeddingStore(None))
     keep = {names[reference] for reference in references[::3]}
-    store = EmbeddingStore(None)
+    wanted = dict.fromkeys(references) | {name: np.mean(pairset.pixels(name)) for name in references[::3]}
+    how = {"needs_pixels": lambda images: [content in keep for _, content in images], "prepare": np.mean}
     for _ in range(2):  # the second reader finds every hash in the store
-        with ImageReader(
-            pairset, store, references, needs_pixels=lambda images: [n in keep for _, n in images], prepare=np.mean
-        ) as reader:
-            pixels = {picture.reference: picture.pixels for picture in reader}
-        assert pixels == {
-            reference: np.mean(pairset.pixels(reference)) if reference in references[::3] else None
-            for reference in references
-        }
+        with ImageReader(pairset, store, references, **how) as reader:
+            assert {picture.reference: picture.pixels for picture in reader} == wanted
 
 
 def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set, monkeypatch):
     pairset, read, hashes = picture_set(1), [], {}
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
-    with ImageReader(pairset, EmbeddingStore(None), ["0-0.png", "0-1.png", "0-0.png"], hashes=hashes) as reader:
+    asked = ["0-0.png", "0-1.png", "0-0.png"]
+    with ImageReader(pairset, EmbeddingStore(None), asked, hashes=hashes) as reader:
         a, b = reader
     with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"], hashes=hashes) as reader:
         (later,) = reader
-    assert read == ["0-0.png", "0-1.png"]
+    assert read == asked[:2]
     assert a.hash == later.hash != b.hash
 
 
@@ -593,14 +580,8 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepa
 
 
 def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatch):
-    counted = []
-    list_spaces = RowFile.spaces
-
-    def count_spaces(file):
-        counted.append(file.path)
-        return list_spaces(file)
-
-    monkeypatch.setattr(RowFile, "spaces", count_spaces)
+    counted, spaces = [], RowFile.spaces
+    monkeypatch.setattr(RowFile, "spaces", lambda file: (counted.append(file.path), spaces(file))[1])
     full = PreparedPictures(prepared, "crop", limit=TWO)
     for number in range(100):
         full.put({f"{number:064x}": picture(number)})
