@@ -287,7 +287,7 @@ def in_time(k: int) -> dict[str, Any]:
 def _generated(folder: Path) -> tuple[int, str]:
     names = ("DALLE_3", "SDXL_Turbo", "DeepFloyd_I_XL_v1", "Midjourney_6", "SDXL_2_1", "SDXL_Base")
     rows = [
-        {"id": f"{k:05}", "prompt": f"prompt {k}", "models": dict.fromkeys(names, [k % 5 + 1, 3, 4])}
+        {"id": f"{k:05}", "prompt": f"prompt {k}", "models": {name: [k % 5 + 1, 3, 4] for name in names}}
         for k in range(1600)
     ]
     write_file(folder / "genai_image.json", {row["id"]: row for row in rows})

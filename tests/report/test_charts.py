@@ -142,7 +142,6 @@ def test_a_model_without_the_metric_has_dashes(make_run):
         ("shapes", [{"type": "a", "side": "left"}, {"type": "b", "side": "right"}], None),
         ("shapes", [], None),
     ],
-    ids=["its paper's", "the only one", "several", "none"],
 )
 def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected):
     record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]

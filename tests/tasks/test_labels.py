@@ -70,10 +70,8 @@ def test_a_model_scores_the_images_that_count(command, folder):
 
 def test_neutral_is_the_mean_over_all_orders_of_ties_and_strict_the_lowest():
     scores, right = np.array([3, 2, 2, 2, 1, 1, 0]), np.array([0, 1, 1, 0, 1, 0, 1], dtype=bool)
-    broken = []
-    for first in permutations((1, 2, 3)):
-        for second in permutations((4, 5)):
-            broken.append(metrics.average_precision_score(right[[0, *first, *second, 6]], -np.arange(7)))
+    orders = [[0, *first, *second, 6] for first in permutations((1, 2, 3)) for second in permutations((4, 5))]
+    broken = [metrics.average_precision_score(right[order], -np.arange(7)) for order in orders]
     found = average_precision(scores, right)
     assert (found.neutral, found.strict) == (pytest.approx(np.mean(broken)), pytest.approx(min(broken)))
 

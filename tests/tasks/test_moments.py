@@ -1,6 +1,5 @@
 """Boundary grounding as a task: files of similarities, ties, chance, limits, and models over folders of frames."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from PIL import Image
 
 from facts import raises
 from published import published
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_moments
@@ -165,11 +165,6 @@ def test_a_limit_changes_neither_lengths_nor_true_times():
     assert ([row["frames"] for row in MOMENTS.template(one)], MOMENTS.select(one, [0]).gold) == ([45], one.gold)
 
 
-def write(path: Path, rows: Sequence[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def data(tmp_path) -> Path:
     """GEB+'s form: two videos, three moments."""
@@ -180,14 +175,14 @@ def data(tmp_path) -> Path:
         caption = f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}"
         row = {"boundary_id": f"{video}_{k}A", "timestamp": time, **facts, **states, "caption": caption}
         videos.setdefault(video, []).append(row)
-    (tmp_path / "val.json").write_text(json.dumps(videos))
+    write_file(tmp_path / "val.json", videos)
     return tmp_path
 
 
 def test_a_line_with_times_may_be_about_any_frames(tmp_path):
     records = made(1.1)
     row = {"boundary_id": records.rows[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
-    (found,) = read_frame_scores(write(tmp_path / "s.jsonl", [row]), records)
+    (found,) = read_frame_scores(write_file(tmp_path / "s.jsonl", [row]), records)
     assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
 
 
@@ -209,7 +204,7 @@ def test_a_line_with_times_may_be_about_any_frames(tmp_path):
 def test_a_line_that_does_not_fit_is_refused(tmp_path, changes, said):
     records = made(0.2)
     row = {"id": records.rows[0].id, "before": [1] * 20, "after": [0] * 20}
-    path = write(tmp_path / "s.jsonl", [row | changes])
+    path = write_file(tmp_path / "s.jsonl", [row | changes])
     with raises(ScoreError, said):
         read_frame_scores(path, records)
 
@@ -274,7 +269,7 @@ def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames, 
         similar = model.similarity(model.encode_images(images), model.encode_texts(moment.texts))
         before, after = similar.T.tolist()
         rows.append({"id": moment.id, "before": before, "after": after})
-    (units,) = measure_moments(records, read_frame_scores(write(tmp_path / "s.jsonl", rows), records))
+    (units,) = measure_moments(records, read_frame_scores(write_file(tmp_path / "s.jsonl", rows), records))
     of = {one.name: one.strict.tolist() for one in units.values}
     assert {name: [sample.outcomes[name] for sample in found.samples] for name in of} == of
 

@@ -186,8 +186,7 @@ def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_pat
 
 def test_any_one_mark_tells_eight_models_apart_and_all_together_tell_sixty_four():
     first = [look(k) for k in range(8)]
-    for mark in ("colour", "marker", "dash"):
-        assert len({getattr(one, mark) for one in first}) == 8
+    assert [len({getattr(one, mark) for one in first}) for mark in ("colour", "marker", "dash")] == [8, 8, 8]
     assert len({(one.colour, one.marker) for one in map(look, range(64))}) == 64
 
 
@@ -198,22 +197,6 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
 
     values = [lightness(look(k).colour) for k in range(8)]
     assert all(abs(a - b) > 0.1 for a, b in pairwise(values))
-
-
-@pytest.mark.slow
-def test_the_command_writes_every_kind(pair, tmp_path):
-    costs = tmp_path / "costs.csv"
-    costs.write_text("model,gigabytes\nstrong,2\nweak,1\n")
-    steps = tmp_path / "steps.csv"
-    steps.write_text("series,batch_size,seconds\nitc,16,1\nitc,32,2\n")
-    item = read_samples(pair[0], "shapes")[0].id
-    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)], "heatmap": ["--tag", "type"]}
-    for kind in KINDS:
-        out = tmp_path / f"{kind}.svg"
-        runs = {"cost": [str(steps)], "agree": [str(RECORDS)]}.get(kind, list(map(str, pair)))
-        done = CliRunner().invoke(app, ["plot", kind, *runs, "--out", str(out), *options.get(kind, [])])
-        assert done.exit_code == 0, done.output
-        assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
 
 
 def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
@@ -444,9 +427,3 @@ def test_costs_that_are_missing_are_said(pair, tmp_path):
     for read, given, facts in refused:
         with raises(RunError, *facts):
             read(*given)
-
-
-def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path):
-    folders = [save("strong", seed=1), save("strong", seed=2)]
-    drawn, _ = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
-    assert [point.model for point in drawn] == ["strong (run 1)", "strong (run 2)"]
