@@ -210,8 +210,14 @@ def test_a_checkpoint_that_is_being_written_is_left_alone(landed, pairs, tmp_pat
     texts, left_out = landed / "checkpoint-2" / "texts.npz", []
     whole = texts.read_bytes()
     texts.write_bytes(b"")
-    pass_time(lambda now: texts.write_bytes(whole[: int(now / 20 * len(whole)) if now < 20 else None]))
-    run = measure(landed, pairs, tmp_path / "run", every="5s", left_out=left_out.append)
+
+    def write(_now: float) -> None:
+        written = texts.stat().st_size
+        if written < len(whole):
+            texts.write_bytes(whole[: written + len(whole) // 4 + 1])
+
+    pass_time(write)
+    run = measure(landed, pairs, tmp_path / "run", every="10s", left_out=left_out.append)
     assert not left_out
     assert set(run.models) == {f"checkpoint-{step}" for step in STRENGTHS}
 
