@@ -77,10 +77,8 @@ def test_one_model_is_set_against_chance_and_an_interval_that_holds_it_is_no_cla
 
 def test_ties_are_named_where_they_are_why_a_model_is_below_chance(make_run):
     run = make_run(scores=np.full((60, 2, 2), 0.5, np.float32), n=60, tags=(), model="constant")
-    said = concluded(run).sentences[0]
-    assert said.endswith(
-        "below chance, 16.67%, with ties in 60 items counted as wrong (16.67% if they were broken at random)."
-    )
+    said = "below chance, 16.67%, with ties in 60 items counted as wrong (16.67% if they were broken at random)."
+    assert concluded(run).sentences[0].endswith(said)
 
 
 def test_a_limited_run_says_of_how_many_and_few_clusters_are_named(make_run):
@@ -332,18 +330,15 @@ def test_the_page_shows_them_with_pictures_after_the_sentence_and_the_table_by_a
 
 
 @pytest.fixture
-def measure(command, made_set, installed) -> Callable[..., None]:
+def measure(command, made_set, installed, tmp_path) -> Callable[..., None]:
     """Run models on a pair set: `measure("out", "colours", "random", n=30, clusters=None)`."""
 
-    sets: dict[str, Path] = {}
-
     def run(out: str, *models: str, **plan) -> None:
-        kind = "-".join(map(str, plan.values()))
-        if kind not in sets:
-            sets[kind] = made_set(kind, **plan)
-        name = f"folder:{sets[kind]}"
+        folder = tmp_path / "-".join(map(str, plan.values()))
+        if not folder.exists():
+            made_set(folder.name, **plan)
         named = [part for model in models for part in ("-m", model)]
-        command("run", *named, "-b", name, "--out", out, "--no-cache", code=0)
+        command("run", *named, "-b", f"folder:{folder}", "--out", out, "--no-cache", code=0)
 
     return run
 
@@ -421,8 +416,10 @@ def test_by_tag_two_models_have_a_row_a_value_and_more_have_a_table_a_value(comm
     measure("one", "colours", n=30)
     measure("other", "demo-encoder", n=30)
     shown = command("compare", "one", "other", "--by", "type").out
-    rows = [line for line in shown.splitlines() if line.startswith(("all items", "add", "replace", "swap"))]
-    assert [line.split()[0] for line in rows] == ["all", "add", "replace", "swap"] * 4
+    subsets = [
+        line.split()[0] for line in shown.splitlines() if line.startswith(("all items", "add", "replace", "swap"))
+    ]
+    assert subsets == ["all", "add", "replace", "swap"] * 4
 
 
 @pytest.mark.slow

@@ -261,6 +261,11 @@ def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, ben
 
 
 def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
+    write_result(tmp_path / "task", read_result(pair[0]))
+    sample = Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})
+    write_samples(tmp_path / "task", "shapes", [sample])
+    with raises(RunError, "'q'", "task"):
+        figure("matrix", [tmp_path / "task"], item="q")
     refused = [
         ("heatmap", {}, ("type", "tag=")),
         ("heatmap", {"tag": "tpye"}, ("'tpye'", "'type'", "type")),
@@ -290,13 +295,6 @@ def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
     for out in ("a.jpg", "file/a.svg"):
         with raises(RunError, out):
             write_picture(tmp_path / out, prepare_plot("bars", pair))
-
-
-def test_a_task_without_a_matrix_is_said(tmp_path, make_run):
-    write_result(tmp_path, make_run().result)
-    write_samples(tmp_path, "shapes", [Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})])
-    with raises(RunError, "'q'", "task"):
-        figure("matrix", [tmp_path], item="q")
 
 
 def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save):
@@ -332,11 +330,10 @@ def test_a_metric_beyond_one_is_not_cut_off(publish):
 
 
 def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:
-    duration = Duration(median=0.02, low=0.018, high=0.03)
     plan = {"device": "cpu", "dtype": "float32", "benchmark": "demo", "pairs": 1, "repeats": 1, "warm_up": 0}
+    rates, latency = Throughput(batch_size=batch_size, pairs=pairs), Duration(median=0.02, low=0.018, high=0.03)
+    measured = {"batches": 1, "latency": latency, "parts": {}, "throughput": rates, "parameters": parameters}
     model, machine = ModelRecord(name="strong", fingerprint="0"), Machine(processor="p", cores=1, system="s")
-    rates = Throughput(batch_size=batch_size, pairs=pairs)
-    measured = {"batches": 1, "latency": duration, "parts": {}, "throughput": rates, "parameters": parameters}
     one = Timing(model=model, machine=machine, **plan, **measured)
     write_timings(path, Timings(started="", command="", versions={}, models=(one,)))
     return path
