@@ -5,7 +5,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,26 +132,6 @@ def field(number: int, content: bytes) -> bytes:
 def test_weights_are_counted_however_a_shape_is_written(dims, kind, weights):
     tensor = dims + bytes([16, kind])
     assert weight_count(field(7, field(5, tensor) + field(5, tensor))) == 2 * weights
-
-
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    pytest.importorskip("torch", reason="its models need the extra 'models'")
-    pytest.importorskip("transformers", reason="its models need the extra 'models'")
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def tiny(torch):
-    import tiny_models
-
-    return tiny_models
 
 
 def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:

@@ -34,27 +34,6 @@ def rows(said: list[str]) -> list[dict[str, str]]:
     return [{"id": f"{k // 2}/{k % 2 + 1}", "prediction": answer} for k, answer in enumerate(said)]
 
 
-@pytest.mark.slow
-def test_gpt4v_has_the_published_accuracies_in_both_orders(command):
-    shared = published("sugarcrepe")
-    answers = shared / "gpt-4v-results"
-    ran = command("score", "sugarcrepe-choice", "--scores", answers, "--data", shared, "--out", "run", "--json", code=0)
-    record = ran.json["runs"][0]["benchmarks"]["sugarcrepe-choice"]
-    by = record["by"]["subset"]
-    for order, metric in (("positive-first", "true_first"), ("negative-first", "true_second")):
-        for subset, group in by.items():
-            items = json.loads((answers / order / f"gpt4v-{subset}.json").read_text())
-            items.pop("accuracy", None)
-            if subset == "swap_obj":
-                items.pop("108")  # the benchmark has dropped it since
-            right = sum(item["correct"] for item in items.values()) / len(items)
-            assert group["metrics"][metric]["value"] == pytest.approx(right, abs=1e-12)
-    assert record["metrics"]["order_bias"]["value"] == pytest.approx(
-        record["metrics"]["true_first"]["value"] - record["metrics"]["true_second"]["value"]
-    )
-    assert record["notes"][-1].endswith("were left out: swap_obj/108")
-
-
 def test_gpt4vs_free_answers_are_read_as_their_authors_read_them():
     found: Counter[tuple[int, int]] = Counter()
     for path in published("sugarcrepe").glob("gpt-4v-results/*/*.json"):

@@ -1,7 +1,6 @@
 """Zero-shot classification through the command line: ensembles of prompts, ties, files, and models of every kind."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +64,6 @@ def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
     return measured
 
 
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
 def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_path):
     import open_clip
     import tiny_openclip
@@ -99,13 +86,6 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_pat
     expected = rank_labels(logits, records.gold)
     assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
     assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
-
-
-@pytest.fixture
-def tiny(torch):
-    import tiny_models
-
-    return tiny_models
 
 
 @pytest.mark.parametrize(("family", "reading"), [("blip", "itm"), ("blip", "itc"), ("blip_2", "itc")])
