@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -100,20 +99,9 @@ def test_items_are_matched_by_id_whatever_their_order(made_set, installed, tmp_p
     assert compare(a, measured(tmp_path / "c", "random", folder)) == before
 
 
-@pytest.fixture
-def pair(made_set, installed, tmp_path) -> Callable[..., tuple[Path, Path, Path]]:
-    """Measure two models on a set; return their run folders and the set."""
-
-    def make(*models: str, **plan) -> tuple[Path, Path, Path]:
-        folder = made_set(**plan)
-        a, b = (measured(tmp_path / side, name, folder) for side, name in zip("ab", models, strict=True))
-        return a, b, folder
-
-    return make
-
-
-def test_items_in_clusters_are_tested_by_flipping_whole_clusters(pair):
-    a, b, _ = pair("colours", "random", n=40, clusters=13)
+def test_items_in_clusters_are_tested_by_flipping_whole_clusters(made_set, installed, tmp_path):
+    folder = made_set(n=40, clusters=13)
+    a, b = (measured(tmp_path / name, name, folder) for name in ("colours", "random"))
     one, other = (read_samples(run, "folder:set") for run in (a, b))
     for row in compare(a, b).rows:
         values = ([sample.outcomes[row.metric] for sample in run] for run in (one, other))
@@ -121,8 +109,9 @@ def test_items_in_clusters_are_tested_by_flipping_whole_clusters(pair):
         assert row.p == paired_permutation(*values, [sample.cluster for sample in one])
 
 
-def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_have(pair):
-    similar, probable, _ = pair("colours", "probable", shape=(1, 2))
+def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_have(made_set, installed, tmp_path):
+    folder = made_set(shape=(1, 2))
+    similar, probable = (measured(tmp_path / name, name, folder) for name in ("colours", "probable"))
     assert [row.metric for row in compare(similar, probable).rows] == ["choice_score"]
     # acc and min(p_c, p_f) are no outcomes of right and wrong: they are not tested.
     assert [row.metric for row in compare(probable, probable).rows] == ["pairwise"]
@@ -295,10 +284,10 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(ma
 
 
 def test_a_tag_of_too_many_values_is_no_breakdown(made_set, installed, tmp_path):
-    folder = made_set(n=70)
-    for k in range(70):
-        rewrite(folder, '"type": "', f'"type" : "{k}', 1)
-    folders = side_by_side(tmp_path / "run", folder, models=("colours", "random"))
+    listed = made_set(n=70) / "pairs.jsonl"
+    lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
+    listed.write_text("\n".join(lines) + "\n")
+    folders = side_by_side(tmp_path / "run", listed.parent, models=("colours", "random"))
     with raises(RunError, "'type'", "70", "64"):
         compare(*folders.values(), by="type")
 
