@@ -155,6 +155,28 @@ def installed(tmp_path, monkeypatch) -> Path:
     return site
 
 
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Any]:
+    """The library as models import it, on one thread; transformers must be there, too."""
+    pytest.importorskip("torch", reason="its models need the extra 'models'")
+    pytest.importorskip("transformers", reason="its models need the extra 'models'")
+    from tellapart.models.torch.backend import import_torch
+
+    torch = import_torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def tiny(torch) -> ModuleType:
+    """Tiny models of transformers, `tiny_models`."""
+    import tiny_models
+
+    return tiny_models
+
+
 @pytest.fixture
 def start(installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
     """Start `tellapart ...` in a process of its own, with the models of `installed_models.py`."""

@@ -1,6 +1,8 @@
 """Image files and films for tests."""
 
 import io
+import struct
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,19 @@ def encoded(pixels: NDArray[Any] | Image.Image, form: str = "PNG", **options: An
 def plain(colour: object = 0, size: tuple[int, int] = (8, 8), form: str = "PNG") -> bytes:
     """Return an image file of one colour or grey, `size` wide and high."""
     return encoded(np.full((size[1], size[0], 3), colour, np.uint8), form)
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    """Return a chunk of a PNG file."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(
+    width: int, height: int, rows: bytes, depth: int = 8, colour: int = 2, passes: int = 0, more: bytes = b""
+) -> bytes:
+    """Return a PNG that says its size, depth and type of colour, and holds these rows, and chunks before them."""
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, passes))
+    return b"\x89PNG\r\n\x1a\n" + head + more + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def draw(seed: int, kind: str = "PNG", size: int = 4) -> bytes:

@@ -62,51 +62,25 @@ def pairs(name: str, *, ids: bool) -> Load:
 
 
 #: Sets as a TOML file declares them; `items` says how many there are.
-ITEMS = """name = "o"
+HEAD = """name = "o"
 title = "o"
 source = "o"
 files = ["rows.json"]
 items = 3
-[[item]]
+"""
+ITEM = """[[item]]
 id = "{id}"
 images = "{image}"
-texts = ["{keys.0}", "{keys.1}", "{keys.2}"]
-true = "{label}"
-tags = { kind = "{kind}" }
 """
-QUESTIONS = (
-    ITEMS[: ITEMS.index("[[item]]")]
-    + """[[question]]
-id = "{id}"
-images = "{image}"
-question = "{text}?"
-answer = "{answer}"
-group = "{group}"
-"""
-)
-TWO_TRUE = ITEMS.replace('"{label}"', "[0, 2]")
-#: The right one of two options, whose list is a text of a table.
-OPTIONS = (
-    QUESTIONS.replace("rows.json", "rows.csv")
-    .replace('group = "{group}"', 'options = "{both}"')
-    .replace("items = 3", 'items = 3\nlists = ["both"]')
-)
-#: Both lists of a row are texts of a table.
-LISTED = (
-    ITEMS[: ITEMS.index("[[item]]")].replace("rows.json", "rows.csv")
-    + """[[item]]
-id = "{id}"
-images = "{image}"
-texts = ["{text}", "{false|list}"]
-"""
-)
-GALLERY = (
-    LISTED[: LISTED.index("[[item]]")]
-    + """[gallery]
-image = "{image}"
-captions = "{captions|list}"
-"""
-)
+TEXTS = 'texts = ["{keys.0}", "{keys.1}", "{keys.2}"]\ntags = { kind = "{kind}" }\n'
+ITEMS, TWO_TRUE = f'{HEAD}{ITEM}true = "{{label}}"\n{TEXTS}', f"{HEAD}{ITEM}true = [0, 2]\n{TEXTS}"
+ASK = ITEM.replace("item", "question") + 'question = "{text}?"\nanswer = "{answer}"\n'
+QUESTIONS = f'{HEAD}{ASK}group = "{{group}}"\n'
+#: Of a table, whose lists are texts: the right one of two options; false texts; captions of an image.
+OF_TABLE = HEAD.replace("rows.json", "rows.csv")
+OPTIONS = f'{OF_TABLE}lists = ["both"]\n{ASK}options = "{{both}}"\n'
+LISTED = f'{OF_TABLE}{ITEM}texts = ["{{text}}", "{{false|list}}"]\n'
+GALLERY = OF_TABLE + '[gallery]\nimage = "{image}"\ncaptions = "{captions|list}"\n'
 
 
 def declared(text: str) -> Load:
@@ -151,10 +125,11 @@ def answers(path: Path) -> Content:
 
 def quadruple(dataset: str, k: int) -> dict[str, Any]:
     folder = f"{dataset}/video" if dataset in ("eqbenyoucook2", "eqbengebc", "eqbenag") else dataset
-    return {
-        **{f"image{side}": f"{folder}/{k}{side}.png" for side in (0, 1)},
-        **{f"caption{side}": f"{dataset} {k} {side}" for side in (0, 1)},
-    }
+    images, captions = (
+        {f"{what}{side}": text.format(side) for side in (0, 1)}
+        for what, text in (("image", f"{folder}/{k}{{}}.png"), ("caption", f"{dataset} {k} {{}}"))
+    )
+    return images | captions
 
 
 FLAT = [
@@ -168,14 +143,8 @@ FLAT = [
 ]
 NESTED = {"v0": {"person": [quadruple("eqbenag", 0)], "cup": [quadruple("eqbenag", 1)]}, "v1": {"cup": []}}
 BOXED = [
-    {
-        "image_path": f"{k}.png",
-        "true_caption": f"the cup {k} is on it",
-        "false_caption": f"it is on the cup {k}",
-        "relation_name": "on",
-        "attributes": ["red", "big"],
-        **{"bbox_x": k, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4},
-    }
+    {"image_path": f"{k}.png", "true_caption": f"the cup {k} is on it", "false_caption": f"it is on the cup {k}"}
+    | {"relation_name": "on", "attributes": ["red", "big"], "bbox_x": k, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
     for k in range(3)
 ]
 ORDERED = [{"image": f"{k}.jpg", "caption_options": [f"a cup {k} {n}" for n in range(5)]} for k in range(3)]
@@ -196,17 +165,9 @@ ANSWERED = {
     for key, row in CREPE.items()
 }
 GROOVES = [
-    {
-        "id": k,
-        "image_0": f"ex_{k}_img_0",
-        "image_1": f"ex_{k}_img_1",
-        "caption_0": f"dog {k} bites man",
-        "caption_1": f"man bites dog {k}",
-        "tag": "Noun",
-        "secondary_tag": "" if k else "Pragmatics",
-        "num_main_preds": 1,
-        "collapsed_tag": "Object",
-    }
+    {"id": k, **{f"image_{side}": f"ex_{k}_img_{side}" for side in (0, 1)}}
+    | {"caption_0": f"dog {k} bites man", "caption_1": f"man bites dog {k}", "tag": "Noun"}
+    | {"secondary_tag": "" if k else "Pragmatics", "num_main_preds": 1, "collapsed_tag": "Object"}
     for k in range(4)
 ]
 COUNTERFACTUALS = [
@@ -239,10 +200,8 @@ FORMATS = {
     ),
     "declared, items": Format(
         "rows.json",
-        [
-            {"id": f"i{k}", "image": f"{k}.png", "keys": [f"{n} {k}" for n in "abc"], "label": k, "kind": "x"}
-            for k in range(3)
-        ],
+        [{"id": f"i{k}", "image": f"{k}.png", "keys": [f"{n} {k}" for n in "abc"], "label": k, "kind": "x"}
+         for k in range(3)],
         declared(ITEMS),
     ),
     "declared, questions": Format(

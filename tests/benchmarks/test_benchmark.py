@@ -13,7 +13,7 @@ import tellapart as ta
 from facts import check_facts, raises
 from pictures import draw, film
 from tellapart import Item, PairSet, read_samples
-from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
+from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
 from tellapart.catalog import BENCHMARKS
@@ -25,16 +25,10 @@ FIRST = [name for name in BENCHMARKS if find_benchmark(name).task == "pairs"]
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_a_built_in_benchmark_declares_itself(name):
+def test_a_built_in_benchmark_declares_itself_and_what_is_known_without_files_agrees(name):
     benchmark = find_benchmark(name)
     assert benchmark.name == name
-    for said in (benchmark.title, benchmark.source, benchmark.licence, benchmark.citation):
-        assert len(said) > 5
-
-
-@pytest.mark.parametrize("name", FIRST)
-def test_what_is_known_without_files_agrees_with_the_declaration(name):
-    benchmark = find_benchmark(name)
+    assert min(map(len, (benchmark.title, benchmark.source, benchmark.licence, benchmark.citation))) > 5
     if benchmark.files and benchmark.known is None:
         with raises(DataError, name, "data="):
             benchmark.outline()
@@ -46,26 +40,16 @@ def test_what_is_known_without_files_agrees_with_the_declaration(name):
         assert benchmark.records().outline == outline
 
 
-def test_winoground_carries_no_pairs_and_says_where_they_are(monkeypatch):
-    monkeypatch.setattr("tellapart.benchmarks.benchmark._find_token", lambda: None)
-    with raises(DataError, "https://huggingface.co/datasets/facebook/winoground", "--scores", "FILE"):
-        load_pairs("winoground")
-
-
 def test_winogrounds_items_are_numbered_as_in_its_score_files():
     assert find_benchmark("winoground").outline().ids == tuple(str(k) for k in range(400))
 
 
-def test_a_folder_says_of_itself_what_its_card_says(made_set):
+def test_a_folder_says_of_itself_what_its_card_says_or_is_called_by_its_name(made_set):
     folder = made_set("mine", n=5, shape=(1, 3))
     benchmark = find_benchmark(f"folder:{folder}")
     assert (benchmark.name, benchmark.title, benchmark.licence) == ("folder:mine", "Set mine", "CC0")
     assert (benchmark.items, benchmark.shape, benchmark.citation) == (5, (1, 3), "not stated")
     assert benchmark.records().name == "folder:mine"
-
-
-def test_a_folder_without_a_card_is_called_by_its_name(made_set):
-    folder = made_set("mine")
     (folder / "card.json").unlink()
     assert find_benchmark(f"folder:{folder}").title == "mine"
 
@@ -110,8 +94,7 @@ def touch(*paths: Path) -> None:
 def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path):
     assert Locations(tmp_path).folder("valse") == tmp_path
     (tmp_path / "valse").mkdir()
-    assert Locations(tmp_path).folder("valse") == tmp_path / "valse"
-    assert Locations(tmp_path).folder("eqben") == tmp_path
+    assert [Locations(tmp_path).folder(name) for name in ("valse", "eqben")] == [tmp_path / "valse", tmp_path]
 
 
 @pytest.mark.parametrize("option", ["data", "images"])
@@ -331,12 +314,13 @@ def test_probes_of_videos_have_the_same_frames_in_another_order(tmp_path):
 
 
 def test_what_is_no_set_of_pairs_is_refused():
-    with raises(DataError, "blank:", "-b blank:demo"):
-        find_benchmark("blank:")
-    with raises(DataError, "blank:pope-random", "yes-no"):
-        find_benchmark("blank:pope-random")
-    with raises(TellapartError, "demos"):
-        find_benchmark("shuffled:demos")
+    for name, kind, facts in (
+        ("blank:", DataError, ("blank:", "-b blank:demo")),
+        ("blank:pope-random", DataError, ("blank:pope-random", "yes-no")),
+        ("shuffled:demos", TellapartError, "demos"),
+    ):
+        with raises(kind, facts):
+            find_benchmark(name)
     with raises(TellapartError, "probe='blanc'", "'blank'"):
         ta.evaluate("demo-encoder", "demo", probe="blanc")
     with raises(DataError, "reversed:demo", "no videos"):

@@ -220,16 +220,12 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet)
 
 
 def test_the_embedded_classes_are_what_the_captions_count():
-    records = bench("demo-objects").records()
-    items = find_benchmark("demo").records().items
+    records, items = bench("demo-objects").records(), DEMO.records().items
     captions = {image: text for item in items for image, text in zip(item.images, item.texts, strict=True)}
     clusters = {image: item.cluster for item in items for image in item.images}
     for each in records.rows:
-        kind = records.classes[each.gold].split()[-1]
-        assert re.search(rf"\b{kind[:4]}", captions[each.images[0]]), (
-            kind,
-            captions[each.images[0]],
-        )  # its plural, too
+        kind, caption = records.classes[each.gold].split()[-1], captions[each.images[0]]
+        assert re.search(rf"\b{kind[:4]}", caption), (kind, caption)  # its plural, too
         assert each.cluster == clusters[each.images[0]]
     assert isinstance(records, ClassificationSet)
     assert decode(bench("demo-objects").read_image()(records.rows[0].images[0]), "first").shape == (160, 160, 3)

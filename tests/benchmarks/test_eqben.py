@@ -28,13 +28,8 @@ VIDEOS = ("eqbenyoucook2", "eqbengebc", "eqbenag")
 def quadruple(dataset: str, k: int) -> dict[str, str]:
     """Three quadruples a dataset; those of videos take their frames from two, in one folder each."""
     folder = f"{dataset}/video{k // 2}" if dataset in VIDEOS else dataset
-    suffix = SUFFIX.get(dataset, ".png")
-    return {
-        "image0": f"{folder}/{k}a{suffix}",
-        "image1": f"{folder}/{k}b{suffix}",
-        "caption0": f"{dataset} {k} before",
-        "caption1": f"{dataset} {k} after",
-    }
+    images = {f"image{n}": f"{folder}/{k}{'ab'[n]}{SUFFIX.get(dataset, '.png')}" for n in (0, 1)}
+    return images | {f"caption{n}": f"{dataset} {k} {('before', 'after')[n]}" for n in (0, 1)}
 
 
 def flat() -> list[dict[str, Any]]:
@@ -68,14 +63,10 @@ def write(tmp_path) -> Callable[..., Path]:
 def test_the_flat_list_is_put_together_by_dataset_and_counter(at, write):
     pairs = at("eqben", write(ann_json_finegrained_random=flat())).records()
     assert (len(pairs), pairs.shape) == (21, (2, 2))
-    item = pairs.items[7]
-    quad = quadruple("eqbenag", 1)
+    item, quad = pairs.items[7], quadruple("eqbenag", 1)
     assert (item.id, item.tags, item.cluster) == ("eqbenag/7", {"subset": "ag"}, "eqbenag/video0")
     assert (item.images, item.texts) == ((quad["image0"], quad["image1"]), (quad["caption0"], quad["caption1"]))
-
-
-def test_one_folder_of_images_holds_several_quadruples(at, write):
-    pairs = at("eqben", write(ann_json_finegrained_random=flat())).records()
+    # A folder of images may hold several quadruples.
     clusters = [item.cluster for item in pairs.items if item.tags["subset"] == "youcook2"]
     assert clusters == ["eqbenyoucook2/video0", "eqbenyoucook2/video0", "eqbenyoucook2/video1"]
     assert len({item.cluster for item in pairs.items if item.tags["subset"] == "sd"}) == 3

@@ -43,17 +43,9 @@ def cell(data: bytes) -> dict[str, Any]:
 
 def winoground_rows() -> list[dict[str, Any]]:
     return [
-        {
-            "id": k,
-            "image_0": cell(draw(2 * k)),
-            "image_1": cell(draw(2 * k + 1)),
-            "caption_0": f"dog {k} bites man",
-            "caption_1": f"man bites dog {k}",
-            "tag": "Noun",
-            "secondary_tag": "Pragmatics" if k < 24 else "",
-            "num_main_preds": 1 + k % 2,
-            "collapsed_tag": "Object",
-        }
+        {"id": k, "image_0": cell(draw(2 * k)), "image_1": cell(draw(2 * k + 1)), "tag": "Noun"}
+        | {"caption_0": f"dog {k} bites man", "caption_1": f"man bites dog {k}", "collapsed_tag": "Object"}
+        | {"secondary_tag": "Pragmatics" if k < 24 else "", "num_main_preds": 1 + k % 2}
         for k in range(400)
     ]
 
@@ -126,21 +118,13 @@ def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
 def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(tmp_path, parquet, shards):
     kinds = [(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count)]
     rows = [
-        {
-            "image": cell(draw(k // 3)),
-            "caption": f"A dog {k}.",
-            "negative_caption": f"A cat {k}.",
-            "negative_image": cell(b"not read"),
-            "type": kind,
-            "subtype": subtype,
-        }
+        {"image": cell(draw(k // 3)), "caption": f"A dog {k}.", "negative_caption": f"A cat {k}."}
+        | {"negative_image": cell(b"not read"), "type": kind, "subtype": subtype}
         for k, (kind, subtype) in enumerate(kinds)
     ]
-    size = -(-len(rows) // shards)
+    size, data = -(-len(rows) // shards), snapshot(tmp_path, hub_of("bivlc")) / "data"
     for shard in range(shards):
-        path = (
-            snapshot(tmp_path, hub_of("bivlc")) / "data" / f"test-0000{shard}-of-0000{shards}-23fe2e02660e9182.parquet"
-        )
+        path = data / f"test-0000{shard}-of-0000{shards}-23fe2e02660e9182.parquet"
         parquet(path, rows[shard * size : (shard + 1) * size], 1000)
     pairs = load_pairs("bivlc")
     assert (len(pairs), pairs.items[2932].tags) == (2933, {"type": "swap", "subtype": "swap att"})
@@ -211,11 +195,13 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch):
 
 
 def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path):
-    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data").mkdir(parents=True)
-    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "examples.jsonl").write_text("{}")
-    assert hub_of("coco-counterfactuals").cached_folder() is None
-    (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "images.zip").write_bytes(b"")
-    assert hub_of("coco-counterfactuals").cached_folder() == snapshot(tmp_path, hub_of("coco-counterfactuals"))
+    hub = hub_of("coco-counterfactuals")
+    folder = snapshot(tmp_path, hub)
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "examples.jsonl").write_text("{}")
+    assert hub.cached_folder() is None
+    (folder / "data" / "images.zip").write_bytes(b"")
+    assert hub.cached_folder() == folder
 
 
 @pytest.mark.slow

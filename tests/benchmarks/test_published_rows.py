@@ -125,21 +125,15 @@ def rows_of(printed: str) -> dict[str, str]:
 def test_sugarcrepe_has_its_seven_accuracies(command):
     with published("bivlc", "SUGARCREPE_CORRECT_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    ids, right = [], []
-    for subset in ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"):
-        items = json.loads((published("sugarcrepe", "data", f"{subset}.json")).read_text())
-        outcome = {
-            (row["caption"], row["negative_caption"], row["filename"]): int(row["correct"])
-            for row in rows
-            if f"{row['type']}_{row['subtype']}" == subset
-        }
-        for key, item in items.items():
-            if key == "accuracy":
-                continue
-            ids.append(f"{subset}/{key}")
-            right.append(outcome[item["caption"], item["negative_caption"], item["filename"]])
-    scores = np.array([[[1.0, 0.0]] if one else [[0.0, 1.0]] for one in right])
-    np.savez("clip.npz", ids=np.array(ids), scores=scores)
+    keys = ("caption", "negative_caption", "filename")
+    outcome = {(f"{row['type']}_{row['subtype']}", *(row[key] for key in keys)): int(row["correct"]) for row in rows}
+    scores = {
+        f"{path.stem}/{name}": [1.0, 0.0] if outcome[path.stem, *(item[key] for key in keys)] else [0.0, 1.0]
+        for path in sorted(published("sugarcrepe", "data").glob("*.json"))
+        for name, item in json.loads(path.read_text()).items()
+        if name != "accuracy"
+    }
+    np.savez("clip.npz", ids=np.array([*scores]), scores=np.array([*scores.values()])[:, None])
     command("score", "sugarcrepe", "--scores", "clip.npz", "--data", published("sugarcrepe"), "--out", "r", code=0)
     assert rows_of(command("show", "r", "--all").out) == {
         "REPLACE object": "90.92",

@@ -1,7 +1,6 @@
 """VLUE's, NLVR2's and GEB+'s files: from published and made files, and what is refused."""
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from annotation_formats import ASKED, GIVEN
 from facts import raises
 from film_annotations import boundary
 from published import published
-from sets import write_file
+from sets import file_bytes, write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import (
@@ -47,31 +46,25 @@ BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "he
 def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path):
     def image(number: int, split: str) -> dict[str, Any]:
         sentences = [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]
-        return {
-            "filepath": "val2014",
-            "filename": f"{number:012}.jpg",
-            "split": split,
-            "sentences": sentences,
-            "cocoid": 1,
-        }
+        file = {"filepath": "val2014", "filename": f"{number:012}.jpg", "cocoid": 1}
+        return file | {"split": split, "sentences": sentences}
 
-    path = tmp_path / "dataset_coco.json"
+    def write(rows: list[dict[str, Any]]) -> Path:
+        return write_file(tmp_path / "dataset_coco.json", {"images": rows, "dataset": "coco"})
+
     rows = [image(k, split) for k, split in enumerate(("train", "test", "val", "restval", "test"))]
-    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
+    path = write(rows)
     gallery = read_retrieval(path)
     assert gallery.images == ("val2014/000000000001.jpg", "val2014/000000000004.jpg")
     assert gallery.captions == tuple(f"text {k} of {number}." for number in (1, 4) for k in range(2))
     assert tuple(row.images[0] for row in read_captions(path).rows) == gallery.images
     del rows[1]["filepath"]  # Flickr30K's has none
-    path.write_text(json.dumps({"images": rows, "dataset": "flickr30k"}))
-    assert read_retrieval(path).images[0] == "000000000001.jpg"
-    path.write_text(json.dumps({"images": rows[:1], "dataset": "coco"}))
+    assert read_retrieval(write(rows)).images[0] == "000000000001.jpg"
     with raises(DataError, str(path), "'test'", "images"):
-        read_retrieval(path)
+        read_retrieval(write(rows[:1]))
     del rows[1]["sentences"]
-    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
     with raises(DataError, str(path), "images[1]", "sentences"):
-        read_retrieval(path)
+        read_retrieval(write(rows))
 
 
 def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
@@ -88,16 +81,15 @@ def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
 
 def test_the_order_of_rows_changes_no_pairs(tmp_path):
     rows = [
-        {**QUESTION, "question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
+        QUESTION | {"question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
     ]
-    there = read_questions(write_file(tmp_path / "rows.json", rows))
-    back = read_questions(write_file(tmp_path / "rows.json", rows[::-1]))
 
-    def names(found) -> set[frozenset[str]]:
+    def names(rows: list[dict[str, Any]]) -> set[frozenset[str]]:
+        found = read_questions(write_file(tmp_path / "rows.json", rows))
         return {frozenset(found.rows[row].id for row in pair) for pair in found.complementary_pairs()}
 
-    assert names(there) == names(back)
-    assert len(names(there)) == 4
+    assert names(rows) == names(rows[::-1])
+    assert len(names(rows)) == 4
 
 
 # NLVR2 in its authors' own form: lines with identifiers, predictions without a header, their script's consistency.
@@ -107,24 +99,15 @@ GROUPS, ROWS, REPEATED = 1_995, 6_967, 8
 
 def line(identifier: str, sentence: str = "Both show a dog.", label: str = "True") -> dict[str, Any]:
     """One line of `test1.json`, with the fields that are not measured."""
-    return {
-        "validation": {"77": label},
-        "sentence": sentence,
-        "left_url": "https://example.org/l.jpg",
-        "writer": "103",
-        "label": label,
-        "right_url": "https://example.org/r.jpg",
-        "synset": "dog",
-        "query": "two dogs2",
-        "identifier": identifier,
-        "extra_validations": {"56": "True", "43": "False"},
-    }
+    images = {f"{side}_url": f"https://example.org/{side[0]}.jpg" for side in ("left", "right")}
+    checked = {"validation": {"77": label}, "extra_validations": {"56": "True", "43": "False"}, "writer": "103"}
+    found = {"synset": "dog", "query": "two dogs2"}
+    return {"identifier": identifier, "sentence": sentence, "label": label, **images, **checked, **found}
 
 
 def written(folder: Path, rows: list[dict[str, Any]], name: str = "test1.json") -> Path:
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    (folder / name).write_bytes(file_bytes(".jsonl", rows))
+    return folder / name
 
 
 @pytest.fixture(scope="module")
@@ -171,14 +154,15 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(command, tmp_pat
 def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path, rows):
     own = read_nlvr2(written(tmp_path, rows))
     listed = [{"sentence": row.texts[0], "images": row.images, "label": str(row.gold)} for row in own.rows]
-    (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
-    found = read_nlvr2(tmp_path / "nlvr_test.json")
+    found = read_nlvr2(write_file(tmp_path / "nlvr_test.json", listed))
     assert found.sentence_groups() == own.sentence_groups()
-    assert (len(own.sentence_groups()), len({row.texts for row in own.rows})) == (GROUPS, GROUPS - REPEATED)
+    assert len(own.sentence_groups()) == GROUPS
+    assert len({row.texts for row in own.rows}) == GROUPS - REPEATED
     said = [bool(k % 3) for k in range(ROWS)]
-    assert [units.values[0].strict.tolist() for units in measure_statements(found, said)] == [
-        units.values[0].strict.tolist() for units in measure_statements(own, said)
-    ]
+    theirs, ours = (
+        [units.values[0].strict.tolist() for units in measure_statements(records, said)] for records in (found, own)
+    )
+    assert theirs == ours
 
 
 def test_a_line_is_read_with_its_images_and_its_group(tmp_path):
@@ -192,9 +176,8 @@ def test_a_line_is_read_with_its_images_and_its_group(tmp_path):
 
 def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sentence(tmp_path):
     images = (["a.jpg", "b.jpg"], ["test1-0-0-img0.png", "test1-1-0-img1.png"], ["x/test1-0-0-img0.png"] * 2)
-    listed = [{"sentence": "Two dogs.", "images": list(own), "label": "True"} for own in images]
-    (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
-    assert read_nlvr2(tmp_path / "nlvr_test.json").sentence_groups() == ((0, 1), (2,))
+    path = write_file(tmp_path / "nlvr_test.json", [STATEMENT | {"images": own} for own in images])
+    assert read_nlvr2(path).sentence_groups() == ((0, 1), (2,))
 
 
 def test_a_file_that_was_cut_between_two_lines_is_refused(tmp_path, rows):
@@ -210,12 +193,10 @@ def test_what_is_missing_is_named_with_where_to_get_it(tmp_path, name, file):
 
 
 def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file_has_them(tmp_path):
-    (tmp_path / "nlvr_test.json").write_text(
-        json.dumps([{"sentence": "Two dogs.", "images": ["a", "b"], "label": "True"}])
-    )
+    path = write_file(tmp_path / "nlvr_test.json", [STATEMENT])
     (tmp_path / "p.csv").write_text("test1-0-0-0,True\n")
     with raises(ScoreError, "test1-0-0-0", "test1.json", "dev.json"):
-        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(tmp_path / "nlvr_test.json"))
+        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(path))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ What is no plain picture is refused or treated as documented.
 import io
 import struct
 import warnings
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from hypothesis.extra import numpy as npst
 from PIL import Image, ImageOps
 
 from facts import check_facts, raises
-from pictures import encoded, noise
+from pictures import chunk, encoded, noise, plain, png
 from tellapart.data.images import check_reference, decode, find_inside, orientation, pixel_hash, resolve
 from tellapart.errors import DataError, TellapartWarning
 
@@ -85,22 +84,18 @@ def test_a_colour_marked_as_transparent_is_white():
 
 def marked_png(data: bytes, *colour: int) -> bytes:
     """Return a PNG in which a colour, in the file's bits, is marked as transparent."""
-    mark, at = b"tRNS" + struct.pack(f">{len(colour)}H", *colour), data.index(b"IDAT") - 4
-    return data[:at] + struct.pack(">I", len(mark) - 4) + mark + struct.pack(">I", zlib.crc32(mark)) + data[at:]
-
-
-def packed_png(depth: int, kind: int, row: bytes, width: int) -> bytes:
-    """Return a PNG of a row of pixels, of a depth and a type of colour that Pillow does not write."""
-    parts = [b"IHDR" + struct.pack(">IIBBBBB", width, 1, depth, kind, 0, 0, 0), b"IDAT" + zlib.compress(b"\0" + row)]
-    chunks = [struct.pack(">I", len(p) - 4) + p + struct.pack(">I", zlib.crc32(p)) for p in [*parts, b"IEND"]]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+    at = data.index(b"IDAT") - 4
+    return data[:at] + chunk(b"tRNS", struct.pack(f">{len(colour)}H", *colour)) + data[at:]
 
 
 def test_a_transparent_colour_is_given_in_the_bits_of_the_file():
-    assert decode(marked_png(packed_png(2, 0, b"\x1b", 4), 1), "a")[0, :, 0].tolist() == [0, 255, 170, 255]
-    assert decode(marked_png(packed_png(4, 0, b"\x05", 2), 5), "a")[0, :, 0].tolist() == [0, 255]
-    deep = packed_png(16, 2, struct.pack(">6H", 0x1234, 0x5678, 0x9ABC, 0x3400, 0x7800, 0xBC00), 2)
-    assert decode(marked_png(deep, 0x1234, 0x5678, 0x9ABC), "a")[0].tolist() == [[255] * 3, [0x34, 0x78, 0xBC]]
+    def read(row: bytes, width: int, depth: int, kind: int, *colour: int) -> np.ndarray:
+        return decode(marked_png(png(width, 1, b"\0" + row, depth, kind), *colour), "a")[0]
+
+    assert read(b"\x1b", 4, 2, 0, 1)[:, 0].tolist() == [0, 255, 170, 255]
+    assert read(b"\x05", 2, 4, 0, 5)[:, 0].tolist() == [0, 255]
+    deep = struct.pack(">6H", 0x1234, 0x5678, 0x9ABC, 0x3400, 0x7800, 0xBC00)
+    assert read(deep, 2, 16, 2, 0x1234, 0x5678, 0x9ABC).tolist() == [[255] * 3, [0x34, 0x78, 0xBC]]
 
 
 def test_grey_and_black_and_white_pictures_have_three_equal_channels():
@@ -187,14 +182,8 @@ def test_a_pixel_hash_tells_pixels_and_shapes_apart():
 @pytest.mark.parametrize(
     "reference",
     [
-        "a.png",
-        "images/a.JPG",
-        "deep/er/a.jpeg",
-        "..a.webp",
-        "a..b/c.npy",
-        "zw\u00f6lf \u3000.png",
-        "a/../b.png",
-        "clocks: two.png",
+        *("a.png", "images/a.JPG", "deep/er/a.jpeg", "..a.webp", "a..b/c.npy"),
+        *("zw\u00f6lf \u3000.png", "a/../b.png", "clocks: two.png"),
     ],
 )
 def test_a_reference_that_stays_inside_is_taken(reference):
@@ -204,12 +193,10 @@ def test_a_reference_that_stays_inside_is_taken(reference):
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ("../a.png", ("pair", "folder")),
-        ("images/../../a.png", ("pair", "folder")),
-        ("..", ("pair", "folder")),
-        ("/etc/a.png", ("pair", "folder")),
-        ("//host/share/a.png", ("pair", "folder")),
-        ("C:/a.png", ("pair", "folder")),
+        *(
+            (reference, ("pair", "folder"))
+            for reference in ("../a.png", "images/../../a.png", "..", "/etc/a.png", "//host/share/a.png", "C:/a.png")
+        ),
         ("C:a.png", ("pair", "folder")),
         (r"\\host\share\a.png", ("pair", "folder")),
         (r"images\a.png", ("slashes", "backslash")),
@@ -218,11 +205,7 @@ def test_a_reference_that_stays_inside_is_taken(reference):
         ("s3://bucket/a.png", "is an address"),
         ("images/a\0.png", "control"),
         ("images/a\n.png", "control"),
-        ("images/a.gif", "image"),
-        ("images/a", "image"),
-        ("images", "image"),
-        ("", "image"),
-        (".png", "image"),
+        *((reference, "image") for reference in ("images/a.gif", "images/a", "images", "", ".png")),
     ],
 )
 def test_a_reference_that_cannot_stand_everywhere_is_refused(tmp_path, reference, says):
@@ -274,9 +257,7 @@ def test_a_name_that_the_system_cannot_hold_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (encoded(Image.new("RGB", (4, 4)), "GIF"), "GIF"),
-        (encoded(Image.new("RGB", (4, 4)), "BMP"), "BMP"),
-        (encoded(Image.new("RGB", (4, 4)), "TIFF"), "TIFF"),
+        *((plain(size=(4, 4), form=kind), kind) for kind in ("GIF", "BMP", "TIFF")),
         (b"\n<!DOCTYPE html><title>404</title>", "HTML"),
         (b"\0\0\0\x1cftypavif", "AVIF"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
@@ -339,7 +320,7 @@ def test_pictures_are_turned_as_pillow_turns_them(suffix, value):
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "jpg"])
 def test_a_damaged_block_around_an_intact_picture_changes_nothing(suffix):
-    plain = encoded(noise(), suffix)
+    intact = encoded(noise(), suffix)
     offset_beyond_the_end = b"Exif\0\0II*\0" + struct.pack("<IHHHII", 8, 1, 0x011A, 5, 1, 99999)
     for exif in (b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", offset_beyond_the_end):
-        np.testing.assert_array_equal(decode(encoded(noise(), suffix, exif=exif), "a"), decode(plain, "a"))
+        np.testing.assert_array_equal(decode(encoded(noise(), suffix, exif=exif), "a"), decode(intact, "a"))

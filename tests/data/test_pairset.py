@@ -153,13 +153,10 @@ def test_an_item_without_a_cluster_stands_for_itself():
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [
-        ({"texts": ("a \ud800 cat",)}, "texts.0"),
-        ({"provenance": {"seed": object()}}, "provenance"),
-    ],
+    [({"texts": ("a \ud800 cat",)}, "texts.0"), ({"provenance": {"seed": object()}}, "provenance")],
 )
 def test_what_an_item_cannot_hold_is_refused_and_named(changes, field):
     with pytest.raises(ValidationError) as caught:
         Item(**{**GOOD, **changes})
-    places = [".".join(str(part) for part in problem["loc"]) for problem in caught.value.errors()]
+    places = [".".join(map(str, problem["loc"])) for problem in caught.value.errors()]
     assert any(place.startswith(field) for place in places), places

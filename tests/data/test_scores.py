@@ -48,14 +48,10 @@ def test_selecting_follows_the_ids(values, data):
         np.testing.assert_array_equal(row, values[ids.index(item)].astype(np.float32))
 
 
-def test_whole_numbers_and_truth_values_are_numbers():
-    assert Scores(("a",), [[[1, 0]]], "probability").values.tolist() == [[[1, 0]]]
-    assert Scores(("a",), [[[True, False]]], "probability").values.tolist() == [[[1, 0]]]
-
-
-def test_numbers_below_float32_become_zero_whatever_numpy_is_told_to_do():
+@pytest.mark.parametrize("pair", [[0, 1], [False, True], [1e-300, 1.0]])
+def test_whole_numbers_and_truth_values_are_numbers_and_those_below_float32_are_zero(pair):
     with np.errstate(all="raise"):
-        assert Scores(("a",), [[[1e-300, 1.0]]], "probability").values.tolist() == [[[0, 1]]]
+        assert Scores(("a",), [[pair]], "probability").values.tolist() == [[[0, 1]]]
 
 
 BAD_VALUES: dict[str, tuple[Any, str]] = {

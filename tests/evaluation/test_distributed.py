@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,6 +72,16 @@ def free_port() -> str:
         return str(listening.getsockname()[1])
 
 
+def compute_parts(folder: Path, settings: Settings, ranks: int, store: EmbeddingStore) -> list[Counter[str]]:
+    """Compute the parts of all ranks here, each into a shard of its own; return the rows of each."""
+    rows = []
+    for number in range(ranks):
+        with Shard(folder / f"rank-{number}-of-9.sqlite", store) as shard:
+            _compute_part(settings, Rank(number, ranks, number, 0), shard, None)
+            rows.append(count_rows(shard))
+    return rows
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "ranks"), [((2, 2), 5), ((1, 3), 2), ((2, 1), 2)])
 def test_the_parts_of_all_ranks_are_all_there_is_to_compute(made_set, installed, tmp_path, shape, ranks):
@@ -79,11 +90,7 @@ def test_the_parts_of_all_ranks_are_all_there_is_to_compute(made_set, installed,
     settings = Settings(models=models, benchmarks=(f"folder:{folder}",), batch_size=3)
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        sizes = []
-        for number in range(ranks):
-            with Shard(tmp_path / "shards" / f"rank-{number}-of-9.sqlite", store) as shard:
-                _compute_part(settings, Rank(number, ranks, number, 0), shard, None)
-                sizes.append(count_rows(shard))
+        sizes = compute_parts(tmp_path / "shards", settings, ranks, store)
         assert count_rows(store)["vectors"] == count_rows(store)["scores"] == 0, "ranks write their own shard alone"
         assert all(size["scores"] for size in sizes)
         assert merge_shards(tmp_path / "shards", store) == ranks
@@ -99,9 +106,7 @@ def test_a_task_that_scores_pairs_is_shared_too(made_set, installed, tmp_path):
     settings = Settings(models=("colours", "probable"), benchmarks=(rankings(made_set(), "0123456", (1, 2, 3, 4)),))
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        for number in range(9):  # more ranks than records
-            with Shard(tmp_path / "shards" / f"rank-{number}-of-9.sqlite", store) as shard:
-                _compute_part(settings, Rank(number, 9, number, 0), shard, None)
+        compute_parts(tmp_path / "shards", settings, 9, store)  # more ranks than records
         merge_shards(tmp_path / "shards", store)
         before = count_rows(store)
         run(settings, tmp_path / "ranks", store=store)
@@ -138,10 +143,8 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path):
         shard.put_model("source", {"name": "b"})
         for _ in range(2):
             store.merge(tmp_path / "b.sqlite")
-            assert {k: v.tolist() for k, v in store.vectors("model-a", [key, other]).items()} == {
-                key: [1, 1],
-                other: [5, 5],
-            }
+            held = store.vectors("model-a", [key, other])
+            assert {k: v.tolist() for k, v in held.items()} == {key: [1, 1], other: [5, 5]}
             assert store.vectors("model-b", [key])[key].tolist() == [0, 0]
             assert store.pair_scores("model-b", [(key, other)]) == {(key, other): np.float32(0.1)}
             assert (store.pixel_hashes([key]), store.model_of("source")) == ({key: other}, {"name": "b"})
@@ -186,22 +189,28 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed,
 SAID = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
 
 
-def tell(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]) -> None:
-    for name, value in said.items():
-        monkeypatch.setenv(name, str(value))
+@pytest.fixture
+def tell(monkeypatch) -> Callable[[dict[str, Any]], None]:
+    """Set variables of the environment, and take away those that are None."""
+
+    def say(said: dict[str, Any]) -> None:
+        for name, value in said.items():
+            monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, str(value))
+
+    return say
 
 
 @pytest.mark.parametrize("machine", ["GROUP_RANK", "CROSS_RANK", "SLURM_NODEID"])
-def test_ranks_of_torchrun_deepspeed_and_srun_are_ranks(monkeypatch, machine):
-    tell(monkeypatch, {machine if name == "GROUP_RANK" else name: value for name, value in SAID.items()})
+def test_ranks_of_torchrun_deepspeed_and_srun_are_ranks(tell, machine):
+    tell({machine if name == "GROUP_RANK" else name: value for name, value in SAID.items()})
     assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
 
 
 @pytest.mark.parametrize("value", [None, ""])
 @pytest.mark.parametrize("name", SAID)
-def test_a_rank_that_is_told_less_is_refused(monkeypatch, name, value):
-    tell(monkeypatch, SAID)
-    monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+def test_a_rank_that_is_told_less_is_refused(tell, name, value):
+    tell(SAID)
+    tell({name: value})
     with raises(RunError, "torchrun", f"export {name}="):
         Rank.here()
 
@@ -209,54 +218,44 @@ def test_a_rank_that_is_told_less_is_refused(monkeypatch, name, value):
 @pytest.mark.parametrize(
     "alone",
     [
-        {},
-        {"RANK": "", "WORLD_SIZE": ""},
-        {"RANK": "0", "WORLD_SIZE": "1"},
-        {"LOCAL_RANK": ""},
-        {"RANK": "captain"},  # another program's
-        {"WORLD_SIZE": "large", "RANK": ""},
+        *({}, {"RANK": "", "WORLD_SIZE": ""}, {"RANK": "0", "WORLD_SIZE": "1"}, {"LOCAL_RANK": ""}),
+        *({"RANK": "captain"}, {"WORLD_SIZE": "large", "RANK": ""}),  # another program's
     ],
 )
-def test_without_other_ranks_a_process_is_the_only_one(monkeypatch, alone):
-    tell(monkeypatch, alone)
+def test_without_other_ranks_a_process_is_the_only_one(tell, alone):
+    tell(alone)
     assert Rank.here() == Rank(0, 1, 0, 0)
 
 
 @pytest.mark.parametrize(("name", "value"), [("RANK", "x"), ("WORLD_SIZE", "-2"), ("LOCAL_RANK", "1.5"), ("RANK", "8")])
-def test_a_rank_that_is_no_number_of_the_world_is_refused(monkeypatch, name, value):
-    tell(monkeypatch, SAID | {name: value})
+def test_a_rank_that_is_no_number_of_the_world_is_refused(tell, name, value):
+    tell(SAID | {name: value})
     with raises(RunError, f"{name}={value!r}"):
         Rank.here()
 
 
-class Gone:
-    """A torch.distributed whose connections are gone."""
-
-    def new_group(self, **_: object) -> str:
-        return "group"
-
-    def all_gather_object(self, *_: object, **__: object) -> None:
-        raise RuntimeError("Connection closed by peer")
-
-
-def test_every_rank_says_that_another_one_is_lost_or_raises_its_error():
-    for number in (0, 1):
-        with raises(RunError, "rank", "ended", "start again"):
-            RankGroup(number, 2, Gone(), "start again").gather(None)
-    dist = Said(None, (DataError, "a.png: truncated"))
-    for number in (0, 1):
-        with raises(DataError, "rank 1", "a.png", "truncated"), RankGroup(number, 2, dist, "").together():
-            pass
-
-
-class Said(Gone):
-    """A torch.distributed that says for every rank what it is told to."""
+class Said:
+    """A torch.distributed that says for every rank what it is told to, or whose connections are gone."""
 
     def __init__(self, *said: object) -> None:
         self.said = said
 
+    def new_group(self, **_: object) -> str:
+        return "group"
+
     def all_gather_object(self, into: list[object], _own: object, group: object) -> None:
+        if not self.said:
+            raise RuntimeError("Connection closed by peer")
         into[:] = self.said
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_rank_says_that_another_one_is_lost_or_raises_its_error(number):
+    with raises(RunError, "rank", "ended", "start again"):
+        RankGroup(number, 2, Said(), "start again").gather(None)
+    group = RankGroup(number, 2, Said(None, (DataError, "a.png: truncated")), "")
+    with raises(DataError, "rank 1", "a.png", "truncated"), group.together():
+        pass
 
 
 class Threads:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import check_facts, raises
+from sets import write_file
 from tellapart import Benchmark, EmbeddingStore, Item, PairSet, export, find_benchmark, read_scores
 from tellapart.benchmarks.locations import Locations
 from tellapart.errors import DataError, ScoreError
@@ -40,6 +41,7 @@ def filled(path: Path, values: np.ndarray) -> None:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+ALONE = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
 
 
@@ -62,21 +64,19 @@ def test_a_filled_template_gives_every_score_to_its_pair(tmp_path_factory, ids, 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_a_template_that_was_not_filled_in_is_refused(tmp_path, suffix):
-    pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
-    write_template(pairs, tmp_path / f"t{suffix}")
+    write_template(ALONE, tmp_path / f"t{suffix}")
     with raises(ScoreError, "'score'"):
         read_scores(tmp_path / f"t{suffix}", ids=["a"], shape=(1, 2))
 
 
 def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path):
-    pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
-    write_template(pairs, tmp_path / "t.csv")
+    write_template(ALONE, tmp_path / "t.csv")
     before = (tmp_path / "t.csv").read_bytes()
     with raises(DataError, "scores", "exists"):
-        write_template(pairs, tmp_path / "t.csv")
+        write_template(ALONE, tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_bytes() == before
     with raises(DataError, "no/t.csv"):
-        write_template(pairs, tmp_path / "no" / "t.csv")
+        write_template(ALONE, tmp_path / "no" / "t.csv")
 
 
 def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
@@ -101,12 +101,10 @@ def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(command, made_set,
     assert not Path("r").exists()
 
 
-def test_pairs_and_tasks_are_written_alike_and_another_suffix_is_refused(command, tmp_path):
+def test_pairs_and_tasks_are_written_alike_and_another_suffix_is_refused(command, shorter):
     ran = command("export", "demo", "--to", "pairs.csv")
     assert "1,600 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
-    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
-    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
-    ran = command("export", "nlvr2", "--to", "s.csv", "--data", tmp_path)
+    ran = command("export", "nlvr2", "--to", "s.csv", "--data", shorter)
     assert "1 statements in s.csv; fill in `prediction`, then: tellapart score nlvr2 --scores s.csv" in ran.out
     assert Path("s.csv").read_text().splitlines()[0] == "id,prediction,sentence,left,right"
     with raises(DataError, "'.npz'"):
@@ -116,10 +114,9 @@ def test_pairs_and_tasks_are_written_alike_and_another_suffix_is_refused(command
 @pytest.fixture
 def shorter(tmp_path) -> Path:
     """A folder with one row of NLVR2; its prediction is `p.json`."""
-    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
-    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
-    (tmp_path / "p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
-    return tmp_path
+    row = {"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}
+    write_file(tmp_path / "nlvr2_test.json", [row])
+    return write_file(tmp_path / "p.json", [{"id": 0, "prediction": True}]).parent
 
 
 def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter):

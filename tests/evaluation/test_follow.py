@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,27 +74,22 @@ def test_checkpoints_are_measured_in_order_each_once(landed, pairs, tmp_path, mo
     for folder in landed.iterdir():  # as a Trainer deletes old ones
         folder.rename(tmp_path / f"gone-{folder.name}")
     write_checkpoint(landed, pairs, 11, 0.4)
-    run = measure(landed, pairs, out, until=4)
-    assert run.models[-1] == "checkpoint-11"
+    assert measure(landed, pairs, out, until=4).models[-1] == "checkpoint-11"
     assert records(out).items() > before.items()
 
 
 def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_comparison(landed, pairs, tmp_path, capsys):
     run = measure(landed, pairs, tmp_path / "run")
     rows = run.to_json()["checkpoints"]
-    assert [(row["step"], row["best"], row["forgotten"] is None) for row in rows] == [
-        (2, "checkpoint-2", True),
-        (9, "checkpoint-9", True),
-        (10, "checkpoint-9", False),
-    ]
+    found = [(row["step"], row["best"], row["forgotten"] is None) for row in rows]
+    assert found == [(2, "checkpoint-2", True), (9, "checkpoint-9", True), (10, "checkpoint-9", False)]
     now, best = (tmp_path / "run" / "beside" / f"checkpoint-{step}" for step in (10, 9))
     compared = next(row for row in compare(now, best).rows if row.metric == rows[-1]["metric"])
     lost = rows[-1]["forgotten"]
     assert (lost["value"], lost["low"], lost["high"]) == (compared.difference, compared.low, compared.high)
     assert compared.difference > 0
     page = (tmp_path / "run" / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 1
-    assert "best so far from" in page
+    assert page.count("data:image/svg+xml") == 1 and "best so far from" in page
     run.show()
     assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
 
@@ -108,18 +104,21 @@ def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another
     assert rows[-1]["forgotten"] == expected
 
 
-def test_a_set_that_changes_between_checkpoints_is_refused(landed, pairs, tmp_path):
-    out = tmp_path / "run"
-    measure(landed, pairs, out, until=2)
-    changed = replace(pairs, items=tuple(pairs.items[:-1]))
-    moved = replace(pairs, items=(pairs.items[0].model_copy(update={"cluster": "scene"}), *pairs.items[1:]))
-    for other, what in (
-        (changed, "content"),
-        (moved, f"clusters, tags, captions or true captions of {pairs.items[0].id}"),
-    ):
-        with raises(RunError, "checkpoint-10", what, str(out)):
-            measure(landed, other, out)
-        assert not (out / "beside" / "checkpoint-10").exists()  # it was not measured
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda first, *rest: rest, "content"),
+        (
+            lambda first, *rest: (first.model_copy(update={"cluster": "scene"}), *rest),
+            "clusters, tags, captions or true captions of item-0",
+        ),
+    ],
+)
+def test_a_set_that_changes_between_checkpoints_is_refused(landed, pairs, tmp_path, change, what):
+    measure(landed, pairs, tmp_path / "run", until=2)
+    with raises(RunError, "checkpoint-10", what, str(tmp_path / "run")):
+        measure(landed, replace(pairs, items=change(*pairs.items)), tmp_path / "run")
+    assert not (tmp_path / "run" / "beside" / "checkpoint-10").exists()  # it was not measured
 
 
 def embedded(out: Path):
@@ -178,42 +177,46 @@ def test_points_that_are_kept_are_those_that_the_records_give(landed, pairs, tmp
     assert ta.open_run(out).to_json()["checkpoints"] == points[:-1]
 
 
-def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(landed, pairs, tmp_path, monkeypatch):
-    whole = (landed / "checkpoint-9" / "texts.npz").read_bytes()
-    (landed / "checkpoint-9" / "texts.npz").write_bytes(whole[:-100])
+@pytest.fixture
+def pass_time(monkeypatch) -> Callable[[Callable[[float], None]], None]:
+    """Let a clock go on while a follower sleeps, and do something at each time."""
+
+    def use(act: Callable[[float], None]) -> None:
+        clock = [0.0]
+
+        def sleep(seconds: float) -> None:
+            clock[0] += seconds
+            act(clock[0])
+
+        monkeypatch.setattr(follow, "sleep", sleep)
+        monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
+
+    return use
+
+
+def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(landed, pairs, tmp_path, pass_time):
+    texts = landed / "checkpoint-9" / "texts.npz"
+    whole, told, left_out = texts.read_bytes(), [], []
+    texts.write_bytes(whole[:-100])
     (landed / "checkpoint-5").mkdir()
     (landed / "checkpoint-5" / "notes.txt").write_text("a foreign folder")
-    clock, left_out, told = [0.0], [], []
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-        if 100 <= clock[0] < 110:
-            (landed / "checkpoint-9" / "texts.npz").write_bytes(whole)
-
-    monkeypatch.setattr(follow, "sleep", sleep)
-    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
+    pass_time(lambda now: texts.write_bytes(whole) if 100 <= now < 110 else None)
     measure(landed, pairs, tmp_path / "run", every="10s", ready=told.append, left_out=left_out.append)
     assert told == ["checkpoint-2", "checkpoint-10", "checkpoint-9"]
-    assert sorted(line.partition(":")[0] for line in left_out) == [
-        str(landed / "checkpoint-5"),
-        str(landed / "checkpoint-9"),
-    ]
+    assert sorted(line.partition(":")[0] for line in left_out) == [str(landed / f"checkpoint-{k}") for k in (5, 9)]
 
 
-def test_a_checkpoint_that_is_being_written_is_left_alone(landed, pairs, tmp_path, monkeypatch):
-    texts = landed / "checkpoint-2" / "texts.npz"
-    parts, clock, left_out = [texts.read_bytes()[k::4] for k in range(4)], [0.0], []
+def test_a_checkpoint_that_is_being_written_is_left_alone(landed, pairs, tmp_path, pass_time):
+    texts, left_out = landed / "checkpoint-2" / "texts.npz", []
     whole = texts.read_bytes()
     texts.write_bytes(b"")
-    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
 
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds / 2
+    def write(_now: float) -> None:
         written = texts.stat().st_size
         if written < len(whole):
-            texts.write_bytes(whole[: written + len(parts[0])])
+            texts.write_bytes(whole[: written + len(whole) // 4 + 1])
 
-    monkeypatch.setattr(follow, "sleep", sleep)
+    pass_time(write)
     run = measure(landed, pairs, tmp_path / "run", every="10s", left_out=left_out.append)
     assert not left_out
     assert set(run.models) == {f"checkpoint-{step}" for step in STRENGTHS}

@@ -91,8 +91,7 @@ MODEL = ModelRecord(name="m", fingerprint="f")
 HOLDS = """
 import sys
 from pathlib import Path
-from tellapart.evaluation.run import take_up
-from tellapart.evaluation.run import run_record
+from tellapart.evaluation.run import run_record, take_up
 from tellapart.records.result import ModelRecord
 with take_up(Path(sys.argv[1]), ModelRecord(name="other"), run_record(Path(), seed=0, command="")):
     print("held", flush=True)
@@ -154,15 +153,14 @@ def test_a_folder_is_taken_up_in_turn_and_gone_again_if_nothing_was_written(tmp_
 
 
 STARTS = """
-import sys, time
+import sys
 from pathlib import Path
 from tellapart.evaluation.run import Settings, run
 from tellapart.errors import RunError
 from tellapart.models.store.embedding_store import EmbeddingStore
-settings = Settings(models=(sys.argv[2],), limit="40")
 sys.stdin.readline()
 try:
-    run(settings, Path(sys.argv[1]), store=EmbeddingStore(None))
+    run(Settings(models=(sys.argv[2],), limit="40"), Path(sys.argv[1]), store=EmbeddingStore(None))
 except RunError as error:
     sys.exit(str(error))
 """
@@ -170,13 +168,9 @@ except RunError as error:
 
 @pytest.mark.slow
 def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     runs = {
-        model: subprocess.Popen(
-            [sys.executable, "-c", STARTS, str(tmp_path / "run"), model],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        model: subprocess.Popen([sys.executable, "-c", STARTS, str(tmp_path / "run"), model], **pipes)
         for model in ("oracle", "random")
     }
     for process in runs.values():
@@ -184,7 +178,7 @@ def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path):
         process.stdin.flush()
     errors = {model: process.communicate(timeout=120)[1] for model, process in runs.items()}
     assert sorted(process.returncode for process in runs.values()) == [0, 1], errors
-    winner = next(model for model, process in runs.items() if process.returncode == 0)
+    (winner,) = (model for model, process in runs.items() if process.returncode == 0)
     assert read_result(tmp_path / "run").model.name == winner
-    (refusal,) = [error for error in errors.values() if error]
+    (refusal,) = (error for error in errors.values() if error)
     assert "is writing its run into" in refusal or "holds another run" in refusal

@@ -143,9 +143,8 @@ def test_a_tag_with_more_values_than_a_table_holds_is_no_breakdown(values):
 def test_clusters_are_what_is_resampled():
     values = np.repeat(drawn(25, seed=2), 4, axis=0)  # four copies of each scene's scores
     alone = measure(scores(values), outline(100)).metrics["text_score"]
-    together = measure(scores(values), outline(100, clusters=tuple(f"c{k // 4}" for k in range(100)))).metrics[
-        "text_score"
-    ]
+    scenes = outline(100, clusters=tuple(f"c{k // 4}" for k in range(100)))
+    together = measure(scores(values), scenes).metrics["text_score"]
     assert (together.value, together.clusters, together.n) == (alone.value, 25, 100)
     assert None not in (alone.low, alone.high, together.low, together.high)
     assert together.high - together.low > 1.5 * (alone.high - alone.low)

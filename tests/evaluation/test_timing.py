@@ -5,7 +5,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,26 +134,6 @@ def test_weights_are_counted_however_a_shape_is_written(dims, kind, weights):
     assert weight_count(field(7, field(5, tensor) + field(5, tensor))) == 2 * weights
 
 
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    pytest.importorskip("torch", reason="its models need the extra 'models'")
-    pytest.importorskip("transformers", reason="its models need the extra 'models'")
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def tiny(torch):
-    import tiny_models
-
-    return tiny_models
-
-
 def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
     """Count the numbers in a checkpoint's file by its header alone."""
     data = (folder / "model.safetensors").read_bytes()
@@ -218,11 +198,10 @@ def test_batches_too_large_for_the_device_are_told(torch, found):
         time_model("full", **FEW)
 
 
-def test_what_cannot_be_timed_is_refused(made_set):
-    for wrong in ({"repeats": 0}, {"warm_up": -1}, {"batch_size": 0}):
-        ((name, value),) = wrong.items()
+def test_what_cannot_be_timed_is_refused(made_set, found):
+    for name, value in (("repeats", 0), ("warm_up", -1), ("batch_size", 0)):
         with raises(RunError, name, f"{value + 1}", value):
-            tellapart.time("blind", **wrong)
+            tellapart.time("blind", **{name: value})
     with raises(RunError, "blind", "twice"):
         tellapart.time(["blind", "random", "blind"])
     with raises(DataError, "vlue-nlvr2", "task"):
@@ -231,9 +210,6 @@ def test_what_cannot_be_timed_is_refused(made_set):
         time_model("random", f"folder:{made_set(n=3)}", batch_size=7)
     with raises(DataError, "image", "timing"):
         time_model("random", f"folder:{made_set('one', n=1, shape=(1, 2))}", batch_size=1)
-
-
-def test_a_model_that_scores_no_pairs_is_refused(found):
     found(SimpleNamespace(name="mute", fingerprint="0", kind="logit"))
     with raises(ModelError, "model", "'mute'"):
         time_model("mute", **FEW)
@@ -241,13 +217,12 @@ def test_a_model_that_scores_no_pairs_is_refused(found):
 
 @pytest.mark.slow
 def test_a_model_whose_process_is_killed_is_an_error_in_one_line(tmp_path, monkeypatch):
-    site = tmp_path / "site"
-    about = site / "deadly-1.dist-info"
-    about.mkdir(parents=True)
+    about = tmp_path / "deadly-1.dist-info"
+    about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n")
     (about / "entry_points.txt").write_text("[tellapart.models]\ndeadly = deadly:make\n")
-    (site / "deadly.py").write_text("import os\n\ndef make(options):\n    os._exit(9)\n")
-    monkeypatch.syspath_prepend(str(site))
+    (tmp_path / "deadly.py").write_text("import os\n\ndef make(options):\n    os._exit(9)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with raises(RunError, "deadly", "killed", "memory"):
         tellapart.time(["deadly"], **FEW)
 
@@ -316,16 +291,10 @@ def test_models_that_share_a_name_are_named_as_they_were_asked_for(monkeypatch):
 
 
 def test_the_tables_hold_every_number_and_say_how_it_was_measured(measured, capsys):
-    first = measured.models[0].model_copy(
-        update={
-            "parameters": 151_277_313,
-            "flops": 14_780_000_000,
-            "peak_memory": 999_600,
-            "peak_device_memory": 2_000_000_000,
-            "notes": ("evil\x1b[2J",),
-            "latency": Duration(median=0.0123, low=0.001, high=1.5),
-        }
-    )
+    memory = {"peak_memory": 999_600, "peak_device_memory": 2_000_000_000}
+    size = {"parameters": 151_277_313, "flops": 14_780_000_000, "notes": ("evil\x1b[2J",)}
+    latency = Duration(median=0.0123, low=0.001, high=1.5)
+    first = measured.models[0].model_copy(update=memory | size | {"latency": latency})
     print_timings(measured.model_copy(update={"models": (first, measured.models[1])}))
     printed = capsys.readouterr().out
     for cell in ("151 M", "14.8 G", "1 MB", "2 GB", "12.3 [1.00, 1,500]", "not counted"):
@@ -337,13 +306,10 @@ def test_the_tables_hold_every_number_and_say_how_it_was_measured(measured, caps
 @pytest.mark.slow
 def test_the_command_prints_tables_and_writes_what_it_prints_as_json(command):
     few = ("--repeats", 2, "--warm-up", 0, "--batch-size", 2)
-    ran = command("time", "-m", "blind", *few, "--out", "timing.json", "--json")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.json == json.loads(Path("timing.json").read_text())
+    ran = command("time", "-m", "blind", *few, "--out", "timing.json", "--json", code=0)
+    assert (ran.err, ran.json) == ("", json.loads(Path("timing.json").read_text()))
     (model,) = read_timings(Path("timing.json")).models
     assert (model.repeats, model.warm_up, model.throughput.batch_size, model.batches) == (2, 0, 2, BATCHES)
-    assert model.model.fingerprint == "tellapart:blind:1"
-    assert model.machine.processor
-    ran = command("time", "-m", "blind", *few)
-    assert "latency of one pair, milliseconds" in ran.out
-    assert "throughput and size" in ran.out
+    assert model.model.fingerprint == "tellapart:blind:1" and model.machine.processor
+    printed = command("time", "-m", "blind", *few).out
+    assert "latency of one pair, milliseconds" in printed and "throughput and size" in printed

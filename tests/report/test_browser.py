@@ -193,11 +193,6 @@ def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns):
     assert (card.locator("tbody td.true").count(), card.locator("img").count()) == (min(shape), shape[0])
 
 
-def test_the_words_that_differ_are_marked(make_run, visit):
-    page = visit([make_run()], "#item=shapes-0002")
-    assert page.locator("dialog mark").all_inner_texts() == ["green", "orange"]
-
-
 @pytest.mark.parametrize(
     ("texts", "marks"),
     [
@@ -241,11 +236,7 @@ def test_untrusted_text_is_shown_and_never_run(make_run, visit):
 def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, scheme):
     page = visit([make_run(model="one", seed=1), make_run(model="two", seed=2)], scheme=scheme)
     values = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"))
-    assert values.std() > 15
-    assert (np.median(values) > 200) == (scheme == "light")
-    page.locator(".card").first.scroll_into_view_if_needed()
-    card = np.asarray(Image.open(io.BytesIO(page.locator(".card").first.screenshot())).convert("RGB"))
-    assert len(np.unique(card.reshape(-1, 3), axis=0)) > 50
+    assert values.std() > 15 and (np.median(values) > 200) == (scheme == "light")
 
 
 @pytest.mark.parametrize("width", [360, 800])

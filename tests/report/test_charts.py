@@ -115,9 +115,9 @@ def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(\d+)</td>(.*?)</tr>', table)
     assert [(name, n) for name, n, _ in rows] == [("colour", "30"), ("place", "30"), ("all items", "90")]
     for name, _, cells in rows:
-        metrics = [one.metrics if name == "all items" else one.by["type"][name].metrics for one in records.values()]
-        values = [own["text_score"] for own in metrics]
-        for value, (shade, text) in zip(values, re.findall(r"<td(.*?) title=.*?>(.*?)</td>", cells), strict=True):
+        parts = [one if name == "all items" else one.by["type"][name] for one in records.values()]
+        found = zip(parts, re.findall(r"<td(.*?) title=.*?>(.*?)</td>", cells), strict=True)
+        for value, (shade, text) in ((part.metrics["text_score"], cell) for part, cell in found):
             tenth = int(10 * value.value)
             assert shade == (f' class="shade" style="--share: {10 * tenth}%"' if tenth else "")
             assert text == (percent(value.value) if value.low > value.chance else f"({percent(value.value)})")
@@ -142,7 +142,6 @@ def test_a_model_without_the_metric_has_dashes(make_run):
         ("shapes", [{"type": "a", "side": "left"}, {"type": "b", "side": "right"}], None),
         ("shapes", [], None),
     ],
-    ids=["its paper's", "the only one", "several", "none"],
 )
 def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected):
     record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]

@@ -51,9 +51,8 @@ def test_a_browser_holds_the_worst_items_and_a_tenth_of_the_best(order, most):
 
 def test_a_metric_that_one_item_lacks_is_not_shared():
     samples = [Sample(id=str(k), cluster="a", outcomes={"x": 1.0, "y": 0.0}) for k in range(3)]
-    assert shared_outcomes(samples) == {"x", "y"}
-    assert shared_outcomes([*samples, Sample(id="3", cluster="a", outcomes={"y": 1.0})]) == {"y"}
-    assert shared_outcomes([]) == set()
+    lacking = Sample(id="3", cluster="a", outcomes={"y": 1.0})
+    assert [shared_outcomes(of) for of in (samples, [*samples, lacking], [])] == [{"x", "y"}, {"y"}, set()]
 
 
 def test_a_constant_model_does_not_disturb_the_order():
@@ -120,8 +119,8 @@ def test_a_large_image_is_scaled_down_to_320_pixels_in_its_proportions():
 
 def test_a_frame_of_eqben_becomes_a_picture_in_its_true_colours():
     _, data = unpacked(data_uri(plain((255, 0, 0), (16, 16), "npy"), "a.npy"))
-    red, green, blue = Image.open(io.BytesIO(data)).convert("RGB").getpixel((8, 8))
-    assert red > 240 and green < 15 and blue < 15
+    shown = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), int)[8, 8]
+    assert np.abs(shown - [255, 0, 0]).max() < 15
 
 
 def test_the_budget_holds_whole_items_in_the_order_given():

@@ -2,13 +2,16 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
 
 import tellapart as ta
 from facts import raises
+from sets import write_file
 from tellapart.errors import RunError
 
 LOGS = Path(__file__).parent / "logs"
@@ -17,6 +20,10 @@ LOGS = Path(__file__).parent / "logs"
 def _alternate(step: int) -> Path:
     (path,) = (LOGS / f"alternate-{step}").glob("samples_*.jsonl")
     return path
+
+
+def _rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in _alternate(3).read_text().splitlines()]
 
 
 def _sheet(path: Path, *, hits: bool = True, right: object = 1) -> Path:
@@ -44,7 +51,6 @@ def _rewards(path: Path, **columns) -> Path:
         (_alternate(3), "alternate-3", {"lm-eval:exact_match": 0.875}),
         (_alternate(5), "alternate-5", {"lm-eval:exact_match": 0.375}),
     ],
-    ids=["inspect, two answers an item", "inspect", "lm-eval, 3", "lm-eval, 5"],
 )
 def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
     result = ta.import_results(log, tmp_path / "run")
@@ -64,20 +70,18 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
 
 
 def test_logs_of_other_items_or_tools_are_not_compared(tmp_path):
-    lines = _alternate(5).read_text().splitlines(keepends=True)
-    changed = [line.replace(json.loads(line)["doc_hash"], "0" * 64) for line in lines]
-    (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(changed))
+    changed = [line | {"doc_hash": "0" * 64} for line in _rows()]
+    log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", changed)
     ta.import_results(_alternate(3), tmp_path / "a")
-    ta.import_results(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", tmp_path / "b", model="other")
+    ta.import_results(log, tmp_path / "b", model="other")
     with raises(RunError, "lm-eval:cats", "other items"):
         ta.compare(tmp_path / "a", tmp_path / "b")
 
 
 def test_the_order_of_items_is_nothing(tmp_path):
-    lines = _alternate(5).read_text().splitlines(keepends=True)
-    (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(reversed(lines)))
-    one = ta.import_results(_alternate(5), tmp_path / "a")
-    other = ta.import_results(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", tmp_path / "b", model="alternate-5")
+    log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", _rows()[::-1])
+    one = ta.import_results(_alternate(3), tmp_path / "a")
+    other = ta.import_results(log, tmp_path / "b", model="alternate-3")
     a, b = (result.benchmarks["lm-eval:cats"] for result in (one, other))
     assert (a.fingerprint, a.metrics, a.samples) == (b.fingerprint, b.metrics, b.samples)
 
@@ -85,13 +89,11 @@ def test_the_order_of_items_is_nothing(tmp_path):
 @pytest.mark.parametrize("stated", [True, False], ids=["stated", "known"])
 def test_a_metric_that_is_best_low_is_left_out_and_named(stated, tmp_path):
     # A comparison would call the model with more errors the better one.
-    lines = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
     low = "my_error" if stated else "brier_score"
-    rows = [line | {"metrics": [*line["metrics"], low], low: 0.5} for line in lines]
-    log = tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl"
-    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = [line | {"metrics": [*line["metrics"], low], low: 0.5} for line in _rows()]
+    log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", rows)
     results = {"results": {"cats": {}}, "higher_is_better": {"cats": {"exact_match": True, low: False}}}
-    (tmp_path / "results_2026.json").write_text(json.dumps(results if stated else {}))
+    write_file(tmp_path / "results_2026.json", results if stated else {})
     (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
     assert set(record.metrics) == {"lm-eval:exact_match"}
     assert any(f"{low} (lower is better)" in note for note in record.notes)
@@ -99,8 +101,7 @@ def test_a_metric_that_is_best_low_is_left_out_and_named(stated, tmp_path):
 
 @pytest.mark.parametrize("directions", [{"cats": ["exact_match"]}, ["cats"]])
 def test_directions_that_are_no_object_say_nothing(directions, tmp_path):
-    log = tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl"
-    log.write_bytes(_alternate(3).read_bytes())
+    log = _unnamed(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl")
     results = {"results": {"cats": {}}, "higher_is_better": directions}
     (tmp_path / "results_2026.json").write_text(json.dumps(results))
     (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
@@ -139,11 +140,10 @@ def test_a_log_has_the_model_of_the_results_of_its_date(form, tmp_path):
 
 
 def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement(tmp_path):
-    rows = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
     judged = [("strict", 0.0), ("flexible", 1.0), ("strict", 1.0), ("flexible", 1.0)]
     more = {"metrics": ["exact_match", "bleu"], "bleu": float("nan")}
-    rows = [row | more | {"filter": name, "exact_match": value} for row in rows for name, value in judged]
-    (log := tmp_path / "samples_cats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = [row | more | {"filter": name, "exact_match": value} for row in _rows() for name, value in judged]
+    log = write_file(tmp_path / "samples_cats.jsonl", rows)
     (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
     values = {name: (value.value, value.n) for name, value in record.metrics.items()}
     assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
@@ -173,21 +173,6 @@ def test_scores_of_rewardbench(tmp_path):
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
     ],
-    ids=[
-        "no hits",
-        "no share",
-        "where the name ends",
-        "lengths",
-        "id",
-        "no model",
-        "no result",
-        "no share of a result",
-        "no number",
-        "cut",
-        "no results file",
-        "not judged",
-        "all best low",
-    ],
 )
 def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     with raises(RunError, *facts):
@@ -201,18 +186,15 @@ def _cut(path: Path) -> Path:
 
 
 def _unnamed(path: Path) -> Path:
-    path.write_bytes(_alternate(3).read_bytes())
-    return path
+    return shutil.copy(_alternate(3), path)
 
 
 def _all_low(path: Path) -> Path:
-    low = ("likelihood_diff", "pct_stereotype")
-    rows = [json.loads(line) for line in _alternate(3).read_text().splitlines()]
-    rows = [{name: of for name, of in row.items() if name != "exact_match"} | dict.fromkeys(low, 0.5) for row in rows]
-    path.write_text("".join(f"{json.dumps(row | {'metrics': low})}\n" for row in rows))
+    low = dict.fromkeys(("likelihood_diff", "pct_stereotype"), 0.5)
+    rows = [{name: of for name, of in row.items() if name != "exact_match"} | low for row in _rows()]
     results = {"results": {"crows": {}}, "higher_is_better": {"crows": dict.fromkeys(low, False)}}
-    (path.parent / "results.json").write_text(json.dumps(results))
-    return path
+    write_file(path.parent / "results.json", results)
+    return write_file(path, [row | {"metrics": [*low]} for row in rows])
 
 
 def _unjudged(path: Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 
 import tellapart as ta
 from facts import raises
+from sets import write_file
 from tellapart.diagnosis.why import Reasons
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
@@ -96,18 +97,17 @@ def test_the_page_begins_with_what_its_numbers_say(make_run):
     assert "Can it tell two almost identical pairs apart?" in text
 
 
-def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run):
-    several = [make_run(model="m", skill=3.0, benchmark=name, n=8) for name in ("p", "q", "r", "s")]
-    few, many = (reduce(merged, several[:number]) for number in (3, 4))
-    for run, counted in ((few, False), (many, True)):
-        page = make_page([run])
-        head, *parts = Page(page.html).text.split("Fingerprint")
-        assert ("m is above chance on 4 of 4 benchmarks." in head) == counted
-        assert ("measured on 4 benchmarks. Brackets" in head) == ("benchmark m chance n metric" in head) == counted
-        for record in run.result.benchmarks.values():
-            assert (f"{record.title} {percent(record.metrics['group_score'].value)} [" in head) == counted
-        for conclusion, section in zip(page.conclusions, parts, strict=True):
-            assert (conclusion.sentences[0] in head, conclusion.sentences[0] in section) == (not counted, counted)
+@pytest.mark.parametrize(("names", "counted"), [("pqr", False), ("pqrs", True)])
+def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run, names, counted):
+    run = reduce(merged, [make_run(model="m", skill=3.0, benchmark=name, n=8) for name in names])
+    page = make_page([run])
+    head, *parts = Page(page.html).text.split("Fingerprint")
+    assert ("m is above chance on 4 of 4 benchmarks." in head) == counted
+    assert ("measured on 4 benchmarks. Brackets" in head) == ("benchmark m chance n metric" in head) == counted
+    for record in run.result.benchmarks.values():
+        assert (f"{record.title} {percent(record.metrics['group_score'].value)} [" in head) == counted
+    for conclusion, section in zip(page.conclusions, parts, strict=True):
+        assert (conclusion.sentences[0] in head, conclusion.sentences[0] in section) == (not counted, counted)
 
 
 def test_models_are_set_against_each_other_and_by_subset(make_run):
@@ -151,13 +151,15 @@ def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
     assert "choice_score = pairwise" in Page(render([make_run(shape=(1, 2))])).text
 
 
+def with_record(run: ReportRun, **changes) -> ReportRun:
+    record = run.result.benchmarks["shapes"].model_copy(update=changes)
+    return ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples)
+
+
 def test_a_note_that_all_models_share_is_said_once(make_run):
-    runs = [make_run(model=name, seed=seed) for seed, name in enumerate("ab")]
-    noted = []
-    for run, notes in zip(runs, (["slow", "odd"], ["slow"]), strict=True):
-        record = run.result.benchmarks["shapes"].model_copy(update={"notes": tuple(notes)})
-        noted.append(ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples))
-    text = Page(render(noted)).text
+    notes = {"a": ("slow", "odd"), "b": ("slow",)}
+    runs = [with_record(make_run(model=name, seed=k), notes=notes[name]) for k, name in enumerate(notes)]
+    text = Page(render(runs)).text
     assert text.count("slow") == 1 and "all models: slow" in text and "a: odd" in text
 
 
@@ -180,14 +182,11 @@ def hostile_run(make_run) -> ReportRun:
         for k, sample in enumerate(run.samples["shapes"])
     ]
     record = run.result.benchmarks["shapes"]
-    everything = next(iter(record.by["type"].values()))
-    record = record.model_copy(
-        update={"title": HOSTILE, "origin": HOSTILE, "fingerprint": HOSTILE, "by": {HOSTILE: {HOSTILE: everything}}}
-    )
-    about = run.result.run.model_copy(
-        update={"command": HOSTILE, "versions": {HOSTILE: HOSTILE}, "device": HOSTILE, "started": HOSTILE}
-    )
-    result = run.result.model_copy(update={"benchmarks": {HOSTILE: record}, "run": about})
+    by = {HOSTILE: {HOSTILE: next(iter(record.by["type"].values()))}}
+    named = dict.fromkeys(("title", "origin", "fingerprint"), HOSTILE)
+    about = dict.fromkeys(("command", "device", "started"), HOSTILE) | {"versions": {HOSTILE: HOSTILE}}
+    benchmarks = {HOSTILE: record.model_copy(update=named | {"by": by})}
+    result = run.result.model_copy(update={"benchmarks": benchmarks, "run": run.result.run.model_copy(update=about)})
     return ReportRun(result, {HOSTILE: samples})
 
 
@@ -269,9 +268,7 @@ def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run):
 
 def test_a_tie_is_shown_with_its_tie_neutral_value(make_run):
     run = make_run(scores=np.full((30, 2, 2), 0.5, np.float32))
-    record = run.result.benchmarks["shapes"].model_copy(update={"tied_items": 30, "tied_comparisons": 120})
-    run = ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples)
-    text = Page(render([run])).text
+    text = Page(render([with_record(run, tied_items=30, tied_comparisons=120)])).text
     assert "0.00 [0.0, 11.6] 16.67 tie-neutral, 30 tied" in text
     assert "30 items of 30 with a tie" in text and "(120 tied comparisons)" in text
     assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
@@ -347,16 +344,13 @@ def test_a_long_output_is_shortened():
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>"])
-def test_answers_and_captions_are_escaped(command, tmp_path, hostile):
+def test_answers_and_captions_are_escaped(command, hostile):
     query = {"id": "q", "query": hostile, "candidates": ["a.png", "b.png"], "people": [1, 2]}
-    (tmp_path / "q.jsonl").write_text(json.dumps(query) + "\n")
-    Path("s.jsonl").write_text(json.dumps({"id": "q", "scores": [1, 2]}) + "\n")
-    command(
-        "score", f"ranking:{tmp_path / 'q.jsonl'}", "--scores", "s.jsonl", "--name", hostile, "--out", "run", code=0
-    )
+    write_file(Path("q.jsonl"), [query])
+    write_file(Path("s.jsonl"), [{"id": "q", "scores": [1, 2]}])
+    command("score", "ranking:q.jsonl", "--scores", "s.jsonl", "--name", hostile, "--out", "run", code=0)
     page = Path("run/report.html").read_text(encoding="utf-8")
-    assert hostile not in page
-    assert "&lt;" in page
+    assert hostile not in page and "&lt;" in page
     assert page.count('class="said" dir="auto"') == page.count('class="said"') > 0  # from right to left, if it is so
 
 

@@ -139,7 +139,6 @@ def test_the_token_is_from_the_environment_alone(hub, winoground, command, monke
         ({"README.md": CARD.replace("license:", "licence:")}, "me/clip", TOKEN, ("Invalid", '"licence"', '"license"')),
         *(({RESULTS: text}, "me/clip", TOKEN, (RESULTS,)) for text in ("- a: 1\n", "{", "- 7\n")),
     ],
-    ids=["gone", "another's", "no id", "front matter", "no results", "no YAML", "no entries"],
 )
 def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, files, repo, token, facts):
     hub.repositories["models/me/clip"] = {path: text.encode() for path, text in files.items()}

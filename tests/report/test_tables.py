@@ -23,12 +23,7 @@ from tellapart.records.samples import write_samples
 from tellapart.report.benchmark_runs import BenchmarkRuns, ReportRun, arrange_runs
 from tellapart.report.conclusions import conclude, rivals_of
 from tellapart.report.numbers import count_text, deviation, items_text, percent, score
-from tellapart.report.paper_tables.table import (
-    write_csv,
-    write_json,
-    write_latex,
-    write_markdown,
-)
+from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.show import (
     breakdown_table,
     equivariance_table,
@@ -78,14 +73,17 @@ def test_each_column_names_the_number_that_it_is_of(make_run):
     assert "30 items, percent of n" in first and row(first, "n").split()[1] == "10"
 
 
-def test_first_look_has_a_row_for_each_model_and_chance_last(make_run):
-    runs = [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
-    text = printed(result_table(same([run.result for run in runs])))
-    for run in runs:
+@pytest.fixture
+def strong_and_weak(make_run) -> list[ReportRun]:
+    return [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
+
+
+def test_first_look_has_a_row_for_each_model_and_chance_last(strong_and_weak):
+    text = printed(result_table(same([run.result for run in strong_and_weak])))
+    for run in strong_and_weak:
         metrics = run.result.benchmarks["shapes"].metrics
         line = row(text, run.result.model.name)
-        for name in ("text_score", "image_score", "group_score"):
-            assert score(metrics[name]) in line
+        assert all(score(metrics[name]) in line for name in ("text_score", "image_score", "group_score"))
     assert text.rstrip().splitlines()[-1].split() == ["chance", "25.00", "25.00", "16.67", "50.00"]
     assert "text_score" in text and "ipos_2t" not in text
 
@@ -109,10 +107,9 @@ def test_ties_show_only_where_a_tie_occurred(make_run):
     scores[:6, 0, 1] = 0.9  # six items tie image 0 with both texts
     tied = make_run(scores=scores, model="tied").result
     assert "ties broken at random" not in printed(result_table(same([clean])))
+    text = printed(result_table(same([clean, tied]), names=("text_score", "image_score", "group_score")))
     # The image score has no tie: its cell stays empty, between the two others.
-    assert row(
-        printed(result_table(same([clean, tied]), names=("text_score", "image_score", "group_score"))), "  ties"
-    ).split("random")[1].split() == [*("90.00", "(6", "tied)"), *("90.00", "(6", "tied)")]
+    assert row(text, "  ties").split("random")[1].split() == ["90.00", "(6", "tied)"] * 2
 
 
 def orders(n: int = 50, equal: int = 2) -> np.ndarray:
@@ -192,9 +189,6 @@ def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run):
     assert plain("a\u202eb\n") == "a\\u202eb\\n"
 
 
-RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
-
-
 def cells(text: str, start: str) -> list[str]:
     return row(text, start).split()
 
@@ -215,15 +209,14 @@ def test_the_demo_fits_thirty_lines_of_a_hundred_columns_and_the_rest_is_one_opt
         assert said in every and said not in ran.out
 
 
-def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_a_tag(make_run):
-    runs = [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
-    text = printed(first_table(same([run.result for run in runs])))
+def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_a_tag(strong_and_weak):
+    text = printed(first_table(same([run.result for run in strong_and_weak])))
     assert cells(text, "model") == ["model", "group_score", "left", "right"]
-    for run in runs:
+    for run in strong_and_weak:
         record = run.result.benchmarks["shapes"]
-        value, groups = record.metrics["group_score"], record.by["side"]
-        shares = [percent(groups[name].metrics["group_score"].value, 1) for name in ("left", "right")]
-        assert cells(text, run.result.model.name) == [run.result.model.name, *score(value).split(), *shares]
+        shares = [percent(record.by["side"][name].metrics["group_score"].value, 1) for name in ("left", "right")]
+        name = run.result.model.name
+        assert cells(text, name) == [name, *score(record.metrics["group_score"]).split(), *shares]
     assert cells(text, "chance") == ["chance", "16.67", "16.7", "16.7"]
     assert cells(text, "items") == ["items", "30", "10", "10"]
     assert "tie" not in text
@@ -259,14 +252,10 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
     groups = arrange_runs([ReportRun(run) for run in runs], ["a", "b"] * 5)
     (table,) = first_tables(groups)
     text = printed(table, 120)
-    assert len(table.rows) == 10
-    assert all(name in text for name in names)
-    first, second = runs[:2]
-    metrics = first.benchmarks["set-0"].metrics["group_score"]
-    assert cells(text, "set-0") == ["set-0", "30", "group_score", "a", *score(metrics).split(), "16.67"]
-    tied = second.benchmarks["set-0"].metrics["group_score"]
-    (of_b, *_) = (line for line in text.splitlines() if " b " in line)
-    assert of_b.split() == ["b", *score(tied).split(), "30", "16.67"]
+    assert len(table.rows) == 10 and all(name in text for name in names)
+    of_a, of_b = (score(run.benchmarks["set-0"].metrics["group_score"]).split() for run in runs[:2])
+    assert cells(text, "set-0") == ["set-0", "30", "group_score", "a", *of_a, "16.67"]
+    assert next(line for line in text.splitlines() if " b " in line).split() == ["b", *of_b, "30", "16.67"]
     assert len(first_tables(groups[:3])) == 3
 
 

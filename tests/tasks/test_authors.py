@@ -37,13 +37,11 @@ def tied_scores(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
 
 def pairs(shape: tuple[int, int], truths=None, ids=None, **fields) -> PairSet:
     """Items of a shape; `truths` are the places of what is true."""
-    images, texts = shape
+    fields |= {"id": ids or [str(k) for k in range(N)], "true": truths or [()] * N}
     return PairSet("p", tuple(
         Item(
-            id=str(k) if ids is None else ids[k],
-            images=tuple(f"{k}_{i}.png" for i in range(images)),
-            texts=tuple(f"text {t} of {k}" for t in range(texts)),
-            true=() if truths is None else (int(truths[k]),),
+            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
+            texts=tuple(f"text {t} of {k}" for t in range(shape[1])),
             **{name: values[k] for name, values in fields.items()},
         ) for k in range(N)
     ), Path())  # fmt: skip
@@ -59,7 +57,7 @@ def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name):
     shape = find_benchmark(name).shape
     scores, size = tied_scores(shape), shape[0] * shape[1]
     labels = np.random.default_rng(1).integers(0, size, N)
-    found = measured(name, pairs(shape, labels), scores)["choice_score"]
+    found = measured(name, pairs(shape, [(int(label),) for label in labels]), scores)["choice_score"]
     assert found.official == (scores.reshape(N, -1).argmax(axis=1) == labels).mean()
     assert found.value < found.official < found.value + found.ties / N and found.ties > 100
 
@@ -96,7 +94,7 @@ def test_mmvps_tie_is_wrong_for_the_first_statement_and_right_for_the_second():
 
 def test_no_tie_no_official_number():
     scores = np.random.default_rng(0).permuted(np.tile(np.float32(range(4)), (N, 1)), axis=1)[:, None, :]
-    assert measured("negbench-coco", pairs((1, 4), np.zeros(N)), scores)["choice_score"].official is None
+    assert measured("negbench-coco", pairs((1, 4), [(0,)] * N), scores)["choice_score"].official is None
 
 
 def test_every_benchmark_of_pairs_states_its_rule_and_sets_their_authors_metrics():
@@ -111,7 +109,7 @@ def test_every_benchmark_of_pairs_states_its_rule_and_sets_their_authors_metrics
 
 def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path):
     one = replace(find_benchmark("negbench-coco"), items=0)
-    records = pairs((1, 4), np.arange(N) % 4)
+    records = pairs((1, 4), [(k % 4,) for k in range(N)])
     scored = Scored(Scores([item.id for item in records.items], tied_scores((1, 4)), "similarity"))
     session = Session(
         pictures=lambda reference: b"", store=EmbeddingStore(None), hashes={f"{k}_0.png": str(k) for k in range(N)}
@@ -261,22 +259,11 @@ SCORERS: dict[str, Callable[[np.ndarray], dict[str, float]]] = {
 def test_random_scores_with_ties_get_the_authors_number(name):
     one = find_benchmark(name)
     assert one.shape is not None
-    images, texts = one.shape
-    scores = np.random.default_rng(4).integers(0, 3, (N, images, texts)).astype(np.float32) / 4
+    scores = np.random.default_rng(4).integers(0, 3, (N, *one.shape)).astype(np.float32) / 4
     true = tuple(range(one.true)) if one.true > 1 else ()
-    items = tuple(
-        Item(
-            id=str(k),
-            images=tuple(f"{k}_{side}.mp4" for side in range(images)),
-            texts=tuple(map(str, range(texts))),
-            true=true,
-            tags={"split": SPLITS[k]},
-        )
-        for k in range(N)
-    )
-    pairs = PairSet(name, items, Path())
-    predictions = Scored(Scores([item.id for item in items], scores, "similarity"))
-    table = tabulate_units(add_authors_numbers(one, measure_pairs(pairs, predictions), "similarity"))
+    records = pairs(one.shape, [true] * N, tags=[{"split": split} for split in SPLITS])
+    predictions = Scored(Scores([item.id for item in records.items], scores, "similarity"))
+    table = tabulate_units(add_authors_numbers(one, measure_pairs(records, predictions), "similarity"))
     expected = SCORERS[name](scores)
     for metric, number in expected.items():
         found = table.metrics[metric]

@@ -1,6 +1,5 @@
 """Labels of statements and boxes of phrases: rules, files, and models that are asked."""
 
-import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from facts import check_facts, raises
 from pictures import plain
 from published import published
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco, read_statements
@@ -31,13 +31,9 @@ Sides = tuple[float, float, float, float]
 
 
 def made(*boxes: Sides) -> BoxSet:
-    return BoxSet(
-        "made",
-        tuple(
-            Record(str(k), (f"{k % 2}.jpg",), (f"thing {k}",), box, facts={"size": (100, 80)})
-            for k, box in enumerate(boxes)
-        ),
-    )
+    size = {"size": (100, 80)}
+    rows = (Record(str(k), (f"{k % 2}.jpg",), (f"thing {k}",), box, facts=size) for k, box in enumerate(boxes))
+    return BoxSet("made", tuple(rows))
 
 
 def by_metric(records: BoxSet, predictions: Sequence[Sides]) -> dict[str, list[float]]:
@@ -102,29 +98,22 @@ def test_boxes_that_are_merely_wrong_look_like_no_other_form():
 
 def refcoco(folder: Path, *, protocol: int = 2, **changes) -> Path:
     refs = [
-        {
-            "sent_ids": [2 * k, 2 * k + 1],
-            "file_name": f"COCO_train2014_00000000000{k}_1.jpg",
-            "ann_id": 10 + k,
-            "ref_id": k,
-            "image_id": k,
-            "split": split,
-            "category_id": 1,
+        {"sent_ids": [2 * k, 2 * k + 1], "ann_id": 10 + k, "ref_id": k, "image_id": k, "split": split, "category_id": 1}
+        | {"file_name": f"COCO_train2014_00000000000{k}_1.jpg"}
+        | {
             "sentences": [
                 {"tokens": [word, "man"], "raw": f"{word} Man", "sent_id": 2 * k + place, "sent": f"{word} man"}
                 for place, word in enumerate(("blue", "tall"))
-            ],
+            ]
         }
         for k, split in enumerate(("train", "val", "testA", "testB"))
     ]
     refs[1] |= changes
-    images = [
-        {"id": k, "file_name": f"COCO_train2014_{k}.jpg", "width": 100 + k, "height": 80, "license": 1}
-        for k in range(4)
-    ]
+    image = {"height": 80, "license": 1}
+    images = [image | {"id": k, "file_name": f"COCO_train2014_{k}.jpg", "width": 100 + k} for k in range(4)]
     annotations = [{"id": 10 + k, "image_id": k, "bbox": [k, 1.5, 20, 30], "iscrowd": 0} for k in range(4)]
     (folder / "refs(unc).p").write_bytes(pickle.dumps(refs, protocol=protocol))
-    (folder / "instances.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    write_file(folder / "instances.json", {"images": images, "annotations": annotations})
     return folder
 
 

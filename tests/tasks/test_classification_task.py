@@ -1,7 +1,6 @@
 """Zero-shot classification through the command line: ensembles of prompts, ties, files, and models of every kind."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +64,6 @@ def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
     return measured
 
 
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
 def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_path):
     import open_clip
     import tiny_openclip
@@ -99,13 +86,6 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_pat
     expected = rank_labels(logits, records.gold)
     assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
     assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
-
-
-@pytest.fixture
-def tiny(torch):
-    import tiny_models
-
-    return tiny_models
 
 
 @pytest.mark.parametrize(("family", "reading"), [("blip", "itm"), ("blip", "itc"), ("blip_2", "itc")])
@@ -242,31 +222,3 @@ def test_scores_are_put_in_the_sets_order(tmp_path):
     np.savez(tmp_path / "s.npz", image_ids=["2", "0", "1"], classes=["class 1", "class 0"], scores=scores)
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert (found.placed.first.tolist(), found.placed.ranks.recall(1).tolist()) == ([0, -1, 1], [1, 0, 1])
-
-
-ENCODER = Path(__file__).parents[2] / "scratch" / "real-encoder"
-
-
-#: Photo -> what it shows; without the astronaut, whose helmet the encoder takes for a bobsleigh's.
-PHOTOS = {
-    "camera.png": "man with a camera",
-    "chelsea.png": "cat",
-    "china.jpg": "Chinese temple",
-    "clock_motion.png": "clock",
-    "coffee.png": "cup of coffee",
-    "flower.jpg": "flower",
-    "motorcycle_left.png": "motorcycle",
-    "rocket.jpg": "rocket",
-}
-
-
-def test_real_photos_are_of_their_classes_for_the_real_encoder(command, tmp_path):
-    if not (ENCODER / "config.json").is_file():
-        pytest.skip("`make real-encoder` has not built the encoder")
-    for photo, name in PHOTOS.items():
-        home = tmp_path / "photos" / name
-        home.mkdir(parents=True)
-        (home / photo).write_bytes((ENCODER / "photos" / photo).read_bytes())
-    ran = command("run", "-b", "classes:photos", "-m", f"onnx:{ENCODER}", "--json", code=0)
-    metrics = ran.json["runs"][0]["benchmarks"]["classes:photos"]["metrics"]
-    assert (metrics["top1_accuracy"]["value"], metrics["top5_accuracy"]["value"]) == (1, 1)

@@ -11,6 +11,7 @@ from prediction_doors import ARRAYS, RECORDS
 
 from facts import check_facts, raises
 from pictures import plain
+from sets import write_file
 from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
@@ -51,16 +52,6 @@ def benchmark(task: str, records: Any = None) -> Benchmark:
     return Benchmark(name=f"made-{task}", title="made", items=0, source="here", task=task, load=lambda _place: records)
 
 
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    if path.suffix == ".json":
-        path.write_text(json.dumps(rows))
-    elif path.suffix == ".csv":
-        path.write_text("".join(",".join(map(str, row)) + "\n" for row in [list(rows[0]), *(r.values() for r in rows)]))
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def ids_of(task: str) -> list[str]:
     return ["0/1", "0/2", "1/1", "1/2"] if task in ("choice", "pairing") else list("0123")
 
@@ -70,7 +61,9 @@ def test_the_gold_answers_are_never_taken_by_themselves(task, field, gold, wrong
     made = benchmark(task)
 
     def rows(name: str, values: Sequence[object]) -> Path:
-        return write(tmp_path / f"{name}.json", [{"id": i, name: v} for i, v in zip(ids_of(task), values, strict=True)])
+        return write_file(
+            tmp_path / f"{name}.json", [{"id": i, name: v} for i, v in zip(ids_of(task), values, strict=True)]
+        )
 
     with raises(ScoreError, field, f"{field}.json", "gold", "columns={'prediction': '" + field + "'}"):
         score(made, rows(field, gold))
@@ -141,7 +134,7 @@ def test_arrays_that_do_not_fit_are_refused(task, whole, tmp_path):
 def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(suffix, model, gold, tmp_path):
     made = benchmark("yes-no")
     rows = [{"id": row.id, model: "Yes there is.", gold: row.gold} for row in RECORDS["yes-no"].rows]
-    path = write(tmp_path / f"said{suffix}", rows)
+    path = write_file(tmp_path / f"said{suffix}", rows)
     with raises(ScoreError, path, repr(model), repr(gold), "columns={'prediction': 'NAME'}"):
         score(made, path)
     record = score(made, path, columns={"prediction": model}).result().benchmarks[made.name]
@@ -154,12 +147,12 @@ def test_a_null_prediction_is_a_missing_one(tmp_path):
     made = benchmark("nlvr2")
     rows = [{"id": row.id, "prediction": None, "label": row.gold} for row in RECORDS["nlvr2"].rows]
     with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
-        score(made, write(tmp_path / "a.jsonl", rows))
+        score(made, write_file(tmp_path / "a.jsonl", rows))
     with raises(ScoreError, "null", path="a.jsonl", line=1, field="prediction"):
         score(made, tmp_path / "a.jsonl", columns={"prediction": "prediction"})
     said = [{"id": k, "prediction": None if k == 2 else True, "label": None} for k in range(4)]
     with raises(ScoreError, "null", path="b.jsonl", line=3, field="prediction"):
-        score(made, write(tmp_path / "b.jsonl", said))
+        score(made, write_file(tmp_path / "b.jsonl", said))
 
 
 def test_a_name_that_nothing_reads_is_refused(tmp_path):
@@ -177,7 +170,7 @@ def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(comma
     (tmp_path / "vlue").mkdir()
     gold = [{"sentence": f"S {k}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)} for k in range(4)]
     (tmp_path / "vlue" / "nlvr2_vlue_test.json").write_text(json.dumps(gold))
-    write(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
+    write_file(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
     given = ("score", "vlue-nlvr2", "--data", "vlue", "--scores", "p.jsonl", "--out", "run")
     check_facts(command(*given, code=2).err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
     ran = command(*given, "--columns", "prediction=answer", code=0)
@@ -199,7 +192,7 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path, capsys):
     folder.mkdir()
     for system in range(6):
         rows = [{"id": k, "answer": (k + system) % 5 > 1, "label": k % 2 == 0} for k in range(12)]
-        write(folder / f"model{system}.jsonl", rows)
+        write_file(folder / f"model{system}.jsonl", rows)
     with raises(ScoreError, "'label'", "'answer'"):
         items(scores=folder, benchmark=made.name)
     found = items(scores=folder, benchmark=made.name, columns={"prediction": "answer"})
@@ -211,9 +204,9 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path, capsys):
 def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tmp_path):
     """Records are published without labels: all of them say `yes`, and so may a model."""
     blank = BinaryQuestionSet("cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "yes") for k in range(4)))
-    path = write(tmp_path / "sent.jsonl", [{"id": k, "answer": "yes"} for k in range(4)])
+    path = write_file(tmp_path / "sent.jsonl", [{"id": k, "answer": "yes"} for k in range(4)])
     assert read_sent(path, blank, "yes-no") == ["yes"] * 4
-    both = write(tmp_path / "both.jsonl", [{"id": k, "answer": "yes", "label": "no"} for k in range(4)])
+    both = write_file(tmp_path / "both.jsonl", [{"id": k, "answer": "yes", "label": "no"} for k in range(4)])
     with raises(ScoreError, "'answer'", "'label'"):
         read_sent(both, blank, "yes-no")
 
@@ -263,12 +256,7 @@ def test_a_file_is_read_without_its_thoughts(task, suffix, tmp_path):
         path = tmp_path / f"answers{suffix}"
         said = zip(ids_of(task), FILED[task], strict=True)
         rows = [{"id": key, "prediction": f"{thought}{answer}"} for key, answer in said]
-        if suffix == ".csv":
-            cells = (row["prediction"].replace('"', '""') for row in rows)
-            lines = (f'{row["id"]},"{cell}"' for row, cell in zip(rows, cells, strict=True))
-            path.write_text("\n".join(("id,prediction", *lines)) + "\n")
-        else:
-            path.write_text(json.dumps(rows) if suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows))
+        write_file(path, rows)
         with watch_reading() as thoughts:
             found.append(outcomes(task, TASKS[task].read(path, records_of(task))))
         assert (thoughts.stripped, thoughts.cut) == (4 * bool(thought), 0)

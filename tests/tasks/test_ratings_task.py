@@ -12,6 +12,7 @@ from scipy import stats
 import tellapart as ta
 from facts import check_facts, raises
 from published import published
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark, read_rankings
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import Scores
@@ -147,21 +148,21 @@ def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels):
 def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
     rated, scored = records(120)
     (tmp_path / "set.toml").write_text(SET)
-    rows = (
+    rows = [
         {
             "id": one.id,
             "image": one.images[0],
             "text": one.texts[0],
-            "ratings": [*map(int, one.gold)],
             "by": one.tags["generator"],
+            "ratings": [int(one.gold[0])],
         }
         for one in rated.rows
-    )
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ]
+    write_file(tmp_path / "rows.jsonl", rows)
     noise = np.random.default_rng(1).normal(size=120).astype("f4")
     for name, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
-        lines = (json.dumps({"label": f"{k}_c0_i0", "score": float(x)}) for k, x in enumerate(values))
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+        scores = [{"label": f"{k}_c0_i0", "score": float(x)} for k, x in enumerate(values)]
+        write_file(tmp_path / f"{name}.jsonl", scores)
         given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
         command(*given, "--data", str(tmp_path), "--out", name, code=0)
     of_numbers = ta.score(str(tmp_path / "set.toml"), scored.scores.values, kind="similarity")
@@ -241,19 +242,13 @@ SCORES = [
 ]
 
 
-def lines(rows: list[dict]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 @pytest.fixture
 def queries(tmp_path) -> Path:
-    path = tmp_path / "houses.jsonl"
-    path.write_text(lines(QUERIES))
-    return path
+    return write_file(tmp_path / "houses.jsonl", QUERIES)
 
 
 def test_agreement_and_movement_are_those_of_scipy(command, queries):
-    Path("scores.jsonl").write_text(lines(SCORES))
+    write_file(Path("scores.jsonl"), SCORES)
     ran = command("score", f"ranking:{queries}", "--scores", "scores.jsonl", "--out", "run", "--json", code=0)
     metrics = next(iter(ran.json["runs"][0]["benchmarks"].values()))["metrics"]
     house = stats.kendalltau([-0.9, -0.3, -0.5, -0.1], [1, 2, 3.5, 3.5]).statistic
@@ -273,8 +268,8 @@ def test_the_template_lists_queries_and_edits(command, queries):
 
 
 def test_a_model_that_ties_all_agrees_with_no_order(queries, tmp_path):
-    path = tmp_path / "flat.jsonl"
-    path.write_text(lines([{"id": "dog", "scores": [1, 1, 1]}, {"id": "house", "scores": [1] * 4, "edited": [1] * 4}]))
+    flat = [{"id": "dog", "scores": [1, 1, 1]}, {"id": "house", "scores": [1] * 4, "edited": [1] * 4}]
+    path = write_file(tmp_path / "flat.jsonl", flat)
     records = read_rankings(queries)
     first, edited = measure_rankings(records, read_candidate_scores(path, records))
     assert [one.strict.tolist() for one in first.values] == [[0, 0], [0, 0]]
@@ -293,8 +288,7 @@ def test_a_model_that_ties_all_agrees_with_no_order(queries, tmp_path):
     ],
 )
 def test_scores_that_do_not_fit_are_refused(rows, said, queries, tmp_path):
-    path = tmp_path / "scores.jsonl"
-    path.write_text(lines(rows))
+    path = write_file(tmp_path / "scores.jsonl", rows)
     with raises(ScoreError, said):
         read_candidate_scores(path, read_rankings(queries))
 
@@ -308,7 +302,6 @@ def test_scores_that_do_not_fit_are_refused(rows, said, queries, tmp_path):
     ],
 )
 def test_rankings_that_are_not_what_they_must_be_are_refused(row, said, tmp_path):
-    path = tmp_path / "bad.jsonl"
-    path.write_text(lines([{**QUERIES[0], **row}]))
+    path = write_file(tmp_path / "bad.jsonl", [QUERIES[0] | row])
     with raises(DataError, said):
         read_rankings(path)

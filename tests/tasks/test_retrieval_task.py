@@ -13,6 +13,7 @@ from PIL import Image
 
 from facts import raises
 from published import published
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
@@ -92,15 +93,12 @@ def test_the_order_of_the_file_changes_nothing(gallery, tmp_path):
 def test_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
     rng = np.random.default_rng(0)
     images, captions = rng.normal(size=(12, 8)), rng.normal(size=(24, 8))
-    path = tmp_path / "e.npz"
-    np.savez(path, **ids(gallery), images=images, captions=captions)
-    cosines = (images / np.linalg.norm(images, axis=1)[:, None]) @ (
-        captions / np.linalg.norm(captions, axis=1)[:, None]
-    ).T
-    found = RETRIEVAL.read(path, gallery)
-    for image in range(12):
-        own = max(cosines[image, 2 * image : 2 * image + 2])
-        assert found.image_to_text.rank[image] == 1 + sum(cosines[image] > own)
+    np.savez(tmp_path / "e.npz", **ids(gallery), images=images, captions=captions)
+    units = [vectors / np.linalg.norm(vectors, axis=1)[:, None] for vectors in (images, captions)]
+    cosines = units[0] @ units[1].T
+    true = cosines.reshape(12, 12, 2)[np.arange(12), np.arange(12)].max(axis=1)
+    ranks = 1 + (cosines > true[:, None]).sum(axis=1)
+    assert RETRIEVAL.read(tmp_path / "e.npz", gallery).image_to_text.rank.tolist() == ranks.tolist()
 
 
 def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_captions(gallery):
@@ -111,17 +109,6 @@ def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_capti
     assert small.images == ("3.png", "7.png")
     assert small.captions == ("caption 3 a", "caption 3 b", "caption 7 a", "caption 7 b")
     assert small.pairs == ((0, 0), (0, 1), (1, 2), (1, 3))
-
-
-@pytest.mark.slow
-def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(command, tmp_path):
-    for name, folder, rows in (
-        ("vlue-retrieval", "vlue", 5_450 + 27_796),
-        ("coco-counterfactuals-test", "coco_counterfactuals", 2 * 10_446),
-        ("coco-counterfactuals-retrieval", "coco_counterfactuals", 2 * 34_820),
-    ):
-        ran = command("export", name, "--to", f"{name}.csv", "--data", published(folder), "--json")
-        assert ran.json["gallery rows"] == rows
 
 
 @pytest.mark.slow
@@ -239,39 +226,34 @@ def split(tmp_path) -> Path:
     """The split of eight rows, with its pictures."""
     folder = tmp_path / "split"
     (folder / "images").mkdir(parents=True)
-    with (folder / "test-coco-cfs.csv").open("w", newline="") as target:
-        rows = csv.writer(target)
-        rows.writerow(["image_path", "caption"])
-        for k, caption in enumerate(CAPTIONS):
-            rows.writerow([f"../synthetic-images-for-original-captions/{k}_0.jpg", caption])
-            Image.new("RGB", (16, 16), (20 * k, 100, 200 - 20 * k)).save(folder / "images" / f"{k}_0_img_0.jpg")
+    for k in range(8):
+        Image.new("RGB", (16, 16), (20 * k, 100, 200 - 20 * k)).save(folder / "images" / f"{k}_0_img_0.jpg")
+    paths = (f"../synthetic-images-for-original-captions/{k}_0.jpg" for k in range(8))
+    rows = [{"image_path": path, "caption": caption} for path, caption in zip(paths, CAPTIONS, strict=True)]
+    write_file(folder / "test-coco-cfs.csv", rows)
     return folder
 
 
 @pytest.mark.parametrize("form", ["scores", "embeddings"])
 def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first(command, split, form):
-    ids = {"image_ids": np.array([str(k) for k in range(8)]), "caption_ids": np.array([str(k) for k in range(8)])}
     rng = np.random.default_rng(0)
     images, captions = rng.normal(size=(8, 4)), rng.normal(size=(8, 4))
     captions = captions[[CAPTIONS.index(caption) for caption in CAPTIONS]]
     norms = np.linalg.norm(images, axis=1)[:, None] * np.linalg.norm(captions, axis=1)
     scores = (images @ captions.T / norms).astype(np.float32)
-    np.savez("s.npz", **ids, **({"scores": scores} if form == "scores" else {"images": images, "captions": captions}))
+    held = {"scores": scores} if form == "scores" else {"images": images, "captions": captions}
+    np.savez("s.npz", **ids(captioned()), **held)
     name = "coco-counterfactuals-test"
     ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run", code=0)
-    assert "i2t_distinct_recall@1" in ran.out
-    assert "i2t_recall@1" not in ran.out
+    assert "i2t_distinct_recall@1" in ran.out and "i2t_recall@1" not in ran.out
     assert "3 of 8 captions repeat another: one entry in *_distinct_recall" in " ".join(ran.out.split())
     metrics = command("show", "run", "--json").json
     found = {key: value for key, value in _metrics(metrics, name).items() if "recall@" in key}
-    assert {key: value["value"] for key, value in found.items()} == pytest.approx(
-        {key: value for key, value in means(captioned(), scores).items() if "@" in key}
-    )
+    expected = {key: value for key, value in means(captioned(), scores).items() if "@" in key}
+    assert {key: value["value"] for key, value in found.items()} == pytest.approx(expected)
     assert (found["t2i_distinct_recall@1"]["n"], found["t2i_recall@1"]["n"]) == (5, 8)
-    table = command("table", "run", "--csv").out.splitlines()[0]
-    assert table == "model," + ",".join(
-        f"{side} retrieval (distinct captions) R@{k}" for side in ("Text", "Image") for k in (1, 5, 10)
-    )
+    heads = [f"{side} retrieval (distinct captions) R@{k}" for side in ("Text", "Image") for k in (1, 5, 10)]
+    assert command("table", "run", "--csv").out.splitlines()[0] == ",".join(["model", *heads])
 
 
 def _metrics(shown, name: str) -> dict[str, Any]:

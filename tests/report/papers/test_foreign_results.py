@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import tellapart as ta
 from facts import raises
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.main import app
 from tellapart.errors import RunError, UnknownNameError
@@ -108,14 +109,14 @@ def test_sugarcrepes_first_form_is_read(tmp_path):
 @pytest.mark.parametrize(("metric", "value"), [("text_acc", 30.0), ("text_acc", 1.01), ("acc", -0.1), ("other", -1.5)])
 def test_percent_is_refused(tmp_path, form, metric, value):
     metrics = {**WINOGROUND, metric: value}
-    set_name = "winoground" if metric != "other" else "another"
-    path = clip_file(tmp_path, set_name, "image_caption_selection", metrics)
+    name, task = ("another", "STS") if metric == "other" else ("winoground", "Winoground")
+    if form == "mteb":
+        path = mteb_file(tmp_path / "a__b" / "1", task, metrics)
+    else:
+        path = clip_file(tmp_path, name, "image_caption_selection", metrics)
     if form == "csv":
-        path = tmp_path / "benchmark.csv"
-        row = {"dataset": set_name, "model": "m", "pretrained": "", "task": "image_caption_selection", **metrics}
-        path.write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
-    elif form == "mteb":
-        path = mteb_file(tmp_path / "a__b" / "1", "Winoground" if metric != "other" else "STS", metrics)
+        row = {"dataset": name, "model": "m", "pretrained": "", "task": "image_caption_selection", **metrics}
+        path = write_file(tmp_path / "benchmark.csv", [row])
     with raises(RunError, path.name, metric, f"{value:g}", "percent", field=metric):
         import_results([path], tmp_path / "run", command="tellapart import")
     assert not (tmp_path / "run").exists()
@@ -476,9 +477,10 @@ def test_lm_evals_layout_has_every_part_of_tags_whose_names_run_together(save):
 
 def test_lm_evals_layout_says_of_which_numbers_more_is_better(made_set, tmp_path):
     rows = [{"id": f"item-{k}/{order}", "prediction": "1"} for k in range(12) for order in (1, 2)]
-    (tmp_path / "asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    run = ta.score(f"choice:folder:{made_set(shape=(1, 2))}", tmp_path / "asked.jsonl", name="mine")
-    held = json.loads(ta.convert(run, to="lm-eval").text)
+    asked = write_file(tmp_path / "asked.jsonl", rows)
+    held = json.loads(
+        ta.convert(ta.score(f"choice:folder:{made_set(shape=(1, 2))}", asked, name="m"), to="lm-eval").text
+    )
     stated = {"both_orders": True, "mean_of_orders": True, "true_first": True, "true_second": True}
     stated |= {"order_bias": None, "chose_first": None}  # lm-eval prints no arrow
     assert held["higher_is_better"]["choice:folder:set"] == stated

@@ -66,10 +66,10 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
     assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
     heads = [(name, metric.replace("_", " ")) for name, metric in METRICS.items()]
     assert [(one.group, one.name) for one in table.columns] == heads
-    for k, row in enumerate(table.rows[:2]):
-        for folder, cell, (name, metric) in zip(systems[3 * k :], row.cells, METRICS.items(), strict=False):
-            value = read_result(folder).benchmarks[name].metrics[metric]
-            assert (cell.value, cell.low, cell.high) == (100 * value.value, 100 * value.low, 100 * value.high)
+    cells = [cell for row in table.rows[:2] for cell in row.cells]
+    for folder, cell, (name, metric) in zip(systems, cells, [*METRICS.items()] * 2, strict=True):
+        value = read_result(folder).benchmarks[name].metrics[metric]
+        assert (cell.value, cell.low, cell.high) == (100 * value.value, 100 * value.low, 100 * value.high)
     assert [cell.value for cell in table.rows[2].cells] == pytest.approx([50, 100 / 6, 100 / 6])
     assert "sugarcrepe: 60 items, bivlc: 60 items, winoground: 60 items" in table.notes
     folders = [together(systems[:3], tmp_path / "mine"), together(systems[3:], tmp_path / "theirs")]

@@ -72,14 +72,11 @@ def check(figure, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
 
 def points(count: int, seed: int, model: Callable[[int], str]) -> list[CostPoint]:
     rng = np.random.default_rng(seed)
-    places = [
-        (float(score), float(cost))
-        for score, cost in zip(rng.uniform(20, 70, count), rng.uniform(5, 900, count), strict=True)
-    ]
-    front = pareto_front([(score, -cost) for score, cost in places])
+    scores, costs = rng.uniform(20, 70, count).tolist(), rng.uniform(5, 900, count).tolist()
+    front = pareto_front([(score, -cost) for score, cost in zip(scores, costs, strict=True)])
     return [
         CostPoint(model(number), cost, score, score - 2, score + 2, bool(on))
-        for number, ((score, cost), on) in enumerate(zip(places, front, strict=True))
+        for number, (score, cost, on) in enumerate(zip(scores, costs, front, strict=True))
     ]
 
 

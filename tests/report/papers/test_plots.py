@@ -186,8 +186,7 @@ def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_pat
 
 def test_any_one_mark_tells_eight_models_apart_and_all_together_tell_sixty_four():
     first = [look(k) for k in range(8)]
-    for mark in ("colour", "marker", "dash"):
-        assert len({getattr(one, mark) for one in first}) == 8
+    assert [len({getattr(one, mark) for one in first}) for mark in ("colour", "marker", "dash")] == [8, 8, 8]
     assert len({(one.colour, one.marker) for one in map(look, range(64))}) == 64
 
 
@@ -198,22 +197,6 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
 
     values = [lightness(look(k).colour) for k in range(8)]
     assert all(abs(a - b) > 0.1 for a, b in pairwise(values))
-
-
-@pytest.mark.slow
-def test_the_command_writes_every_kind(pair, tmp_path):
-    costs = tmp_path / "costs.csv"
-    costs.write_text("model,gigabytes\nstrong,2\nweak,1\n")
-    steps = tmp_path / "steps.csv"
-    steps.write_text("series,batch_size,seconds\nitc,16,1\nitc,32,2\n")
-    item = read_samples(pair[0], "shapes")[0].id
-    options = {"matrix": ["--item", item], "pareto": ["--costs", str(costs)], "heatmap": ["--tag", "type"]}
-    for kind in KINDS:
-        out = tmp_path / f"{kind}.svg"
-        runs = {"cost": [str(steps)], "agree": [str(RECORDS)]}.get(kind, list(map(str, pair)))
-        done = CliRunner().invoke(app, ["plot", kind, *runs, "--out", str(out), *options.get(kind, [])])
-        assert done.exit_code == 0, done.output
-        assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
 
 
 def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
@@ -278,6 +261,11 @@ def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, ben
 
 
 def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
+    write_result(tmp_path / "task", read_result(pair[0]))
+    sample = Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})
+    write_samples(tmp_path / "task", "shapes", [sample])
+    with raises(RunError, "'q'", "task"):
+        figure("matrix", [tmp_path / "task"], item="q")
     refused = [
         ("heatmap", {}, ("type", "tag=")),
         ("heatmap", {"tag": "tpye"}, ("'tpye'", "'type'", "type")),
@@ -307,13 +295,6 @@ def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
     for out in ("a.jpg", "file/a.svg"):
         with raises(RunError, out):
             write_picture(tmp_path / out, prepare_plot("bars", pair))
-
-
-def test_a_task_without_a_matrix_is_said(tmp_path, make_run):
-    write_result(tmp_path, make_run().result)
-    write_samples(tmp_path, "shapes", [Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})])
-    with raises(RunError, "'q'", "task"):
-        figure("matrix", [tmp_path], item="q")
 
 
 def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save):
@@ -349,11 +330,10 @@ def test_a_metric_beyond_one_is_not_cut_off(publish):
 
 
 def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:
-    duration = Duration(median=0.02, low=0.018, high=0.03)
     plan = {"device": "cpu", "dtype": "float32", "benchmark": "demo", "pairs": 1, "repeats": 1, "warm_up": 0}
+    rates, latency = Throughput(batch_size=batch_size, pairs=pairs), Duration(median=0.02, low=0.018, high=0.03)
+    measured = {"batches": 1, "latency": latency, "parts": {}, "throughput": rates, "parameters": parameters}
     model, machine = ModelRecord(name="strong", fingerprint="0"), Machine(processor="p", cores=1, system="s")
-    rates = Throughput(batch_size=batch_size, pairs=pairs)
-    measured = {"batches": 1, "latency": duration, "parts": {}, "throughput": rates, "parameters": parameters}
     one = Timing(model=model, machine=machine, **plan, **measured)
     write_timings(path, Timings(started="", command="", versions={}, models=(one,)))
     return path
@@ -444,9 +424,3 @@ def test_costs_that_are_missing_are_said(pair, tmp_path):
     for read, given, facts in refused:
         with raises(RunError, *facts):
             read(*given)
-
-
-def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path):
-    folders = [save("strong", seed=1), save("strong", seed=2)]
-    drawn, _ = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
-    assert [point.model for point in drawn] == ["strong (run 1)", "strong (run 2)"]
