@@ -16,7 +16,7 @@ import tellapart_native.prefix
 from facts import check_facts, raises
 from tellapart import catalog
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model, find_prefix, prefix_of_type
+from tellapart.models.find import find_model, find_prefix, prefix_of_type, source_key
 from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.protocols import PairScorer
@@ -139,6 +139,13 @@ def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_o
     files = prefix.files(f"albef:{tmp_path / 'model.pth'}")
     assert files is not None
     assert {PACKAGE / "albef.py", PACKAGE / "layers" / "bert.py", tmp_path / "tokenizer.json"} <= set(files)
+
+
+@pytest.mark.parametrize("name", ["special_tokens_map.json", "added_tokens.json", "config.json", "vocab.txt"])
+def test_a_file_that_its_tokenizer_or_settings_read_makes_it_another_model(file, name):
+    before = source_key(f"albef:{file}", ModelOptions())
+    (file.parent / name).write_text("{}")
+    assert source_key(f"albef:{file}", ModelOptions()) != before
 
 
 def test_prefixes_of_strangers_open_their_folders_and_broken_ones_hide_no_other(tmp_path, monkeypatch):

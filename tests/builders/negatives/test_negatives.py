@@ -507,6 +507,19 @@ def test_no_score_depends_on_the_texts_beside_it(folders, name):
     assert scorer.score_texts([]).shape == (0,)
 
 
+def test_a_scorer_whose_files_changed_is_opened_again(folders, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folders / "causal", tmp_path / "model")
+    before = find_text_scorer("likelihood:model", tmp_path)
+    assert find_text_scorer("likelihood:model", tmp_path) is before
+    weights = tmp_path / "model/model.safetensors"
+    save_file({name: 2 * tensor for name, tensor in load_file(weights).items()}, tmp_path / "new", {"format": "pt"})
+    os.utime(tmp_path / "new", (0, 0))  # as a copy that keeps the time of its source
+    (tmp_path / "new").rename(weights)
+    assert find_text_scorer("likelihood:model", tmp_path).fingerprint != before.fingerprint
+
+
 def test_a_fingerprint_is_of_model_reading_rows_and_dtype_and_that_of_weights_is_not(folders):
     names = ["words", "characters", "likelihood:causal", "likelihood-per-token:causal", "classifier:regressor"]
     names += ["classifier:cola#acceptable", "classifier:cola#unacceptable"]

@@ -17,7 +17,7 @@ from tellapart.errors import DataError, ModelError, require
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.find import ROWS, TextModel, load_perplexity
+from tellapart.models.text.find import ROWS, TextModel, file_states, load_perplexity
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.vectors import normalise
@@ -410,7 +410,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
         path = home / Path(name).expanduser()
         # A model that is no folder is a name on the hub.
         source = path if not model else str(path) if path.is_dir() else name
-        opened: Stage = _open_once(load, source, *model, stamp=_last_change(path))
+        opened: Stage = _open_once(load, source, *model, states=file_states(path))
         return opened
 
     # The small ones first: a missing file is reported before a large model is read.
@@ -429,12 +429,6 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
 
 @lru_cache(maxsize=16)
-def _open_once(load: Callable[..., Stage], *arguments: object, stamp: int) -> Stage:  # noqa: ARG001
+def _open_once(load: Callable[..., Stage], *arguments: object, states: object) -> Stage:  # noqa: ARG001
     """Open a stage once; files that changed since are opened again."""
     return load(*arguments)
-
-
-def _last_change(path: Path) -> int:
-    """Return when a file, or the newest of a folder, was last written, in nanoseconds; 0 if there is none."""
-    files = [path, *path.rglob("*")] if path.is_dir() else [path]
-    return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)

@@ -17,7 +17,7 @@ from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.text.find import find_text_scorer, resolve_beside, score_captions
+from tellapart.models.text.find import file_states, find_text_scorer, resolve_beside, score_captions
 
 
 class ScorerSelection(Selection):
@@ -171,10 +171,15 @@ class Similarity(Selection):
         }
 
 
-@lru_cache(maxsize=1)
 def _open_encoder(name: str, home: Path) -> DualEncoder:
     form, colon, path = name.rpartition(":")
-    model = find_model(form + colon + (resolve_beside(path, home) if colon or "/" in path else path))
+    path = resolve_beside(path, home) if colon or "/" in path else path
+    return _open_once(f"{form}{colon}{path}", file_states(path))
+
+
+@lru_cache(maxsize=1)
+def _open_once(name: str, _states: object) -> DualEncoder:
+    model = find_model(name)
     if not isinstance(model, DualEncoder):
         raise ModelError(
             f"{name} encodes no texts by themselves; name a dual encoder, such as openai/clip-vit-base-patch32"

@@ -308,9 +308,25 @@ SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
 )
 
 
-@lru_cache(maxsize=4)
+def file_states(path: str | Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Return name, inode, size and last change of a file, or of all in a folder; what was opened from it may be kept.
+
+    They are those of the files as they are now; none if there is nothing.
+    """
+    place = Path(path).absolute()
+    files = sorted(place.rglob("*")) if place.is_dir() else [place] if place.is_file() else []
+    states = ((str(file), file.stat()) for file in files if file.is_file())
+    return tuple((name, state.st_ino, state.st_size, state.st_mtime_ns) for name, state in states)
+
+
 def find_text_scorer(name: str, home: Path) -> TextScorer:
-    """Make the scorer of that name; it is kept, for it may hold a model."""
+    """Make the scorer of that name; it is kept, for it may hold a model, until its files change."""
+    path = name.partition(":")[2].partition("#")[0]
+    return _open_scorer(name, home, file_states(resolve_beside(path, home)) if path else ())
+
+
+@lru_cache(maxsize=4)
+def _open_scorer(name: str, home: Path, _states: tuple[Any, ...]) -> TextScorer:
     word, _, rest = name.partition(":")
     form = next((form for form in SCORERS if form.partition(":")[0] == word), None)
     if form is None:
