@@ -465,6 +465,9 @@ def test_a_difference_that_was_not_seen_has_the_items_that_would_show_it(capsys)
     needed = int(found[1].replace(",", ""))
     assert power_of_difference(0.025, needed, 0.225, alpha=0.05 / 4) >= 0.8
     assert power_of_difference(0.025, needed - 50, 0.225, alpha=0.05 / 4) < 0.8
+    long = row.model_copy(update={"metric": "lm-eval:exact_match,flexible-extract"})
+    print_comparison(Comparison(a="a", b="b", rows=(long,)))
+    assert "30.00   27.50" in (said := capsys.readouterr().out) and "…" not in said  # a long name is folded
 
 
 def test_items_before_a_limit_stand_beside_the_numbers(command):

@@ -107,7 +107,7 @@ class Row:
 class Table:
     """A full table: `heads` are of the columns of labels on the left, notes the meaning of the marks.
 
-    On a terminal a table that `folds` breaks its first column if it is too wide, and its title stays whole.
+    On a terminal the first column is broken if the table is too wide; the title of one that `folds` stays whole.
     """
 
     title: str
@@ -144,8 +144,8 @@ class Table:
         labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
         for number, column in enumerate((*labels, *self.columns)):
             drawn.add_column(Text(plain(column.full_name)), justify="left" if column.words else "right")
-            drawn.columns[-1].no_wrap = not (column.wraps or (self.folds and number == 0))
-            drawn.columns[-1].overflow = "fold" if self.folds else "ellipsis"
+            drawn.columns[-1].no_wrap = not (column.wraps or number == 0)  # a long name cuts no number
+            drawn.columns[-1].overflow = "fold" if self.folds or number == 0 else "ellipsis"
         for row, texts in zip(self.rows, self.lines(), strict=True):
             if row.ruled:
                 drawn.add_section()

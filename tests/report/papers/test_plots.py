@@ -18,9 +18,11 @@ from tellapart.records.result import ModelRecord, Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 from tellapart.records.timing_record import Duration, Machine, Throughput, Timing, Timings, write_timings
+from tellapart.report.charts import score_bar
 from tellapart.report.measured import gather, outcomes_of
 from tellapart.report.plots.agreement import agreement
 from tellapart.report.plots.pareto import points, read_batch_costs, read_costs
+from tellapart.report.plots.pictures import draw_panels
 from tellapart.report.plots.prepare import KINDS, prepare_plot
 from tellapart.report.plots.style import look, write_picture
 from tellapart.stats.paired import tiers
@@ -50,6 +52,15 @@ def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_wh
         dashed = [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"]
         assert dashed == [pytest.approx(chance)]
         assert [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "d"] == [pytest.approx(chance)]
+
+
+def test_bars_below_0_and_above_100_are_whole(pair):
+    value = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
+    biases = [value.model_copy(update={"value": of, "low": of - 0.1, "high": of + 0.1}) for of in (-0.3, 1.4)]
+    drawn = draw_panels(["a"], {"bias": biases[:1], "cider": biases[1:]})
+    lows, highs = zip(*(axes.get_xlim() for axes in drawn.axes), strict=True)
+    assert max(lows) <= -40 and min(highs) >= 150
+    assert [score_bar(of.value) for of in biases] == ["", ""]
 
 
 def test_a_tier_chart_ranks_as_the_test_does(save):

@@ -113,8 +113,10 @@ def _draw_bar_panel(axes: Axes, values: Sequence[Value | None]) -> None:
     # Values of another tool have no chance.
     if chances := [value.chance for value in measured.values() if value.chance is not None]:
         axes.axvline(100 * chances[0], color=GREY, linestyle="--", linewidth=1.2)
-    # A corpus metric (CIDEr) may lie above one; shares are drawn on the full scale, so that pictures compare.
-    axes.set_xlim(0, max(100.0, axes.get_xlim()[1]))
+    # A corpus metric (CIDEr) may lie above one, a bias below 0; shares are drawn on the full scale, so that pictures
+    # compare. Limits are shared with earlier panels, which turn the scaling to these values off.
+    (left, right), data = axes.get_xlim(), axes.dataLim
+    axes.set_xlim(min(0.0, left, data.x0), max(100.0, right, data.x1))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
 
