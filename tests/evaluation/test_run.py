@@ -367,6 +367,7 @@ def test_results_are_broken_down_by_them(tmp_path):
     ("rows", "facts"),
     [
         ([{"id": "nowhere", "kind": "a"}], ("demo", "nowhere")),
+        ([], ("tags.jsonl", "empty")),
         ([{"id": 3, "kind": "a"}], ("tags.jsonl:1", "texts")),
         ([{"id": "attribute-000", "kind": 3}], ("tags.jsonl:1", "texts")),
         ([{"id": "attribute-000", "kind": "a"}] * 2, ("tags.jsonl:2", "attribute-000", "twice")),

@@ -15,10 +15,11 @@ from pydantic import JsonValue
 from tellapart.builders.builder import Made
 from tellapart.data.columns import refuse_near
 from tellapart.data.fields import one_text
-from tellapart.data.images import check_reference, resolve
+from tellapart.data.images import check_reference, decode, resolve
 from tellapart.data.item import Item
 from tellapart.data.rows import karpathy_images, read_lines
 from tellapart.data.strict_json import decode_text, plain_suffix, read_json, read_whole
+from tellapart.data.video import is_video
 from tellapart.errors import DataError, nearest, quote
 
 __all__ = [
@@ -138,6 +139,7 @@ class ImageFolder:
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; name the folder of the captions' images in [options] images")
         self._folder = folder
+        self._decoded = ""  # the digest of the last picture: its captions follow one another
 
     def read(self, reference: str) -> bytes:
         """Return an image's file.
@@ -155,10 +157,14 @@ class ImageFolder:
         """Return an item of one image with that image; its SHA-256 joins the item's provenance.
 
         Raises:
-            DataError: as `read`.
+            DataError: as `read`, or the picture cannot be decoded.
         """
         data = self.read(reference)
-        provenance = {**item.provenance, "image_sha256": hashlib.sha256(data).hexdigest()}
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != self._decoded and not is_video(reference):
+            decode(data, str(self._folder / reference))
+            self._decoded = digest
+        provenance = {**item.provenance, "image_sha256": digest}
         return Made(item.model_copy(update={"provenance": provenance}), {item.images[0]: data})
 
 

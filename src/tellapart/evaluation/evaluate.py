@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,7 +53,7 @@ def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence
     wanted = [line.strip() for line in lines if line.strip()]
     if not wanted:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
-    if twice := [id_ for id_ in dict.fromkeys(wanted) if wanted.count(id_) > 1]:
+    if twice := [id_ for id_, count in Counter(wanted).items() if count > 1]:
         raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
     rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
     ids = [row.id for row in rows]
@@ -73,6 +74,8 @@ def _read_tags(path: Path) -> dict[str, dict[str, str]]:
         if (name := row.pop("id")) in tags:
             raise RunError(f"tags={path}:{line}: id {quote(name)} is there twice")
         tags[name] = row
+    if not tags:
+        raise RunError(f"tags={path}: the file is empty; write an id and tags in each line")
     return tags
 
 

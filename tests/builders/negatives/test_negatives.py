@@ -29,7 +29,7 @@ from tellapart.builders.negatives.negatives import KINDS, contradiction, explain
 from tellapart.builders.negatives.thresholds import Quantile, Refine, Similarity, balance
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import RecipeFile, open_builder
-from tellapart.errors import DataError, ModelError, UnknownNameError
+from tellapart.errors import DataError, ModelError, RunError, UnknownNameError
 from tellapart.models.protocols import TextScorer
 from tellapart.models.text.find import SCORERS, TextFunction, TextModel, count_length, find_text_scorer, score_captions
 from tellapart.models.torch.backend import Runtime, import_torch
@@ -302,6 +302,14 @@ def test_a_set_or_a_journal_of_a_picture_that_changed_is_refused(recipe, tmp_pat
         with raises(DataError, "b.png", "item '2-", kept):
             build(recipe, tmp_path / out)
     assert build(recipe, tmp_path / "new").resumed == 0
+
+
+@pytest.mark.parametrize("data", [b"<html>not found</html>", b"", None])
+def test_a_picture_that_cannot_be_decoded_becomes_no_item(recipe, tmp_path, data):
+    photo = tmp_path / "photos" / "a.png"
+    photo.write_bytes(photo.read_bytes()[:40] if data is None else data)
+    with raises(RunError, "failed", "photos/a.png"):
+        build(recipe, tmp_path / "set")
 
 
 def test_a_file_names_what_is_resampled_together_by_numbers_too_and_null_is_no_name(recipe, tmp_path):
