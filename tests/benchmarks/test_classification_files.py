@@ -220,7 +220,7 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet)
 
 
 def test_the_embedded_classes_are_what_the_captions_count():
-    records, items = bench("demo-objects").records(), DEMO.records().items
+    records, items = bench("demo-objects").records(), find_benchmark("demo").records().items
     captions = {image: text for item in items for image, text in zip(item.images, item.texts, strict=True)}
     clusters = {image: item.cluster for item in items for image in item.images}
     for each in records.rows:
