@@ -256,7 +256,7 @@ def _check_data(
         prints = validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
         metric = metric_of(config.validation.metric, validation.shape)
         chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
-    counts = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
+    counts: dict[str, Any] = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
     record = DataRecord(**counts, **chosen, fingerprint=rows.fingerprint, validation_leak=shared)
     return {"data": record, "leaks": leaks[:count]}
 

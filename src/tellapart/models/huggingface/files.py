@@ -201,10 +201,9 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     if getattr(processor, "tokenizer", None) is None:
         raise ModelError(f"{source} has an image processor and no tokenizer; copy its files from {_ORIGINAL}")
     _check_vocabulary(source, processor.tokenizer)
-    for name in _TEMPLATES if adapter is not None else ():
-        if name in names and (template := _read_template(adapter.folder / name)):
-            processor.chat_template = template
-            break
+    templates = [] if adapter is None else [adapter.folder / name for name in _TEMPLATES if name in names]
+    if template := next(filter(None, map(_read_template, templates)), None):
+        processor.chat_template = template
     if pictures:
         processor.image_processor = images
     return processor

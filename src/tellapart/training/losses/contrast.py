@@ -173,7 +173,9 @@ def _with_mates(batch: Batch, name: str) -> tuple[Batch, Batch]:
     if alike := (batch.image_ids == mates.image_ids).nonzero()[:, 0].tolist():
         raise ModelError(f"{name}: pairs {alike} and their mates have the same image_ids; a mate is another image")
     texts = None if batch.text_ids is None or mates.text_ids is None else torch.cat([batch.text_ids, mates.text_ids])
-    fields = {key: torch.cat([getattr(batch, key), getattr(mates, key)]) for key in ("images", "texts", "image_ids")}
+    fields: dict[str, Any] = {
+        key: torch.cat([getattr(batch, key), getattr(mates, key)]) for key in ("images", "texts", "image_ids")
+    }
     return mates, Batch(**fields, scale=batch.scale, text_ids=texts, facts=batch.true_pairs(), chunk=batch.chunk)
 
 
