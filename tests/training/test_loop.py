@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_sets import architecture, check_resumed, config, far, logged, squares, weights
+from training_sets import architecture, check_resumed, config, far, logged, made_steps, squares, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -22,7 +22,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training import encoders
 from tellapart.training.data.rows import BatchOrder, read_rows
-from tellapart.training.encoders import draw_start, open_dual, write_new_model
+from tellapart.training.encoders import open_dual, write_new_model
 from tellapart.training.loop import TrainingRanks, rate
 from tellapart.training.record import read_record, write_progress
 from tellapart.training.run_files import RunFiles
@@ -134,35 +134,27 @@ def write_units(folder: Path, name_unit: Callable[[int, str], list[list[str]]]) 
 def test_every_pair_of_a_batch_has_its_units_and_a_mate_has_none(tmp_path, images, drawn_of):
     settings = config(tmp_path, loss={"name": "cs-clip"}, data={"train": ["units.jsonl"], "negative_images": images})
     write_units(tmp_path, lambda number, _: [[f"unit {number}", "foil"]])
-    run_training(settings, tmp_path, tmp_path / "run", limit=1)
-    start = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
-    step = DualStep(
-        settings, start, read_rows(["units.jsonl"], tmp_path), TrainingRanks(settings.device).accelerator, start.module
-    )
+    step = made_steps(settings, tmp_path, "units.jsonl")
     assert step.draw([0, 2], 0).texts["units"][:, 0, 0].tolist() == [f"unit {number}" for number in drawn_of]
 
 
 def test_a_step_of_added_losses_draws_what_any_of_them_needs(tmp_path):
     settings = config(tmp_path, loss={"name": "negclip", "also": {"ce-clip": {}, "trohn-img": {}}})
-    rows, ranks = read_rows(["folder:train"], tmp_path), TrainingRanks(settings.device)
-    _, start = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", ranks)
-    steps = DualStep(settings, start, rows, ranks.accelerator, start.module)
+    steps = made_steps(settings, tmp_path)
     drawn = steps.draw([0, 2], 0)
     assert (drawn.rows, drawn.texts["negative_texts"].shape) == ([0, 2, 1, 3], (4, 4))
     assert {"ce-clip.rank", "trohn-img.image_to_text"} <= gradients(steps, [0, 2], 0)[0].keys()
     for added, facts in (("clic", ["itc + clic", "hard counterparts"]), ("cs-clip", ["itc + cs-clip", "units"])):
         sums = config(tmp_path, loss={"name": "itc", "also": {added: {}}}, data={"negative_images": "pairs"})
         with raises(DataError, *facts):
-            DualStep(sums, start, rows, ranks.accelerator, start.module)
+            made_steps(sums, tmp_path)
 
 
 def test_a_bias_that_no_loss_reads_has_a_gradient_that_several_ranks_wait_for(tmp_path):
-    settings, ranks = config(tmp_path), TrainingRanks("cpu")
-    biased = architecture(tmp_path / "biased", init_logit_bias=-10.0)
-    _, start = draw_start(biased, settings, tmp_path / "start", ranks)
-    steps = DualStep(settings, start, read_rows(["folder:train"], tmp_path), ranks.accelerator, start.module)
+    architecture(tmp_path / "biased", init_logit_bias=-10.0)
+    steps = made_steps(config(tmp_path, model="new:biased"), tmp_path)
     found = gradients(steps, [0, 2], 0)[1]
-    assert found.keys() == dict(start.module.named_parameters()).keys() and found["model.logit_bias"] == 0
+    assert found.keys() == dict(steps.module.named_parameters()).keys() and found["model.logit_bias"] == 0
 
 
 @pytest.mark.slow
@@ -177,13 +169,11 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
         assert "total" not in one or one["units"] > 0.1
     # What is drawn is two units of the row, with replacement, each with its own foil, others in another step.
-    read = read_rows(["units.jsonl"], tmp_path)
-    start = open_dual(f"local-dir:{tmp_path / 'whole' / 'start'}", "cpu")
-    step = DualStep(settings, start, read, TrainingRanks(settings.device).accelerator, start.module)
+    step = made_steps(settings, tmp_path, "units.jsonl")
     drawn = [step.draw([5, 0], number) for number in range(12)]
     pairs = [[tuple(pair) for pair in one.texts["units"].reshape(-1, 2)] for one in drawn]
-    assert {pair for one in pairs for pair in one[:2]} == set(read.rows[5].units)
-    assert {pair for one in pairs for pair in one[2:]} == set(read.rows[0].units)
+    assert {pair for one in pairs for pair in one[:2]} == set(step.rows.rows[5].units)
+    assert {pair for one in pairs for pair in one[2:]} == set(step.rows.rows[0].units)
     assert {one[0] == one[1] for one in pairs} == {True, False}
     texts = torch.arange(12.0)[:, None]  # two captions, two false ones, and two units of each with their foils
     words = [f"cat {number}" for number in range(11)] + ["cat 4"]  # the last foil has the tokens of the first unit
@@ -483,11 +473,9 @@ def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path):
         tmp_path, loss=EQSIM, batch={"size": 12, "accumulate": 3}, optimiser={"steps": 1, "warm_up": 0},
     )  # fmt: skip
     run_training(settings, tmp_path, tmp_path / "run")
-    _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", TrainingRanks(settings.device))
-    trainable.module.train()
-    rows = read_rows(["folder:train"], tmp_path)
-    steps = DualStep(settings, trainable, rows, TrainingRanks(settings.device).accelerator, trainable.module)
-    order = BatchOrder(rows, 12, 0)
+    steps = made_steps(settings, tmp_path)
+    steps.module.train()
+    order = BatchOrder(steps.rows, 12, 0)
     parts = [order.batch(part, parts=3) for part in range(3)]
     assert [len(part) for part in parts] == [4, 4, 4] and [*parts[0], *parts[1], *parts[2]] == order.batch(0)
     found = [gradients(steps, part, number) for number, part in enumerate(parts)]

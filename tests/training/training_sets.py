@@ -18,7 +18,11 @@ from tellapart.evaluation.compare import MetricComparison
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.timing_record import Machine
 from tellapart.training.config import TrainConfig
+from tellapart.training.data.rows import read_rows
+from tellapart.training.encoders import draw_start
+from tellapart.training.loop import TrainingRanks
 from tellapart.training.record import DataRecord, TrainRecord
+from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
@@ -87,6 +91,13 @@ def table(folder: Path, **changes) -> dict[str, Any]:
 def config(folder: Path, **changes) -> TrainConfig:
     """The same, checked."""
     return TrainConfig(**table(folder, **changes))
+
+
+def made_steps(settings: TrainConfig, folder: Path, rows: str = "folder:train", kind: Any = DualStep) -> Any:
+    """Steps of one rank, from weights that nobody trained."""
+    ranks = TrainingRanks(settings.device)
+    _, start = draw_start(f"new:{folder / settings.model.removeprefix('new:')}", settings, folder / "start", ranks)
+    return kind(settings, start, read_rows([rows], folder), ranks.accelerator, start.module)
 
 
 def toml(values: dict[str, Any]) -> str:

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from training_sets import RESNET, architecture, config, far, logged, weights
+from training_sets import RESNET, architecture, config, far, logged, made_steps, weights
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders import add_dropout, draw_start, new_model_facts, settle_norms
-from tellapart.training.loop import TrainingRanks
+from tellapart.training.encoders import add_dropout, new_model_facts, settle_norms
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
@@ -88,11 +86,9 @@ class Watched(DualStep):
 
 def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path, monkeypatch):
     settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
-    group = TrainingRanks(settings.device)
-    _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", group)
+    steps = made_steps(settings, tmp_path, kind=Watched)
+    trainable, steps.passes = steps.trainable, []
     add_dropout(trainable.module.train(), settings.dropout)
-    steps = Watched(settings, trainable, read_rows(["folder:train"], tmp_path), group.accelerator, trainable.module)
-    steps.passes = []
     drawn = steps.draw(list(range(8)), 0)
 
     def gradients() -> dict[str, torch.Tensor]:

@@ -452,8 +452,12 @@ def cs_clip(batch: Batch, *, weight: _Weight = 0.5, foils: Literal["own", "all"]
 def _against_its_foil(batch: Batch, foils: Tensor, foil_ids: Tensor | None) -> Tensor:
     """Return the contrast of images and units, in which each image has its unit's foil as one more candidate."""
     pairs = gather_pairs(batch)
-    plain = by_rows(pairs, contrasts)
-    logits = wide(batch.scale) * (wide(batch.images) * wide(foils)).sum(1)
-    true = find_true(pairs.true, batch.image_ids, foil_ids)
-    over_texts = torch.logaddexp(plain[:, 0], logits.masked_fill(true, float("-inf")))
-    return contrast(torch.cat([over_texts[:, None], plain[:, 1:]], dim=1))["total"]
+
+    def with_foil(rows: MatrixRows) -> Tensor:
+        plain, part = contrasts(rows), slice(rows.part.start - pairs.part.start, rows.part.stop - pairs.part.start)
+        logits = rows.scale * (rows.images[rows.part] * wide(foils[part])).sum(1)
+        true = find_true(rows.true, batch.image_ids[part], None if foil_ids is None else foil_ids[part])
+        over_texts = torch.logaddexp(plain[:, 0], logits.masked_fill(true, float("-inf")))
+        return torch.cat([over_texts[:, None], plain[:, 1:]], dim=1)
+
+    return contrast(by_rows(pairs, with_foil))["total"]
