@@ -37,7 +37,6 @@ from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 from tellapart.training.config import LoraConfig, TrainConfig
-from tellapart.training.data.rows import Attempt
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.run_files import replace_folder
@@ -181,7 +180,7 @@ def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchno
     }
 
 
-def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Attempt = nullcontext) -> None:
+def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Any = nullcontext) -> None:
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
         if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
