@@ -133,9 +133,10 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
             label = "wrong" if truth else "an option"
         labels.append(label)
     clusters = [study.unit_of[answer.unit].cluster for answer in answers]
+    hits_of = {label: [label == other for other in labels] for label, _ in Counter(labels).most_common()}
     return [
-        LabelShare(label=label, answers=count, share=Estimate.of_share([label == of for of in labels], clusters, seed))
-        for label, count in Counter(labels).most_common()
+        LabelShare(label=label, answers=sum(hits), share=Estimate.of_share(hits, clusters, seed))
+        for label, hits in hits_of.items()
     ]
 
 
@@ -315,7 +316,7 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     names = [study.survey for study, _ in answered]
     if "match" in names and len(names) > 1:
         raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(names)}; give some")
-    sides = [of for surveys in (("match",), _TEXT, _IMAGE) for of in answered if of[0].survey in surveys]
+    sides = [pair for surveys in (("match",), _TEXT, _IMAGE) for pair in answered if pair[0].survey in surveys]
     if not sides:
         raise ScoreError(f"a {names[0]} study gives no scores; match, coco-cf, i2t and t2i studies do")
     (study, answers), *other_way = sides

@@ -315,7 +315,7 @@ def _first_caption(pairs: PairSet) -> str:
 # Which bindings of captions occur in a caption corpus: an attribute with its noun, two nouns with their relation. If
 # true captions hold bindings that were seen and false ones do not, the set is solved without looking at the picture.
 #
-# Source: openreview 0riiPY0Egp: of ARO's captions 79.8 % of the true and 41.8 % of the false ones are seen in training.
+# Source: openreview 0riiPY0Egp: 79.8 % of ARO's true captions and 41.8 % of its false ones were seen in training.
 
 #: Stems of an attribute and its noun, or of a subject, a relation and its object.
 Binding: TypeAlias = tuple[str, ...]

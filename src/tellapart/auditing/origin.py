@@ -463,14 +463,14 @@ def origins(
             shapes = f"{describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
             raise DataError(f"{pair_set.name} has items of {shapes}")
     encoded = [embeddings(model, pair_set, store=store, progress=progress) for pair_set in sets]
-    vectors = [(np.asarray(of.images), np.asarray(of.texts)) for of in encoded]  # each `(item, 2, dimensions)`
+    vectors = [(np.asarray(part.images), np.asarray(part.texts)) for part in encoded]  # each `(item, 2, dimensions)`
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
         return Origins(*(held_out(side, clusters, folds=folds, seed=seed) for side in vectors[0]))
     items = [pair_set.items for pair_set in sets]
     # No head is fitted on entries that are measured here: the same pixels, or the same words.
     pixels = [
-        [[of.hashes[name] for name in row.images] for row in rows] for rows, of in zip(items, encoded, strict=True)
+        [[part.hashes[name] for name in row.images] for row in rows] for rows, part in zip(items, encoded, strict=True)
     ]
     texts = [[row.texts for row in rows] for rows in items]
     probabilities = []

@@ -203,7 +203,7 @@ def hide(
     if pixels:
         bare, shown = rows if how is None else map(how.bare, rows), {name: pixels[names[name]] for name in names}
         pairs = zip(clusters, _list_contents(bare, shown), strict=True)
-        joined = linked_images([(cluster, f"{_LAST}{' '.join(of)}") for cluster, contents in pairs for of in contents])
+        joined = linked_images([(cluster, f"{_LAST}{' '.join(part)}") for cluster, row in pairs for part in row])
         clusters = [joined.get(cluster, cluster) for cluster in clusters]
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, share)
     shared: dict[str, Any] = {
