@@ -96,6 +96,13 @@ def blip_direct(folder: Path, image, text: str) -> tuple[float, int]:
 
 
 @pytest.mark.slow
+def test_two_images_may_be_asked_about_at_once(folders):
+    answerer = read_as("vqa", folders["qwen2_vl"])
+    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
+    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
+    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
+
+
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders):
     values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
