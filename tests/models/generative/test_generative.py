@@ -96,13 +96,6 @@ def blip_direct(folder: Path, image, text: str) -> tuple[float, int]:
 
 
 @pytest.mark.slow
-def test_two_images_may_be_asked_about_at_once(folders):
-    answerer = read_as("vqa", folders["qwen2_vl"])
-    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
-    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
-    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
-
-
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders):
     values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
@@ -259,6 +252,13 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(fo
     assert answerer.answer([[image] for image in IMAGES], questions, max_new_tokens=6) == want
     backwards = answerer.answer([[image] for image in IMAGES[::-1]], questions[::-1], max_new_tokens=6)
     assert backwards[::-1] == want
+
+
+def test_two_images_may_be_asked_about_at_once(folders):
+    answerer = read_as("vqa", folders["qwen2_vl"])
+    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
+    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
+    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
 
 
 def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders):
