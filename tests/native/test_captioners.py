@@ -19,10 +19,12 @@ from tiny_fusion_encoders import roberta
 from tiny_heads import PlainBert, gelu, split
 
 from facts import raises
+from pictures import encoded
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
+from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Search, search_beams
 from tellapart_native.ofa import Ofa, cell_distances, token_buckets
 
@@ -228,6 +230,16 @@ def module():
     return build("ofa", ofa_state(), OFA_SETTINGS)[1]
 
 
+def test_padding_of_a_question_changes_nothing(module):
+    grid = module.encoder.embed_picture(torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
+    ids, mask = torch.randint(5, 20, (1, 6), generator=torch.Generator().manual_seed(2)), torch.ones(1, 6).bool()
+    whole, _ = module.encoder(grid, ids, mask)
+    padded = torch.nn.functional.pad(ids, (0, 2), value=7)
+    longer, places = module.encoder(grid, padded, torch.nn.functional.pad(mask, (0, 2)))
+    torch.testing.assert_close(longer[:, :10], whole, atol=1e-5, rtol=1e-5)
+    assert places.shape == (12, 16)
+
+
 def test_ofa_reads_the_arguments_of_fairseq(names, tmp_path):
     """The same arguments in `args` and in `cfg`; others change numbers; codes are words of the vocabulary."""
     old = find_model(names["ofa"])
@@ -268,6 +280,16 @@ def test_an_ofa_without_its_arguments_or_words_for_yes_and_no_is_refused(tmp_pat
     module.config.bin += len(tiny_captioners.bart()) - len(roberta())
     with raises(ModelError, "OFA", "3", "' yes'"):
         Ofa(module).take_words(roberta())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_captions_are_measured(names, family, tmp_path, command):
+    rows = [{"image": f"{k}.png", "caption": [text]} for k, text in enumerate(TEXTS)]
+    for row, picture in zip(rows, PICTURES, strict=True):
+        (tmp_path / row["image"]).write_bytes(encoded(picture))
+    (tmp_path / "caption_vlue_test.json").write_text(json.dumps(rows))
+    command("run", "-m", names[family], "-b", "vlue-captions", "--data", tmp_path, "--out", "run", code=0)
+    assert len(read_samples(tmp_path / "run", "vlue-captions")) == 3
 
 
 Numbers = NDArray[np.float64]

@@ -218,11 +218,14 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
     assert model.find_boxes(PICTURES[:1], QUESTIONS[:1], [proposals[::-1]]) == [one]
 
 
-def test_a_file_has_the_reading_of_its_task_and_reads_every_position():
+def test_a_file_has_the_reading_of_its_task_and_pairs_of_layers_share_keys_and_values():
     for state, reading in ((tiny.albef_vqa(), "vqa"), (tiny.albef_nlvr2(), "nlvr2")):
         family, module = build("albef", state, SETTINGS)
         assert [name for name, one in family.readings.items() if one.needs in module.state_dict()] == [reading]
         assert module.config.context == 64  # every position: questions and sentences are read whole
+    layers = [layer.crossattention.self for layer in module.text_encoder.encoder.layer[2:5]]
+    assert layers[0].key is layers[1].key and layers[0].query is not layers[1].query
+    assert layers[1].value is not layers[2].value
 
 
 def test_xvlm_finds_boxes_by_the_formula(tmp_path):

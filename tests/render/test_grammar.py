@@ -370,7 +370,7 @@ def test_mirroring_swaps_left_and_right_alone_and_a_converse_means_the_same(firs
     assert (meaning(mirror(text)) == meaning(text)) == (location[0] not in {"left", "right"})
     converse = {"left": "right", "right": "left", "front": "behind", "behind": "front"}.get(location[0])
     texts = [relation_caption(second.phrase(), "is", form, first.phrase()) for form in LOCATIONS.get(converse, ())]
-    assert {meaning(text) for text in texts} <= {meaning(text)}
+    assert {meaning(other) for other in texts} <= {meaning(text)}
 
 
 @given(nouns, st.integers(1, 5), st.sampled_from(PLACES), st.booleans(), wordings)

@@ -255,6 +255,13 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(fo
     assert backwards[::-1] == want
 
 
+def test_two_images_may_be_asked_about_at_once(folders):
+    answerer = read_as("vqa", folders["qwen2_vl"])
+    prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
+    pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
+    assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
+
+
 def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders):
     captioner = read_as("likelihood", folders["blip"])
     model, processor = load(folders["blip"])

@@ -381,3 +381,14 @@ def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(open
     assert [line.partition(":")[0] for line in left_out] == [str(folder / "epoch_2.pt")]
     plain = ta.evaluate(f"open_clip:tiny-gelu@{checkpoints('tiny')}", pairs, cache=False)
     assert [one.scores for one in plain.items().samples] == [one.scores for one in run.items().samples]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
+def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tolerance):
+    name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
+    exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
+    images, texts = tiny.pictures(), tiny.TEXTS
+    one, other = (model.similarity(model.encode_images(images), model.encode_texts(texts)) for model in (exact, half))
+    assert 0 < np.abs(one - other).max() < tolerance and other.dtype == np.float32
+    assert exact.fingerprint != half.fingerprint
