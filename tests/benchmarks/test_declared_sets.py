@@ -21,6 +21,7 @@ from pydantic import ValidationError
 import tellapart as ta
 from facts import raises
 from published import published
+from sets import write_file
 from tellapart import Benchmark, EmbeddingStore, Scores, find_benchmark
 from tellapart.benchmarks import set_file
 from tellapart.benchmarks.locations import Locations
@@ -269,12 +270,10 @@ def test_vismins_four_questions_have_the_leaderboards_key(tmp_path, at):
 def test_whatsups_three_scores_come_from_one_array(order, expected, tmp_path, at):
     places, texts = ("left_of", "right_of", "on", "under"), ("left", "right", "on", "under")
     rows = []
-    for k in range(103):
-        options = [f"a cup {where} a chair {k}" for where in texts]
-        for side in (2, 0, 3, 1):  # in any order in the file
-            first = [options[side], *(text for text in options if text != options[side])]
-            rows.append({"image_path": f"data/x/cup{k}_{places[side]}_chair.jpeg", "caption_options": first})
-    (tmp_path / "controlled_images_dataset.json").write_text(json.dumps(rows))
+    for k, side in product(range(103), (2, 0, 3, 1)):  # in any order in the file
+        options = [f"a cup {where} a chair {k}" for where in (texts[side], *texts[:side], *texts[side + 1 :])]
+        rows.append({"image_path": f"data/x/cup{k}_{places[side]}_chair.jpeg", "caption_options": options})
+    file = write_file(tmp_path / "controlled_images_dataset.json", rows)
     pairs = at("whatsup-a", tmp_path).records()
     assert pairs.items[0].images[0] == "controlled_images/cup0_left_of_chair.jpeg"
     assert pairs.items[0].texts[1] == "a cup right a chair 0"
@@ -284,13 +283,13 @@ def test_whatsups_three_scores_come_from_one_array(order, expected, tmp_path, at
     metrics = measure(Scores([item.id for item in pairs.items], scores, "similarity"), pairs.outline).metrics
     assert [metrics[f"{name}_score"].value for name in ("individual", "pair", "set")] == expected
     del rows[5]
-    (tmp_path / "controlled_images_dataset.json").write_text(json.dumps(rows))
+    write_file(file, rows)
     with raises(DataError, "cup1", "images", "captions"):
         at("whatsup-a", tmp_path).records()
 
 
 def test_a_row_that_is_no_object_of_lists_is_refused_where_every_field_is_one(tmp_path):
-    (tmp_path / "rows.json").write_text(json.dumps([{"red": [{"a": "x.png"}]}, [{"a": 1}]]))
+    write_file(tmp_path / "rows.json", [{"red": [{"a": "x.png"}]}, [{"a": 1}]])
     (tmp_path / "mine.toml").write_text(
         'name = "m"\ntitle = "m"\nsource = "m"\nfiles = ["rows.json"]\neach = "*"\n'
         '[[item]]\nid = "{row}"\nimages = "{a}"\ntexts = ["{each}", "no"]\n'
@@ -358,8 +357,9 @@ def test_a_long_caption_belongs_to_its_image(name, form, images, captions, tmp_p
 def boxes(**changed) -> dict[str, Any]:
     cases = [{"id": 100 + k, "name": f"a {k} cup"} for k in range(12)]
     shared = {"image_id": 7, "bbox": [1.0, 0.0, 1.0, 2.0], "category_id": 100, "needs_revision": False}
-    listed = [{"id": k, "neg_category_ids": list(range(101, 101 + n))} for k, n in enumerate((10, 2))]
-    annotations = [shared | one | changed for one in listed]
+    annotations = [
+        shared | {"id": k, "neg_category_ids": [*range(101, 101 + n)]} | changed for k, n in enumerate((10, 2))
+    ]
     return {"images": [{"id": 7, "file_name": "val2017/7.png"}], "annotations": annotations, "categories": cases}
 
 

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,22 +13,16 @@ from tellapart.data.atomic import atomic_file, atomic_folder, use_write_ahead_lo
 from tellapart.errors import DataError
 
 
-def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path):
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_a_file_takes_its_name_when_all_of_it_is_written_and_else_the_old_one_stays_alone(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with atomic_file(path) as draft:
+    with pytest.raises(error) if error else nullcontext(), atomic_file(path) as draft:
         draft.write_text("new")
         assert path.read_text() == "old"
-    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "new")]
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path, error):
-    (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(error), atomic_file(tmp_path / "a.txt") as draft:
-        draft.write_text("ne")
-        raise error
-    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "old")]
+        if error:
+            raise error
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "old" if error else "new")]
 
 
 def test_two_who_write_one_file_at_once_do_not_meet(tmp_path):
@@ -82,12 +77,9 @@ def test_files_that_cannot_be_copied_are_one_reason_and_no_list(tmp_path):
 
 
 def switch(path: Path) -> str:
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         use_write_ahead_log(connection)
         return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
-    finally:
-        connection.close()
 
 
 def test_all_that_switch_a_new_database_at_once_succeed(tmp_path):
@@ -100,10 +92,8 @@ def test_all_that_switch_a_new_database_at_once_succeed(tmp_path):
 
 def test_a_database_that_stays_locked_is_an_error(tmp_path):
     path = tmp_path / "a.sqlite"
-    holder, other = sqlite3.connect(path), sqlite3.connect(path, timeout=0)
-    holder.execute("CREATE TABLE t (x)")
-    holder.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-        use_write_ahead_log(other, patience=0.1)
-    holder.close()
-    other.close()
+    with closing(sqlite3.connect(path)) as holder, closing(sqlite3.connect(path, timeout=0)) as other:
+        holder.execute("CREATE TABLE t (x)")
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+            use_write_ahead_log(other, patience=0.1)

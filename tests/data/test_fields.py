@@ -1,11 +1,10 @@
 """A list of texts that was saved as one text is read as the list, or refused: it is never one caption."""
 
-import json
-
 import pytest
-from PIL import Image
 
 from facts import raises
+from pictures import plain
+from sets import write_file
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import read_pair_table
 from tellapart.benchmarks.published_tasks import read_captions, read_coco_captions, read_questions, read_retrieval
@@ -32,14 +31,13 @@ def test_a_text_in_brackets_is_a_text():
 
 
 def test_a_list_written_as_text_is_several_captions_and_answers_of_a_file(tmp_path):
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps([{"image": "a.png", "caption": LISTED}, {"image": "b.png", "caption": "a mug"}]))
+    path, mug = tmp_path / "rows.json", {"image": "b.png", "caption": "a mug"}
+    write_file(path, [{"image": "a.png", "caption": LISTED}, mug])
     assert read_captions(path).gold == [TEXTS, ("a mug",)]
     assert [*read_retrieval(path).captions] == [*TEXTS, "a mug"]
-    asked = {"question_id": 1, "question": "What?", "image": "a.png", "answer": LISTED, "dataset": "vqa"}
-    path.write_text(json.dumps([asked]))
+    write_file(path, [{"question_id": 1, "question": "What?", "image": "a.png", "answer": LISTED, "dataset": "vqa"}])
     assert read_questions(path).rows[0].gold == TEXTS
-    path.write_text(json.dumps([{"image": "a.png", "caption": "a mug"}, {"image": "b.png", "caption": WITHOUT_COMMAS}]))
+    write_file(path, [mug, {"image": "a.png", "caption": WITHOUT_COMMAS}])
     with raises(DataError, WITHOUT_COMMAS, "list", "rows.json: row 1", field="caption"):
         read_captions(path)
 
@@ -56,21 +54,18 @@ def test_a_list_written_as_text_fills_a_template_that_stands_for_several():
 
 @pytest.mark.parametrize("text", [LISTED, WITHOUT_COMMAS])
 def test_a_list_written_as_text_is_no_caption_of_a_pair_a_source_or_a_training_row(text, tmp_path):
-    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    row = {"image": "a.png", "caption": "a mug", "foil": text}
-    (tmp_path / "metadata.jsonl").write_text(json.dumps(row))
-    with raises(DataError, "list", "'foil'", "metadata.jsonl:1"):
-        read_pair_table(tmp_path / "metadata.jsonl", Locations())
-    (tmp_path / "metadata.jsonl").write_text(json.dumps(row | {"file_name": "a.png"}))
-    with raises(DataError, "list", "'foil'", "metadata.jsonl:1"):
-        read_pair_set(tmp_path)
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps({"image": "a.png", "caption": text}))
-    with raises(DataError, "list", "'caption'", "rows.jsonl:1"):
-        read_rows([str(rows)], tmp_path)
-    with raises(DataError, "list", "'caption'", "rows.jsonl:1"):
-        read_source_captions(rows)
-    coco = tmp_path / "coco.json"
-    coco.write_text(json.dumps({"annotations": [{"image_id": 1, "caption": text}]}))
-    with raises(DataError, "list", "coco.json", "'caption'"):
-        read_coco_captions(coco)
+    (tmp_path / "a.png").write_bytes(plain())
+    pair = {"image": "a.png", "caption": "a mug", "foil": text}
+    table = write_file(tmp_path / "table.jsonl", [pair])
+    write_file(tmp_path / "metadata.jsonl", [pair | {"file_name": "a.png"}])
+    rows = write_file(tmp_path / "rows.jsonl", [{"image": "a.png", "caption": text}])
+    coco = write_file(tmp_path / "coco.json", {"annotations": [{"image_id": 1, "caption": text}]})
+    for read, facts in (
+        (lambda: read_pair_table(table, Locations()), ("'foil'", "table.jsonl:1")),
+        (lambda: read_pair_set(tmp_path), ("'foil'", "metadata.jsonl:1")),
+        (lambda: read_rows([str(rows)], tmp_path), ("'caption'", "rows.jsonl:1")),
+        (lambda: read_source_captions(rows), ("'caption'", "rows.jsonl:1")),
+        (lambda: read_coco_captions(coco), ("'caption'", "coco.json")),
+    ):
+        with raises(DataError, "list", facts):
+            read()

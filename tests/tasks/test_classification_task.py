@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import check_facts, raises
+from sets import write_file
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode
@@ -115,16 +116,11 @@ def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded
     encoded: list[int] = []
     plain = type(model).encode_images
     model.encode_images = lambda images: encoded.append(len(images)) or plain(model, images)
-    found = classify(model, records, session)
-    assert sum(encoded) == len(records.rows)
-    again = classify(model, records, session)
-    assert sum(encoded) == len(records.rows)  # all from the store
+    found, again = (classify(model, records, session) for _ in range(2))
+    assert sum(encoded) == len(records.rows)  # the second time all from the store
     order = [3, 0, 13, 7]
-    some = classify(
-        model,
-        CLASSIFICATION.select(records, order),
-        Session(pictures=session.pictures, store=EmbeddingStore(None), batch_size=1),
-    )
+    alone = Session(pictures=session.pictures, store=EmbeddingStore(None), batch_size=1)
+    some = classify(model, CLASSIFICATION.select(records, order), alone)
     assert again.placed.ranks.rank.tolist() == found.placed.ranks.rank.tolist()
     assert some.placed.ranks.rank.tolist() == found.placed.ranks.rank[order].tolist()
 
@@ -158,10 +154,8 @@ def test_every_reference_gets_what_it_must(command):
 
 
 def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
-    names = tuple(f"class {k}" for k in range(classes))
-    return ClassificationSet(
-        "pets", tuple(Record(str(k), (f"{k}.png",), (), c) for k, c in enumerate(labels)), names, ("{}",)
-    )
+    rows = (Record(str(k), (f"{k}.png",), (), label) for k, label in enumerate(labels))
+    return ClassificationSet("pets", tuple(rows), tuple(f"class {k}" for k in range(classes)), ("{}",))
 
 
 def test_recall_over_classes_stands_only_beside_classes_of_unequal_size():
@@ -194,27 +188,26 @@ def test_prompts_that_cancel_out_and_a_model_that_does_not_score_are_refused():
 
 def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(command, tiny_encoder, folders):
     name, filed = f"classes:{folders}", f"classes:{folders.name}"
-    ran = command("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own", "--json", code=0)
-    own = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
+
+    def record(*arguments: object) -> dict[str, Any]:
+        return command(*arguments, "--json", code=0).json["runs"][0]["benchmarks"][filed]
+
+    own = record("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own")["metrics"]
     samples = next(Path("own").rglob("*.jsonl"))
-    ran = command("score", name, "--scores", samples, "--out", "again", "--json", code=0)
-    again = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
+    again = record("score", name, "--scores", samples, "--out", "again")["metrics"]
     for metric in ("top1_accuracy", "mean_class_recall"):
-        assert {key: own[metric][key] for key in ("value", "low", "high", "n")} == {
-            key: again[metric][key] for key in ("value", "low", "high", "n")
-        }
-    assert command("export", name, "--to", "t.jsonl").code == 0
+        one, other = ([of[metric][key] for key in ("value", "low", "high", "n")] for of in (own, again))
+        assert one == other
+    command("export", name, "--to", "t.jsonl", code=0)
     rows = [json.loads(line) for line in Path("t.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows if row["unit"] == "class"] == ["blue cup", "left", "red cup", "two bowl"]
     filled = [row | {"prediction": "Red cup."} if row["unit"] == "image" else row for row in rows]
     filled[-1]["prediction"] = "a bowl, I think"
-    Path("t.jsonl").write_text("\n".join(map(json.dumps, filled)))
-    ran = command("score", name, "--scores", "t.jsonl", "--out", "filled", "--json")
-    record = ran.json["runs"][0]["benchmarks"][filed]
-    assert record["metrics"]["top1_accuracy"]["value"] == pytest.approx(5 / 14)
-    (note,) = (line for line in record["notes"] if "name no class" in line)
+    found = record("score", name, "--scores", write_file(Path("t.jsonl"), filled), "--out", "filled")
+    assert found["metrics"]["top1_accuracy"]["value"] == pytest.approx(5 / 14)
+    (note,) = (line for line in found["notes"] if "name no class" in line)
     check_facts(note, ("1 of 14", "'a bowl, I think'", "expected", "blue cup, left, red cup and 1 more"))
-    assert "top5_accuracy" not in record["metrics"]
+    assert "top5_accuracy" not in found["metrics"]
 
 
 def test_scores_are_put_in_the_sets_order(tmp_path):

@@ -29,11 +29,8 @@ KEPT = ["0", "1", "3", "5"]
 
 
 def content() -> dict:
-    rows = [
-        [f"vg_gqa_images/{k}.jpg", {}, true.astype(int).tolist(), hard.astype(int).tolist()]
-        for k, (true, hard) in enumerate(zip(TRUE, HARD, strict=True))
-    ]
-    return {"labels": LABELS, "data": rows}
+    marks = zip(TRUE.astype(int).tolist(), HARD.astype(int).tolist(), strict=True)
+    return {"labels": LABELS, "data": [[f"vg_gqa_images/{k}.jpg", {}, *both] for k, both in enumerate(marks)]}
 
 
 @pytest.fixture

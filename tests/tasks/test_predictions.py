@@ -18,11 +18,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import as_benchmark
 from tellapart.board.submissions.worker import read_sent
 from tellapart.data.answer_text import watch_reading
-from tellapart.data.task_records import (
-    BinaryQuestionSet,
-    Record,
-    StatementSet,
-)
+from tellapart.data.task_records import BinaryQuestionSet, Record, StatementSet
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.answers import parse_box
@@ -169,7 +165,7 @@ def test_a_name_that_nothing_reads_is_refused(tmp_path):
 def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(command, tmp_path):
     (tmp_path / "vlue").mkdir()
     gold = [{"sentence": f"S {k}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)} for k in range(4)]
-    (tmp_path / "vlue" / "nlvr2_vlue_test.json").write_text(json.dumps(gold))
+    write_file(tmp_path / "vlue" / "nlvr2_vlue_test.json", gold)
     write_file(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
     given = ("score", "vlue-nlvr2", "--data", "vlue", "--scores", "p.jsonl", "--out", "run")
     check_facts(command(*given, code=2).err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
@@ -183,16 +179,14 @@ def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(comma
 
 
 def test_items_of_files_are_read_from_a_named_field_too(tmp_path, capsys):
-    records = StatementSet(
-        "many", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(12))
-    )
-    made = benchmark("nlvr2", records)
+    rows = (Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(12))
+    made = benchmark("nlvr2", StatementSet("many", tuple(rows)))
     as_benchmark(made)
     folder = tmp_path / "systems"
     folder.mkdir()
     for system in range(6):
-        rows = [{"id": k, "answer": (k + system) % 5 > 1, "label": k % 2 == 0} for k in range(12)]
-        write_file(folder / f"model{system}.jsonl", rows)
+        said = [{"id": k, "answer": (k + system) % 5 > 1, "label": k % 2 == 0} for k in range(12)]
+        write_file(folder / f"model{system}.jsonl", said)
     with raises(ScoreError, "'label'", "'answer'"):
         items(scores=folder, benchmark=made.name)
     found = items(scores=folder, benchmark=made.name, columns={"prediction": "answer"})
