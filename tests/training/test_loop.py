@@ -380,6 +380,8 @@ def test_what_has_no_gradients_cannot_be_trained(tmp_path):
         run_training(config(tmp_path, model="constant"), tmp_path, tmp_path / "run")
     with raises(ModelError, "open_clip_config.json", "folder"):
         run_training(config(tmp_path, model="new:train"), tmp_path, tmp_path / "run")
+    with raises(DataError, "reading", "'itm'", "'itc'"):  # else it would end when the trained model is measured
+        run_training(config(tmp_path, reading="itm"), tmp_path, tmp_path / "run")
 
 
 @pytest.mark.slow

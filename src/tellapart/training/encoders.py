@@ -579,6 +579,8 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
         return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)
     if config.image_size is not None:
         raise DataError(f"image_size: {config.image_size} is for fusion encoders in their authors' files; leave it out")
+    if config.reading not in {None, "itc"}:
+        raise DataError(f"reading: {config.reading!r} is not what loss {terms[0].name!r} trains, 'itc'; leave it out")
     if config.matching is not None:
         raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
     trainable = open_dual(name, config.device)
