@@ -76,7 +76,7 @@ def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[s
     """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON."""
     tags: dict[str, Any] = {}
     for tag in sorted({tag for sample in samples for tag in sample.tags}):
-        of = [sample.tags.get(tag) for sample in samples]
+        of = [sample.tags.get(tag) or None for sample in samples]  # an empty one is none
         code = {value: number for number, value in enumerate(sorted({value for value in of if value is not None}))}
         tags[tag] = {"values": [*code], "of": [-1 if value is None else code[value] for value in of]}
     return {
