@@ -247,7 +247,7 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
 
 def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) -> _Unmet | None:
     if first > caption.denied:
-        return _Unmet(1, "a denial stands before its relation")
+        return _Unmet(1, "a denial or an 'or' leaves doubt")
     # "filled with", "made out of", "along with": the word belongs to the one before it.
     if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in _BINDING):
         return _Unmet(1, "its relation belongs to the word before it")
