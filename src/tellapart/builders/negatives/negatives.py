@@ -108,13 +108,16 @@ class _Caption:
             if first > 0 and self.words[first - 1] in {"a", "an"}:
                 with_articles[first - 1, first] = article(new)
         text = self.text
-        titled = re.sub(r"['’]\w+", "", text).istitle()
-        recase = str.upper if text.isupper() else str.title if titled else str
+        recase = str.upper if text.isupper() else str.title if _is_title(text) else str
         for (first, last), new in sorted(with_articles.items(), reverse=True):
             start, end = self.spans[first][0], self.spans[last - 1][1]
             fitting = _capitalize(new, every_noun=first > 0) if text[start].isupper() else new
             text = text[:start] + recase(fitting) + text[end:]
         return text
+
+
+def _is_title(text: str) -> bool:
+    return re.sub(r"['’]\w+", "", text).istitle()
 
 
 def _capitalize(words: str, *, every_noun: bool) -> str:
@@ -472,7 +475,10 @@ class FalseCaptionBuilder(Generic[Options]):
     def _make_item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
         """Return the item of a candidate and its false caption."""
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
-        false = false.upper() if true.isupper() else false
+        if true.isupper():
+            false = false.upper()
+        elif _is_title(true):
+            false = re.sub(r"(?<![\w'’])\w", lambda letter: letter[0].upper(), false)
         if self._options.uniform:
             true, false = uniform(true), uniform(false)
         # As SugarCrepe's items have it: the audit asks for it, since a mixture of both is two tasks.
