@@ -151,7 +151,7 @@ class ImageFolder:
 
     def source_of(self, item: Item) -> tuple[Path, JsonValue]:
         """Return the path of an item's image, and the SHA-256 that it had."""
-        return self._folder / item.images[0].removeprefix("images/"), item.provenance["image_sha256"]
+        return self._folder / item.images[0].removeprefix("images/"), item.provenance.get("image_sha256")
 
     def complete(self, item: Item, reference: str) -> Made:
         """Return an item of one image with that image; its SHA-256 joins the item's provenance.

@@ -19,11 +19,11 @@ from typing import Any, Self
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
-from tellapart.builders.caption_files import file_digest
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.journal import Journal, count_decided, journal_of
 from tellapart.builders.recipe_file import RecipeFile, fingerprint_facts, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
+from tellapart.builders.video.footage import file_sha256
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
@@ -357,11 +357,11 @@ def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
 def _refuse_changed_sources(builder: Builder, items: Iterable[Item], since: int, kept: str) -> None:
     """Refuse items that were kept before this time in nanoseconds, and whose picture or video is another one now."""
     source_of = getattr(builder, "source_of", lambda _item: None)
-    for item in items:
-        path, digest = source_of(item) or (None, None)
+    sources = {source: item.id for item in items if (source := source_of(item))}
+    for (path, digest), name in sources.items():
         # A file that was replaced by an older one has a new ctime all the same.
-        if path and path.is_file() and path.stat().st_ctime_ns > since and [*file_digest(path).values()] != [digest]:
-            raise DataError(f"{path} is another file than the one of item {item.id!r} in {kept}")
+        if digest and path.is_file() and path.stat().st_ctime_ns > since and file_sha256(path) != digest:
+            raise DataError(f"{path} is another file than the one of item {name!r} in {kept}")
 
 
 def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildResult:
@@ -380,7 +380,8 @@ def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildRes
             "build this one in a new folder"
         )
     since = (out / "card.json").stat().st_mtime_ns
-    _refuse_changed_sources(opened.builder, read_pair_set(out).items, since, f"{out}; build this one in a new folder")
+    items = read_pair_set(out).items if hasattr(opened.builder, "source_of") else ()
+    _refuse_changed_sources(opened.builder, items, since, f"{out}; build this one in a new folder")
     if journal_of(out).exists():
         Journal(journal_of(out), opened.fingerprint).remove()
     return BuildResult(out, funnel, candidates)

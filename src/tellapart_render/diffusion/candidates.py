@@ -154,7 +154,7 @@ class GeneratedImages:
     def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
         """Return the path of an item's given picture, and the SHA-256 that it had; None if all are drawn."""
         image = item.provenance.get("image")
-        return (self._folder / str(image), item.provenance["image_sha256"]) if image else None
+        return (self._folder / str(image), item.provenance.get("image_sha256")) if image else None
 
     @property
     def _drawn_sides(self) -> tuple[int, ...]:

@@ -95,6 +95,13 @@ def test_answers_that_will_not_do_are_counted_by_why(server, captions):
         build(recipe, home / "other")
 
 
+def test_an_answer_takes_the_capitals_of_a_title(server, captions):
+    home = captions([("a.png", "A Dog On A Man's Bed")])
+    server.write = lambda _: "CHANGE: dog -> cat\nCAPTION: A cat on a man's bed"
+    built = build(written(home, server, 'kinds = ["replace_obj"]'), home / "set")
+    assert read_pair_set(built.folder).items[0].texts == ("A Dog On A Man's Bed.", "A Cat On A Man's Bed.")
+
+
 def test_more_answers_are_drawn_each_with_a_seed_of_its_own(server, captions):
     home = captions(ROWS[:1])
     right = server.write

@@ -147,7 +147,7 @@ def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind, caption):
         ("swap_obj", "a dog on a rug and a cat in a box", "a conjunction or a comma parts its objects; needs"),
         ("swap_obj", "a dog in a field with a horse", "the relation is not to its other object; needs"),
         ("replace_rel", "a cup sitting on a table", "no person or animal stands right before its posture; needs"),
-        ("replace_rel", "a dog not in front of a house", "a denial stands before its relation; needs"),
+        ("replace_rel", "a dog not in front of a house", "a denial or an 'or' leaves doubt; needs"),
         ("replace_obj", "a room without a bed", "the words beside its objects leave doubt; needs"),
         ("swap_att", "a red cup on a table", "it has one attribute only; needs two known objects with attributes"),
         ("swap_att", "a red cup and a red bowl", "its attributes do not exclude each other; needs"),

@@ -85,13 +85,16 @@ class _Caption:
             if first > 0 and self.words[first - 1] in {"a", "an"}:
                 with_articles[first - 1, first] = lexicon.article(new)
         text = self.text
-        titled = re.sub(r"['’]\w+", "", text).istitle()
-        recase = str.upper if text.isupper() else str.title if titled else str
+        recase = str.upper if text.isupper() else str.title if _is_title(text) else str
         for (first, last), new in sorted(with_articles.items(), reverse=True):
             start, end = self.spans[first][0], self.spans[last - 1][1]
             fitting = _capitalize(new, every_noun=first > 0) if text[start].isupper() else new
             text = text[:start] + recase(fitting) + text[end:]
         return text
+
+
+def _is_title(text: str) -> bool:
+    return re.sub(r"['’]\w+", "", text).istitle()
 
 
 def _capitalize(words: str, *, every_noun: bool) -> str:
@@ -222,7 +225,7 @@ def _replace_rel(caption: _Caption) -> Iterator[_Step]:
 
 def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) -> _Unmet | None:
     if first > caption.denied:
-        return _Unmet(1, "a denial stands before its relation")
+        return _Unmet(1, "a denial or an 'or' leaves doubt")
     # "filled with", "made out of", "along with": the word belongs to the one before it.
     if first > 0 and (caption.words[first - 1].endswith("ed") or caption.words[first - 1] in _BINDING):
         return _Unmet(1, "its relation belongs to the word before it")
@@ -449,7 +452,10 @@ class FalseCaptionBuilder(Generic[Options]):
     def _make_item(self, candidate: Candidate, false: str, provenance: dict[str, JsonValue]) -> Made:
         """Return the item of a candidate and its false caption."""
         kind, true, reference = (candidate.data[key] for key in ("kind", "caption", "image"))
-        false = false.upper() if true.isupper() else false
+        if true.isupper():
+            false = false.upper()
+        elif _is_title(true):
+            false = re.sub(r"(?<![\w'’])\w", lambda letter: letter[0].upper(), false)
         if self._options.uniform:
             true, false = lexicon.uniform(true), lexicon.uniform(false)
         # As SugarCrepe's items have it: the audit asks for it, since a mixture of both is two tasks.

@@ -380,7 +380,7 @@ class VideoPairs(ABC):
 
     def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
         """Return the path of an item's video, and the SHA-256 that it had; None of a folder of frames."""
-        path, digest = self._find_file(item.cluster or ""), item.provenance["video_sha256"]
+        path, digest = self._find_file(item.cluster or ""), item.provenance.get("video_sha256")
         return (path, digest) if path and digest else None
 
     def make(self, candidate: Candidate) -> Made | Rejected:
