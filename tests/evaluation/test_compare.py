@@ -1,7 +1,6 @@
 """Two runs or many beside each other: exact tests on the items that all measured, their sentence, and the gate."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import combinations
@@ -16,6 +15,7 @@ from scipy.stats import binomtest
 import tellapart as ta
 from facts import check_facts, raises
 from published import winoground
+from scripts import run_python
 from sets import biased_runs, write_file, write_set
 from tellapart import EmbeddingStore, read_result, read_samples
 from tellapart.errors import RunError
@@ -50,8 +50,7 @@ def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set, tmp_pa
     folder = made_set(n=8)
     runs = [str(measured(tmp_path / name, name, folder)) for name in ("oracle", "random")]
     code = f"import sys\nimport tellapart as ta\nta.compare(*{runs!r}).show()\nprint('loaded:', *sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {*ran.stdout.rpartition("loaded:")[2].split()}
+    loaded = {*run_python("-c", code).stdout.rpartition("loaded:")[2].split()}
     assert "tellapart.evaluation.compare" in loaded
     others = {"models.find", "models.scoring.score", "tasks.pairs", "tasks.retrieval", "benchmarks.find", "training"}
     assert not loaded & {"torch", "scipy.optimize", "scipy.stats", *(f"tellapart.{name}" for name in others)}

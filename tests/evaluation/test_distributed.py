@@ -6,7 +6,6 @@ import queue
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import pytest
 from runs import rankings
 
 from facts import check_facts, raises
+from scripts import run_python
 from stored import count_rows
 from tellapart.errors import DataError, RunError, TellapartError
 from tellapart.evaluation import distributed
@@ -258,15 +258,12 @@ def test_every_rank_says_that_another_one_is_lost_or_raises_its_error(number):
         pass
 
 
-class Threads:
+class Threads(Said):
     """A torch.distributed of ranks that are threads of this process."""
 
     def __init__(self, of: int) -> None:
         self.barrier, self.sent = threading.Barrier(of, timeout=60), queue.Queue[Any]()
         self.values: list[Any] = [None] * of
-
-    def new_group(self, **_: object) -> str:
-        return "group"
 
     def all_gather_object(self, into: list[object], own: object, group: object) -> None:
         self.values[self.here().number] = own
@@ -353,9 +350,7 @@ print(working, threads())
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads in /proc")
 def test_the_threads_that_worked_are_gone_when_the_ranks_part():
     made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    environment = {**os.environ, **made}
-    done = subprocess.run([sys.executable, "-c", KEPT], check=True, capture_output=True, text=True, env=environment)
-    working, after = map(int, done.stdout.split())
+    working, after = map(int, run_python("-c", KEPT, env={**os.environ, **made}).stdout.split())
     assert after < working, "those of the default group are left, which never had work"
 
 
