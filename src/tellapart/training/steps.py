@@ -260,10 +260,11 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
         term.loss.negatives for term in config.loss_terms() if isinstance(term.loss, FusionLoss)
     )
     part = config.batch.part
-    if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
+    data, absent = config.data, {None, "none"}
+    if data.negative_captions or data.positive_captions or {data.negative_images, data.join} - absent:
         raise DataError(
-            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
-            'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
+            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions, .negative_images"
+            ', .join and .positive_captions, and set [matching] source = "rows" to take the hard counterparts of rows'
         )
     if config.batch.chunk is not None:
         raise DataError(f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro instead")
