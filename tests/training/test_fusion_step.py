@@ -202,6 +202,7 @@ def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path):
     ("changes", "said"),
     [
         ({"data": {"negative_captions": 1}}, ("data.negative_captions", "pairs")),
+        ({"data": {"join": "always"}}, (".join", "pairs")),
         ({"batch": {"size": 8, "chunk": 2}}, ("batch.chunk", "loss", "'itm'")),
         ({"matching": {"negatives": 8}}, ("8", "7", "pairs")),
         ({"matching": {"source": "rows", "negatives": 2}}, ("0", "1", "row")),

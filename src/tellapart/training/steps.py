@@ -240,12 +240,12 @@ class DualStep(TrainingStep):
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
     """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
     name, matching = config.loss["name"], config.matching or MatchingConfig()
-    losses, part = [term.loss for term in config.loss_terms()], config.batch.part
+    losses, part, data = [term.loss for term in config.loss_terms()], config.batch.part, config.data
     count = matching.negatives or max(loss.negatives for loss in losses if isinstance(loss, FusionLoss))
-    if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
+    if data.negative_captions or data.positive_captions or {data.negative_images, data.join} - {None, "none"}:
         raise DataError(
-            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions and "
-            'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
+            f"loss {name!r} takes pairs of an image and its caption: leave out data.negative_captions, .negative_images"
+            ', .join and .positive_captions, and set [matching] source = "rows" to take the hard counterparts of rows'
         )
     if config.batch.chunk is not None:
         raise DataError(f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro instead")

@@ -134,6 +134,11 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
         pairs = load_pairs(name, data_locations(data, home)).one_truth()
         metric_of(config.validation.metric, pairs.shape)
     if data.share == 1:
+        if pairs is None and (config.validation.metric or config.validation.patience):
+            raise DataError(
+                "validation.metric, validation.patience: there is no validation set for them; name a set in "
+                "data.validation, leave rows for it with data.share, or leave them out"
+            )
         return rows, pairs
     trained, rest = rows.split(data.share)
     if not trained.rows:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_sets import squares, table
+from training_sets import config, squares, table
 
 from facts import raises
 from tellapart.benchmarks.locations import Locations
@@ -55,6 +55,12 @@ def test_a_set_that_is_reported_or_unknown_is_refused(name, error, facts, tmp_pa
     settings = TrainConfig(**table(tmp_path, data={"validation": name, "train": ["folder:train"]}, report=reported))
     with raises(error, *facts):
         choose_validation(settings, tmp_path, TrainingRows(()))
+
+
+def test_a_metric_or_a_patience_without_a_set_is_refused(tmp_path):
+    for value in ({"metric": "group_score"}, {"patience": 1}):
+        with raises(DataError, "validation.patience", "data.share"):
+            choose_validation(config(tmp_path, validation=value), tmp_path, TrainingRows(()))
 
 
 def test_what_is_left_over_is_items_as_they_were(tmp_path):
