@@ -122,7 +122,7 @@ def _axis_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 def score_bar(value: float, low: float | None = None, high: float | None = None, chance: float | None = None) -> Markup:
     """Draw a fraction, its interval and chance on a bar from 0 to 100; nothing of a value that has no place there."""
-    if not 0 <= value <= 1:
+    if not -1e-6 <= value <= 1 + 1e-6:  # a mean in float32 may exceed its shares
         return Markup()
     places = (None if of is None else round(100 * min(1.0, max(0.0, of)), 2) for of in (value, low, high, chance))
     return Markup(_macros().bar(*places))  # noqa: S704  (numbers only)
