@@ -107,7 +107,8 @@ class Row:
 class Table:
     """A full table: `heads` are of the columns of labels on the left, notes the meaning of the marks.
 
-    On a terminal the first column is broken if the table is too wide; the title of one that `folds` stays whole.
+    On a terminal that is too narrow, names of the first column are broken before numbers are cut. A table that `folds`
+    breaks them in any case, and its title stays whole.
     """
 
     title: str
@@ -142,10 +143,11 @@ class Table:
         if self.notes:
             drawn.caption, drawn.caption_justify = Text("\n".join(map(plain, self.notes)), style="not italic"), "left"
         labels = (Column("", head, words=True, wraps=number > 0) for number, head in enumerate(self.heads))
+        cuts = bool(self.columns) and not any(column.wraps for column in self.columns)  # long names would cut numbers
         for number, column in enumerate((*labels, *self.columns)):
             drawn.add_column(Text(plain(column.full_name)), justify="left" if column.words else "right")
-            drawn.columns[-1].no_wrap = not (column.wraps or number == 0)  # a long name cuts no number
-            drawn.columns[-1].overflow = "fold" if self.folds or number == 0 else "ellipsis"
+            drawn.columns[-1].no_wrap = not (column.wraps or (number == 0 and (self.folds or cuts)))
+            drawn.columns[-1].overflow = "fold" if self.folds or (number == 0 and cuts) else "ellipsis"
         for row, texts in zip(self.rows, self.lines(), strict=True):
             if row.ruled:
                 drawn.add_section()
