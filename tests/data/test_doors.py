@@ -38,6 +38,17 @@ def test_every_door_reads_its_own_file(doors):
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
 def test_a_damaged_file_is_one_line_or_read(doors, seed):
+    _try(doors, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=4_000, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**9))
+def test_thousands_of_damaged_files_are_one_line_or_read(doors, seed):
+    _try(doors, seed)
+
+
+def _try(doors, seed: int) -> None:
     from gates import BAD, try_input
 
     started = time.process_time()
