@@ -443,10 +443,11 @@ def test_a_template_or_processor_beside_an_adapter_is_the_one_it_was_trained_wit
     (adapter / "adapter_config.json").write_text(json.dumps(settings))
     (adapter / "adapter_model.safetensors").touch()
     assert load_processor(str(adapter)).chat_template == LLAVA_CHAT
-    (adapter / "tokenizer_config.json").write_text('{"chat_template": "older"}')
-    assert load_processor(str(adapter)).chat_template == "older"
-    (adapter / "chat_template.jinja").write_text("newer")
-    assert load_processor(str(adapter)).chat_template == "newer"
+    (adapter / "tokenizer_config.json").write_text('{"chat_template": "texts alone"}')
+    processor = load_processor(str(adapter))
+    assert (processor.chat_template, processor.tokenizer.chat_template) == (LLAVA_CHAT, "texts alone")
+    (adapter / "chat_template.jinja").write_text("of image and text")
+    assert load_processor(str(adapter)).chat_template == "of image and text"
     trained = load_processor(str(base))
     trained.image_processor.size = {"shortest_edge": 32}
     trained.save_pretrained(adapter)

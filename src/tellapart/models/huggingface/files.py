@@ -191,8 +191,8 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     """
     library, path = import_transformers(), _expand_source(source)
     adapter = find_adapter(source)
-    names = set[str]() if adapter is None else {file.name for file in adapter.folder.iterdir()}
-    if adapter is not None and "tokenizer.json" in names and names & set(_IMAGE_SETTINGS):
+    beside = {} if adapter is None else {file.name: file for file in adapter.folder.iterdir()}
+    if adapter is not None and "tokenizer.json" in beside and beside.keys() & set(_IMAGE_SETTINGS):
         path = str(adapter.folder)
     with loading(source, "has no processor that can be read", _PROCESSOR):
         processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
@@ -201,9 +201,12 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     if getattr(processor, "tokenizer", None) is None:
         raise ModelError(f"{source} has an image processor and no tokenizer; copy its files from {_ORIGINAL}")
     _check_vocabulary(source, processor.tokenizer)
-    templates = [] if adapter is None else [adapter.folder / name for name in _TEMPLATES if name in names]
-    if template := next(filter(None, map(_read_template, templates)), None):
-        processor.chat_template = template
+    for name in _TEMPLATES:
+        if name in beside and (template := _read_template(beside[name])):
+            # A template of texts alone is the language model's, and no processor's.
+            holder = processor if "image" in template else processor.tokenizer
+            holder.chat_template = template
+            break
     if pictures:
         processor.image_processor = images
     return processor
