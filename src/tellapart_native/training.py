@@ -83,5 +83,5 @@ def open_trainable(
         return f"{prefix}:{folder}"
 
     first, *others = (reading.halves(opened.module) for reading in parameters)
-    begun = opened.module.state_dict().keys() != held
+    begun = any(reading.needs not in held for reading in parameters)
     return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), parameters[0].read, begun)

@@ -17,7 +17,7 @@ from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
-from tiny_native import native
+from tiny_native import MAKE, native
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +117,8 @@ def test_a_head_of_retrieval_begins_as_the_matching_heads_match(tmp_path):
     module = open_fusion(name, "cpu", "rank").module.model
     torch.testing.assert_close(module.rank_output.weight, module.itm_score.fc.weight[1:])
     assert not hasattr(open_fusion(name, "cpu").module.model, "rank_output")
+    # A scale of cosines is no head: a file without it is the start as it is.
+    assert "logit_scale" not in MAKE["fiber"]() and not open_fusion(native(tmp_path / "fiber", "fiber"), "cpu").begun
     # The start is measured with that head, which its file lacks.
     report = {"benchmarks": [f"folder:{squares(tmp_path / 'test', 4, seed=5)}"]}
     changes = {"loss": {"name": "ranking"}, "matching": {"negatives": 2}, "batch": {"size": 4}, "report": report}

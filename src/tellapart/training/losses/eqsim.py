@@ -337,10 +337,10 @@ def drawn_negatives(pairs: MatrixRows, k: int, step: int) -> Tensor:
     count = min(k, 2 * len(pairs.images)) // 2
 
     def draw_rows(rows: MatrixRows) -> Tensor:
-        same, sides = ~rows.negative, reversed(rows.logits())
+        same = ~rows.negative
+        logits = (side.masked_fill(same, float("-inf")) for side in reversed(rows.logits()))
         # Twice the step and one more: the two lists are independent of each other.
-        logits = [side.masked_fill(same, float("-inf")) for side in sides]
-        return torch.cat([draw(side, count, 2 * step + k, rows.index) for k, side in enumerate(logits)], dim=1)
+        return torch.cat([draw(side, count, 2 * step + n, rows.index) for n, side in enumerate(logits)], dim=1)
 
     with torch.no_grad():
         return gather(by_rows(pairs, draw_rows))
