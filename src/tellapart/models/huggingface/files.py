@@ -215,7 +215,7 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
 def _read_template(path: Path) -> str | None:
     """Return the chat template that a file is, or has under that name."""
     if path.suffix == ".jinja":
-        return decode_text(read_whole(path), path)
+        return decode_text(read_whole(path, error=ModelError), path, error=ModelError)
     content = read_json(path, error=ModelError)
     template = content.get("chat_template") if isinstance(content, dict) else None
     return template if isinstance(template, str) else None
