@@ -87,7 +87,7 @@ def _scores(folder: Path) -> Iterator[Door]:
 
 def _tables(folder: Path) -> Iterator[Door]:
     refs = [{"ann_id": k, "split": "val", "sentences": [{"sent_id": k, "sent": "left man"}]} for k in range(3)]
-    phrases = partial(read_refcoco, folder / "refs.p", folder / "instances.json", "val")
+    phrases = partial(read_refcoco, folder / "refs.p", folder / "instances.json", splits=["val"])
     declared = folder / "declared"
 
     def read_set(_path: Path) -> Any:

@@ -88,7 +88,7 @@ def test_tags_are_columns_and_an_item_without_one_has_none(make_run):
     samples = [replace(sample, tags=own) for sample, own in zip(first, tags, strict=True)]
     assert item_table(samples, {})["tags"] == {
         "side": {"values": ["left"], "of": [-1, -1, 0]},
-        "type": {"values": ["", "swap"], "of": [0, -1, 1]},
+        "type": {"values": ["swap"], "of": [-1, -1, 0]},
     }
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import expect_content, read_json
+from tellapart.data.strict_json import decode_text, expect_content, read_json, read_whole
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
@@ -215,7 +215,7 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
 def _read_template(path: Path) -> str | None:
     """Return the chat template that a file is, or has under that name."""
     if path.suffix == ".jinja":
-        return path.read_text(encoding="utf-8")
+        return decode_text(read_whole(path, error=ModelError), path, error=ModelError)
     content = read_json(path, error=ModelError)
     template = content.get("chat_template") if isinstance(content, dict) else None
     return template if isinstance(template, str) else None
