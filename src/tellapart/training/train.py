@@ -275,7 +275,7 @@ class SeedRow:
         """The reason why there is no interval; empty if there is one."""
         if self.low is not None:
             return ""
-        return "too few for an interval: 1 seed" if self.seeds == 1 else "no interval: all seeds differ by the same"
+        return "too few for an interval: 1 seed" if self.seeds == 1 else "no interval: all seeds alike"
 
 
 def train_seeds(
