@@ -22,15 +22,7 @@ from tellapart.data.strict_json import decode_text, plain_suffix, read_json, rea
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, nearest, quote
 
-__all__ = [
-    "CaptionPair",
-    "ImageFolder",
-    "SourceCaption",
-    "file_digest",
-    "read_caption_pairs",
-    "read_captions",
-    "read_json_captions",
-]
+__all__ = ["CaptionPair", "ImageFolder", "SourceCaption", "file_digest", "read_caption_pairs", "read_json_captions"]
 
 _CAPTION_COLUMNS = ("caption", "id", "image", "cluster")
 _PAIR_COLUMNS = ("id", "caption_0", "caption_1")

@@ -263,17 +263,9 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
 
 
 def decide(
-    journal: Journal,
-    sources: Sequence[Any],
-    executor: Executor,
-    task: Callable[[list[Any]], list[Any]],
-    report: Progress,
-    *,
-    noun: str = "candidates",
-    block: int = 1,
-    retries: int = 0,
-    allowed: int = 0,
-) -> tuple[dict[str, Any], int]:
+    journal: Journal, sources: Sequence[Any], executor: Executor, task: Callable[[list[Any]], list[Any]],
+    report: Progress, *, noun: str = "candidates", block: int = 1, retries: int = 0, allowed: int = 0,
+) -> tuple[dict[str, Any], int]:  # fmt: skip
     """Decide the sources that a journal has not, in blocks; return all outcomes by id, and how many it had.
 
     `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again; more

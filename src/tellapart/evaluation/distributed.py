@@ -107,13 +107,9 @@ def read_ranks(*unused: str) -> list[int] | None:
 
 
 def run_in_ranks(
-    settings: Settings,
-    out: Path,
-    *,
-    store: EmbeddingStore,
-    command: str = "",
-    progress: Callable[[str], Progress] | None = None,
-) -> dict[Path, Result]:
+    settings: Settings, out: Path, *,
+    store: EmbeddingStore, command: str = "", progress: Callable[[str], Progress] | None = None,
+) -> dict[Path, Result]:  # fmt: skip
     """Measure as `run` does, with the work shared by all ranks if there are several: the numbers are the same.
 
     Rank 0 returns what `run` does, and raises an error of any rank. The others return nothing once their part is

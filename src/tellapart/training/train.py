@@ -237,9 +237,8 @@ def default_folder(config: Path, out: PathGiven | None = None) -> Path:
 
 def describe_kept(folder: Path) -> str | None:
     """Describe the result of an interrupted training run; of several seeds, of those that were begun."""
-    parts = [RunFiles(seed).describe_kept() for seed in sorted(folder.glob("seed-*"))]
-    parts.append(RunFiles(folder).describe_kept())
-    return "; ".join(part for part in parts if part) or None
+    kept = (RunFiles(run).describe_kept() for run in (*sorted(folder.glob("seed-*")), folder))
+    return "; ".join(filter(None, kept)) or None
 
 
 # One configuration under several seeds: mean and spread over them, and tests paired by seed. An interval over items

@@ -313,15 +313,9 @@ def _measure(settings: Settings, folder: Path, **options: Any) -> list[System]:
 
 
 def run_sweep(
-    ends: tuple[Weights, Weights],
-    alphas: Sequence[float],
-    save: Callable[[Weights, Path], str],
-    settings: Settings,
-    out: Path,
-    store: EmbeddingStore,
-    *,
-    progress: Callable[[str], Progress] | None = None,
-) -> Sweep:
+    ends: tuple[Weights, Weights], alphas: Sequence[float], save: Callable[[Weights, Path], str],
+    settings: Settings, out: Path, store: EmbeddingStore, *, progress: Callable[[str], Progress] | None = None,
+) -> Sweep:  # fmt: skip
     """Measure the weights at each alpha between the start and the trained ones; keep the model of the best one.
 
     Source: WiSE-FT (Wortsman et al. 2022), equation 1: such weights often lose little elsewhere.

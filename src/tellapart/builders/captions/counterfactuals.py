@@ -267,14 +267,9 @@ class PairsWritten:
 
 
 def write_caption_pairs(
-    recipe: Path,
-    out: Path,
-    *,
-    workers: int = 1,
-    limit: int | None = None,
-    block: int = 16,
-    progress: Progress | None = None,
-) -> PairsWritten:
+    recipe: Path, out: Path, *,
+    workers: int = 1, limit: int | None = None, block: int = 16, progress: Progress | None = None,
+) -> PairsWritten:  # fmt: skip
     """Write a recipe's counterfactual captions as JSONL; filters and selections are left to the builder of images."""
     content = read_recipe_file(recipe)
     if content.builder != "counterfactual-captions":

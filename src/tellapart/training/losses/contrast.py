@@ -281,14 +281,9 @@ def fsc_global(batch: Batch, *, weight: _Weight = 0.5, gamma: _Gamma = 2.0, smoo
 
 @loss(negative_captions=3, local=True)
 def fsc_clip(
-    batch: Batch,
-    *,
-    weight: _Weight = 0.5,
-    local: _Weight = 0.2,
-    gamma: _Gamma = 2.0,
-    smoothing: _Smoothing = 0.02,
+    batch: Batch, *, weight: _Weight = 0.5, local: _Weight = 0.2, gamma: _Gamma = 2.0, smoothing: _Smoothing = 0.02,
     unit_patches: bool = False,
-) -> LossParts:
+) -> LossParts:  # fmt: skip
     """Return `fsc_global`, and as part `local` the same choice among captions by the image's patches and their words.
 
     Args:

@@ -167,15 +167,10 @@ def ranking(matches: Matches) -> LossParts:
 
 @loss(counterparts=True)
 def eqsim_itm(
-    matches: Matches,
-    *,
-    alpha: NonNegativeFloat = 0.1,
-    beta: NonNegativeFloat = 0.5,
-    k: _Count = 8,
-    variant: Variant = "eqsim",
+    matches: Matches, *, alpha: NonNegativeFloat = 0.1, beta: NonNegativeFloat = 0.5, k: _Count = 8,
     normalise: Normalisation = "batch",  # noqa: ARG001  (a fusion encoder's logits always go through a sigmoid)
-    as_released: _Released = False,
-) -> LossParts:
+    variant: Variant = "eqsim", as_released: _Released = False,
+) -> LossParts:  # fmt: skip
     """Return `itm` and EqSim's regularisation: parts `itm`, `v1` and `v2`, the last two times beta.
 
     Similarities are sigmoids of logits, whatever `normalise` is. v2 holds for close negatives, v1 for the others. As
@@ -190,15 +185,10 @@ def eqsim_itm(
 
 @loss(negatives=15, counterparts=True)
 def eqsim_ranking(
-    matches: Matches,
-    *,
-    alpha: NonNegativeFloat = 0.1,
-    beta: NonNegativeFloat = 0.5,
-    k: _Count = 8,
-    variant: Variant = "eqsim",
+    matches: Matches, *, alpha: NonNegativeFloat = 0.1, beta: NonNegativeFloat = 0.5, k: _Count = 8,
     normalise: Normalisation = "batch",  # noqa: ARG001  (as `eqsim_itm`)
-    as_released: _Released = False,
-) -> LossParts:
+    variant: Variant = "eqsim", as_released: _Released = False,
+) -> LossParts:  # fmt: skip
     """Return `ranking` and EqSim's regularisation, as METER is fine-tuned: parts `rank`, `v1` and `v2`.
 
     Source: EqSim (Wang et al. 2023), appendix C: 15 sampled captions and their images, 8 of them close.
