@@ -270,7 +270,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
         raise _room_error(path, error) or _damage_error(path, first_line(error)) from error
 
 
-def _room_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> RunError | None:
+def _room_error(path: Path, error: sqlite3.Error | ValueError) -> RunError | None:
     """Return the error if it is the disk that refuses, being full for one."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _REFUSALS:
         return None

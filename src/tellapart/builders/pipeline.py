@@ -200,8 +200,8 @@ def build(
         journal.drop_damaged()
         decided = journal.decided_ids()
         kept = (journal.outcome(candidate.id) for candidate in candidates if candidate.id in decided)
-        items = (outcome.item for outcome in kept if isinstance(outcome, Made))
-        _refuse_changed_sources(opened.builder, items, journal.begun, f"{journal.path}; delete it to begin again")
+        made = (outcome.item for outcome in kept if isinstance(outcome, Made))
+        _refuse_changed_sources(opened.builder, made, journal.begun, f"{journal.path}; delete it to begin again")
         # Absolute: another machine's processes have another working folder.
         home, sources = opened.home.absolute(), sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
