@@ -131,7 +131,7 @@ class ImageFolder:
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; name the folder of the captions' images in [options] images")
         self._folder = folder
-        self._decoded = ""  # the digest of the last picture: its captions follow one another
+        self._decoded: set[str] = set()  # the digests of the pictures that were
 
     def read(self, reference: str) -> bytes:
         """Return an image's file.
@@ -153,9 +153,9 @@ class ImageFolder:
         """
         data = self.read(reference)
         digest = hashlib.sha256(data).hexdigest()
-        if digest != self._decoded and not is_video(reference):
+        if digest not in self._decoded and not is_video(reference):
             decode(data, str(self._folder / reference))
-            self._decoded = digest
+            self._decoded.add(digest)
         provenance = {**item.provenance, "image_sha256": digest}
         return Made(item.model_copy(update={"provenance": provenance}), {item.images[0]: data})
 

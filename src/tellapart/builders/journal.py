@@ -60,6 +60,7 @@ class Journal:
     def __init__(self, path: Path, fingerprint: str, facts: Mapping[str, Any] | None = None) -> None:
         self.path = path
         self._file = _open_database(path)
+        begun = str(path.stat().st_mtime_ns)
         try:
             # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -69,9 +70,10 @@ class Journal:
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('facts', ?)", (json.dumps(facts or {}),))
+            self._file.execute("INSERT OR IGNORE INTO about VALUES ('begun', ?)", (begun,))
             about = dict(self._file.execute("SELECT key, value FROM about"))
-            owner = about["fingerprint"]
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            owner, self.begun = about["fingerprint"], int(about["begun"])  # nanoseconds, by the clock of its disk
+        except (sqlite3.DatabaseError, ValueError) as error:
             self._file.close()
             held = f"{path} is held by another build that is at work; wait for it, or name another out="
             other = f"{path} is no journal of a build ({error}); name another out= (or pairs=), or delete it"
@@ -268,7 +270,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
         raise _room_error(path, error) or _damage_error(path, first_line(error)) from error
 
 
-def _room_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> RunError | None:
+def _room_error(path: Path, error: sqlite3.Error | ValueError) -> RunError | None:
     """Return the error if it is the disk that refuses, being full for one."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _REFUSALS:
         return None

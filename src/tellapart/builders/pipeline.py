@@ -196,8 +196,12 @@ def build(
         return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
-    since = journal_of(out).stat().st_mtime_ns if journal_of(out).is_file() else None
     with Journal(journal_of(out), opened.fingerprint, opened.facts) as journal:
+        journal.drop_damaged()
+        decided = journal.decided_ids()
+        kept = (journal.outcome(candidate.id) for candidate in candidates if candidate.id in decided)
+        made = (outcome.item for outcome in kept if isinstance(outcome, Made))
+        _refuse_changed_sources(opened.builder, made, journal.begun, f"{journal.path}; delete it to begin again")
         # Absolute: another machine's processes have another working folder.
         home, sources = opened.home.absolute(), sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
@@ -210,9 +214,6 @@ def build(
             retries=opened.recipe.retries,
             allowed=opened.recipe.max_failed,
         )
-        if resumed and since is not None:
-            kept = (outcome.item for outcome in outcomes.values() if isinstance(outcome, Made))
-            _refuse_changed_sources(opened.builder, kept, since, f"{journal.path}; delete it to begin again")
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
@@ -270,7 +271,6 @@ def decide(
     `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again; more
     failures than are allowed are an error.
     """
-    journal.drop_damaged()
     decided = journal.decided_ids()
     waiting = [source for source in sources if source.id not in decided]
     resumed = done = len(sources) - len(waiting)
@@ -347,9 +347,9 @@ def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
 
 
 def _refuse_changed_sources(builder: Builder, items: Iterable[Item], since: int, kept: str) -> None:
-    """Refuse items that were kept before this time in nanoseconds, and whose picture or video is another one now."""
-    source_of = getattr(builder, "source_of", lambda _item: None)
-    sources = {source: item.id for item in items if (source := source_of(item))}
+    """Refuse items whose picture or video changed since this time, in nanoseconds, and is another one now."""
+    source_of = getattr(builder, "source_of", None)
+    sources = {source: item.id for item in items if (source := source_of(item))} if source_of else {}
     for (path, digest), name in sources.items():
         # A file that was replaced by an older one has a new ctime all the same.
         if digest and path.is_file() and path.stat().st_ctime_ns > since and file_sha256(path) != digest:

@@ -286,6 +286,7 @@ def write_caption_pairs(
     task = partial(_decide_captions, options=options, home=recipe.parent)
     with Journal(journal_of(out), fingerprint_facts(facts), facts) as journal:
         executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
+        journal.drop_damaged()
         outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
         rejections = [outcome for outcome in outcomes.values() if isinstance(outcome, Rejected)]
         rejected = Counter((outcome.step, outcome.reason) for outcome in rejections)
