@@ -188,8 +188,11 @@ def _check_numbers(record: BenchmarkResult, measured: Remeasured) -> Iterator[Ch
     stated, recomputed = list_numbers(record), list_numbers(measured.table)
     for key in dict.fromkeys((*stated, *recomputed)):
         fact, old, new = _name_fact(key), stated.get(key), recomputed.get(key)
-        if old is None or new is None:
+        of_empty = "" in record.by.get(key[0], ()) and not key[1]
+        if old is None or new is None or of_empty:
             why = "the record lacks it" if old is None else "the samples hold no value of an item by it"
+            if of_empty:
+                why = "it counts an empty tag as a value, as earlier versions did"
             value, again = (None if number is None else number.value for number in (old, new))
             yield Check(fact=fact, state="cannot be checked", recorded=value, measured=again, why=why)
             continue
