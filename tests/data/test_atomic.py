@@ -40,15 +40,15 @@ def test_a_file_where_none_can_be_is_the_systems_error(tmp_path):
             draft.write_text("x")
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path, there):
+@pytest.mark.parametrize(("there", "mode"), [(False, 0o755), (True, 0o755), (False, 0o700)])
+def test_a_folder_takes_its_name_and_mode_when_it_is_filled(tmp_path, there, mode):
     home = tmp_path / "deep/set"
     if there:
         home.mkdir(parents=True)
-    with atomic_folder(home) as draft:
+    with atomic_folder(home, mode) as draft:
         (draft / "a.txt").write_text("x")
         assert not list(home.glob("*"))
-    assert home.stat().st_mode & 0o777 == 0o755
+    assert home.stat().st_mode & 0o777 == mode
     assert [path.name for path in home.parent.rglob("*")] == ["set", "a.txt"]
 
 

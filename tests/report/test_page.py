@@ -314,12 +314,13 @@ def test_samples_that_are_missing_or_do_not_match_are_refused(make_run):
 RUN = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
 
 
-def report_run(name: str, values: list[float], *, shape: tuple[int, int] | None = None) -> ReportRun:
+def report_run(name: str, values: list[float | None], *, shape: tuple[int, int] | None = None) -> ReportRun:
     record = BenchmarkResult(title="t", fingerprint="0", task="vqa", output="text", metrics={}, origin="", shape=shape)
     samples = [
-        Sample(id=str(k), cluster=str(k), unit="question", output=f"answer {k}", outcomes={"exact_match": value})
+        Sample(id=str(k), cluster=str(k), unit="question", output=f"answer {k}",
+               outcomes={} if value is None else {"exact_match": value})
         for k, value in enumerate(values)
-    ]
+    ]  # fmt: skip
     result = Result(run=RUN, model=ModelRecord(name=name, fingerprint=name), benchmarks={"vqa": record})
     return ReportRun(result, {"vqa": samples})
 
@@ -327,10 +328,11 @@ def report_run(name: str, values: list[float], *, shape: tuple[int, int] | None 
 def test_the_worst_over_all_models_come_first_and_no_more_than_fit():
     good, bad = [1.0] * 100, [1.0] * 100
     good[70], bad[70], bad[20] = 0.0, 0.0, 0.0
+    good[0] = bad[1] = None  # left without an answer
     (section,) = arrange_runs([report_run("a", good), report_run("b", bad)])
     (shown,) = examples(section)
-    assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 100, MOST_EXAMPLES)
-    assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "0"]
+    assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 98, MOST_EXAMPLES)
+    assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "2"]
     assert [value for _, value in shown.rows[1][1]] == [1.0, 0.0]
 
 

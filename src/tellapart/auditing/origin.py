@@ -316,10 +316,6 @@ def detector_outcomes(text: ArrayLike, image: ArrayLike) -> dict[str, NDArray[np
     return {name: column.astype(np.float64) for name, column in outcomes.items()}
 
 
-#: One side of a set: vectors, and the image or caption of each.
-_Side = tuple[NDArray[np.float32], NDArray[np.str_]]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Origins:
     """The probability that an entry is synthetic, float64 `(item, 2)`, by heads that were fitted on others."""

@@ -73,8 +73,8 @@ def atomic_file(path: Path, *, synced: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to fill; it becomes `folder` if nothing is raised, and is deleted otherwise.
+def atomic_folder(folder: Path, mode: int = 0o755) -> Iterator[Path]:
+    """Yield an empty folder to fill; it becomes `folder`, of that mode, if nothing is raised, and is deleted otherwise.
 
     Raises:
         DataError: the folder holds something already, or cannot be written.
@@ -86,7 +86,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             yield draft
-            draft.chmod(0o755)  # mkdtemp lets only the owner in
+            draft.chmod(mode)  # mkdtemp lets only the owner in
             sync_folder(draft, deep=True)
             if folder.exists():
                 folder.rmdir()

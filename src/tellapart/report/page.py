@@ -109,14 +109,16 @@ def examples(section: BenchmarkRuns) -> list[TaskExamples]:
         rows_of.setdefault(sample.unit, []).append(row)
     tables = []
     for noun, rows in rows_of.items():
-        if (metric := next(iter(section.samples[rows[0]].outcomes), None)) is None:
+        found = {row: [entry.samples[row].outcomes for entry in section.entries] for row in rows}
+        found = {row: outcomes for row, outcomes in found.items() if all(outcomes)}  # no model left it
+        if (metric := next((name for outcomes in found.values() for name in outcomes[0]), None)) is None:
             continue
-        values = {row: [entry.samples[row].outcomes.get(metric, 0.0) for entry in section.entries] for row in rows}
+        values = {row: [of.get(metric, 0.0) for of in outcomes] for row, outcomes in found.items()}
         worst = []
-        for row in sorted(rows, key=lambda row: (sum(values[row]), row))[:MOST_EXAMPLES]:
+        for row in sorted(values, key=lambda row: (sum(values[row]), row))[:MOST_EXAMPLES]:
             outputs = (_shorten(entry.samples[row].output) for entry in section.entries)
             worst.append((section.samples[row], [*zip(outputs, values[row], strict=True)]))
-        tables.append(TaskExamples(noun, metric, len(rows), worst))
+        tables.append(TaskExamples(noun, metric, len(values), worst))
     return tables
 
 

@@ -127,8 +127,7 @@ def back_up(state: Path, target: Path) -> Manifest:
         raise StoreError(f"{state} holds no database: this board was never served, or its state is gone")
     if problem := next(find_losses(state), None):
         raise StoreError(f"{problem}; no backup was made")
-    with atomic_folder(target) as draft:
-        draft.chmod(0o700)
+    with atomic_folder(target, 0o700) as draft:
         copy = draft / "state"
         copy.mkdir(mode=0o700)
         shutil.copy2(state / SECRET, copy / SECRET)
@@ -160,7 +159,6 @@ def back_up(state: Path, target: Path) -> Manifest:
         }
         manifest = Manifest(made=time.time(), files=files)
         (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    target.chmod(0o700)
     return manifest
 
 

@@ -554,13 +554,12 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
             raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with atomic_folder(folder) as draft:
+        with atomic_folder(folder, 0o700) as draft:
             pixels = write_task(draft / "task.zip", benchmark, hidden, read)
             hidden = replace(hide_rows(pixels=pixels), pixels=pixels)
             _expect_both_splits(benchmark, hidden)
             _refuse_shared(benchmark, hidden, folder)
             (draft / "truth.json").write_text(json.dumps(hidden.to_json()), encoding="utf-8")
-        folder.chmod(0o700)
     except DataError:
         # Another process of the board was first, `serve` and `board user` for one; its files are taken.
         if not (folder / "truth.json").is_file():

@@ -52,7 +52,8 @@ def harness_json(result: Result) -> str:
         groups: dict[str, Metrics] = {}
         for tag, value, group in ((tag, value, of[value]) for tag, of in record.by.items() for value in of):
             part = f"{name}_{tag}_{value}"  # `a`, `b_c` and `a_b`, `c` would share it
-            groups[part if part not in {*tasks, *groups, *result.benchmarks} else f"{name} {tag}={value}"] = group
+            taken = any(part in names for names in (tasks, groups, result.benchmarks))
+            groups[f"{name} {tag}={value}" if taken else part] = group
         for task, metrics in {name: record.metrics, **{part: group.metrics for part, group in groups.items()}}.items():
             shares = {metric: value for metric, value in metrics.items() if not is_deviation(value)}
             tasks[task] = record, shares, max((value.n for value in metrics.values()), default=0)
