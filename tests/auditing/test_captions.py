@@ -70,6 +70,10 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
     words, characters = length_gaps(captioned([("aa bb cc", "aa bb")] * 25))
     assert (words.value, words.verdict, characters.value, characters.verdict) == (1.0, "warn", 3.0, "warn")
     assert words.threshold.startswith("within 0.12 of 0")  # 5 % of 2.5 words
+    words, _ = length_gaps(captioned([("aa bb", "bb aa")] * 25))
+    assert (words.value, words.low, words.verdict) == (0, None, "pass")  # 0 is no share here
+    words, _ = length_gaps(captioned([("aa bb", "bb aa"), ("aa bb", "aa")] * 20))
+    assert words.low < 0.4 and words.method == "bootstrap"
 
 
 def test_a_tie_of_a_single_item_is_chance(captioned):

@@ -368,6 +368,7 @@ def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown,
     page = there.get("/hidden", headers={"accept": "text/html"})
     assert page.status_code == 200
     assert page.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+    assert 'href="/hidden"' in there.get("/nowhere", headers={"accept": "text/html"}).text
     assert 'href="/hidden"' not in client.get("/").text
     assert client.get("/hidden").status_code == 404
 

@@ -189,6 +189,15 @@ def test_a_part_of_a_tasks_records_is_verified_by_their_ids(options, ids, tmp_pa
     assert states(ta.verify(tmp_path / "run"), "different") == ["limited_from", *["fingerprint"] * (not options)]
 
 
+def test_a_part_that_was_selected_in_python_is_no_difference(made_set, tmp_path):
+    pairs = ta.load_pairs(made_set())
+    ta.evaluate("oracle", pairs.select(range(len(pairs) - 1)), out=tmp_path / "run", cache=False)
+    assert [row["fact"] for row in ta.verify(tmp_path / "run").rows() if row["state"] != "equal"] == ["limited_from"]
+    assert states(ta.verify(tmp_path / "run"), "different") == []
+    edit_record(tmp_path / "run", lambda record: record["run"].update(command="tellapart run"))
+    assert states(ta.verify(tmp_path / "run"), "different") == ["results.json", "limited_from"]
+
+
 def test_a_group_that_is_named_as_a_record_is_no_record_of_a_part():
     rows = [SimpleNamespace(id=str(number)) for number in range(4)]
     ready: Any = SimpleNamespace(records=SimpleNamespace(rows=rows), available=4)

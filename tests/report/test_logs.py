@@ -67,6 +67,7 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     (row,) = ta.compare(tmp_path / "3", tmp_path / "5").two.rows
     assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
+    assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
 
 
 def test_logs_of_other_items_or_tools_are_not_compared(tmp_path):

@@ -410,6 +410,15 @@ def test_a_group_too_small_for_an_interval_is_named():
     assert "'add'" in found.reason
 
 
+@pytest.mark.parametrize("power", [-100, 100])
+def test_a_mean_of_groups_scales_with_values_of_any_size(power):
+    member = np.repeat(np.eye(2), 30, axis=0)
+    results = np.random.default_rng(2).normal(size=(60, 1)) * member
+    columns = [np.concatenate([np.ldexp(results, k), member], axis=1) for k in (0, power)]
+    plain, scaled = (interval_for(column, None, binary=False, reduce=MeanOfGroups(2)) for column in columns)
+    assert (scaled.low, scaled.high) == (np.ldexp(plain.low, power), np.ldexp(plain.high, power))
+
+
 def test_a_mean_of_groups_ratios_combines_their_intervals():
     rng = np.random.default_rng(3)
     table = yes_columns(rng.random((80, 2)) < 0.5)

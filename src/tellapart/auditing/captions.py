@@ -224,7 +224,7 @@ def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None 
     scores = text_scores(model, pairs, progress)
     top = scores == scores.max(axis=1, keepdims=True)
     chance = 1 / pairs.shape[1]
-    mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs, bounds=(0.0, 1.0))
+    mean = mean_with_interval(np.asarray(top[:, 0] / top.sum(axis=1), np.float64), pairs)
     differs = abs(mean["value"] - chance) > 1e-9 and excludes(mean, chance)
     prefers = "no difference from chance" if not differs else "too often" if mean["value"] > chance else "too rarely"
     tied = int((top.sum(axis=1) > 1).sum())
@@ -302,7 +302,7 @@ def _judge_gap(
     name: str, title: str, gaps: NDArray[np.float64], pairs: PairSet, *, limit: float, near: str, says: str, unit: Unit
 ) -> Finding:
     """Judge the mean gap between caption 0 and the others, which may reach a limit, or have an interval around 0."""
-    mean = mean_with_interval(gaps, pairs)
+    mean = mean_with_interval(gaps, pairs, bounds=None)
     warns = excludes(mean, 0) and abs(mean["value"]) > limit
     return judge(name, title, mean, f"within {near}, or an interval that holds 0", warns, says, unit=unit)
 

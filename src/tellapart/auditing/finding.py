@@ -69,11 +69,11 @@ def split_texts(item: Item) -> tuple[set[str], list[str]]:
 
 
 def mean_with_interval(
-    values: NDArray[np.float64], pairs: PairSet, *, bounds: tuple[float, float] | None = None, seed: int = 0
+    values: NDArray[np.float64], pairs: PairSet, *, bounds: tuple[float, float] | None = (0.0, 1.0), seed: int = 0
 ) -> dict[str, Any]:
     """Return the fields of a finding of a mean over items: `value`, `n`, `low`, `high`, `method` and `reason`."""
-    clusters = [item.cluster for item in pairs.items]
-    interval = interval_for(values, clusters, binary=is_binary(values), bounds=bounds, seed=seed)
+    clusters, binary = [item.cluster for item in pairs.items], bounds == (0.0, 1.0) and is_binary(values)
+    interval = interval_for(values, clusters, binary=binary, bounds=bounds, seed=seed)
     parts = {"low": interval.low, "high": interval.high, "method": interval.method, "reason": interval.reason}
     return {"value": float(values.mean()), "n": len(values), **parts}
 

@@ -206,7 +206,7 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
     """
     clusters = [item.cluster for item in pairs.items]
     right = in_order(held_out(evidence.features, clusters, seed=seed))
-    mean = mean_with_interval(right, pairs, bounds=(0.0, 1.0))
+    mean = mean_with_interval(right, pairs)
     warns, says = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
     if mean["value"] - 0.5 > MARGIN:
         p, swaps = _p_value(evidence, clusters, mean["value"], seed, progress)
@@ -421,7 +421,7 @@ def detect(
     columns = {"format_accuracy": np.array(right) / 4, **found.outcomes()}
     scores = {}
     for name, column in columns.items():
-        mean = mean_with_interval(column, measured, bounds=(0.0, 1.0), seed=seed)
+        mean = mean_with_interval(column, measured, seed=seed)
         scores[name] = DetectorScore.model_validate({key: mean[key] for key in DetectorScore.model_fields})
     detection = Detection(
         pairs=measured.name,

@@ -87,7 +87,7 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
 def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
     sized = [(k, change.share, change) for k, change in enumerate(changes) if change.share is not None]
     shares = np.array([share for _, share, _ in sized], np.float64)
-    mean = mean_with_interval(shares, pairs.select([k for k, *_ in sized]), bounds=(0.0, 1.0))
+    mean = mean_with_interval(shares, pairs.select([k for k, *_ in sized]))
     boxes = np.mean([change.box_share for *_, change in sized])
     difference = np.mean([change.mean_absolute or 0.0 for *_, change in sized])
     says = (

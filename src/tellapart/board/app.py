@@ -360,7 +360,7 @@ def create_app(board: Board, submissions: Submissions | None = None, age: Callab
             return JSONResponse(content, status, {"cache-control": "no-store"})
 
     _add_files(app, board)
-    _add_errors(app, settings)
+    _add_errors(app, settings, hidden=submissions is not None)
     app.add_middleware(cache.before, board=board)
     app.add_middleware(secure_answers)
     return app
@@ -429,7 +429,7 @@ def _add_files(app: FastAPI, board: Board) -> None:
         return Response(content, media_type=kind, headers=_KEPT_AN_HOUR)
 
 
-def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
+def _add_errors(app: FastAPI, settings: BoardSettings, *, hidden: bool) -> None:
     def respond(request: Request, error: Exception) -> Response:
         status = int(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
         headers = getattr(error, "headers", None) or {}
@@ -447,7 +447,7 @@ def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse({"title": title, "detail": text}, status, headers)
         links, view = ServerLinks(request.scope["root_path"]), View(title=title)
-        page = render("message", links, view=view, board=settings, hidden=False, text=text)
+        page = render("message", links, view=view, board=settings, hidden=hidden, text=text)
         return HTMLResponse(page, status, headers)
 
     for kind in (UnknownNameError, StarletteHTTPException, RequestValidationError):

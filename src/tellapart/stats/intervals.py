@@ -174,7 +174,7 @@ def _without_draws(
     if isinstance(column.reduce, MeanOfGroups):
         if column.reduce.inner is not None:
             return _interval_of_nested(column, column.reduce, values, codes, level)
-        return _interval_of_groups(column, column.reduce, totals, level)
+        return _interval_of_groups(column, column.reduce, totals, codes, level)
     if column.binary and column.reduce is None:
         sums = totals.means(totals.sums, 1)[:, 0]
         tied = not totals.independent and len(totals) > 1
@@ -266,8 +266,15 @@ def _interval_of_smallest(
     return Interval(low, high, level, f"smallest of {len(parts)}: {lower[0].method}")
 
 
-def _interval_of_groups(column: Column, layout: MeanOfGroups, totals: ClusterTotals, level: float) -> Interval | None:
+def _interval_of_groups(
+    column: Column, layout: MeanOfGroups, totals: ClusterTotals, codes: NDArray[np.int64] | None, level: float
+) -> Interval | None:
     """Return the interval of a mean of groups' means; None where the bootstrap holds."""
+    unit = 0
+    if not column.binary and column.bounds is None:  # of any scale: they share a grid with the counts about 1 alone
+        results, members = np.split(np.asarray(column.values, np.float64), [-layout.groups], axis=1)
+        unit = int(np.frexp(np.abs(results).max())[1])
+        totals = ClusterTotals.of(_CALL, np.concatenate([np.ldexp(results, -unit), members], axis=1), codes)
     table = totals.means(totals.sums, 1)
     sums, counts = table[:, : -layout.groups], table[:, -layout.groups :]
     clusters = len(totals)
@@ -276,7 +283,7 @@ def _interval_of_groups(column: Column, layout: MeanOfGroups, totals: ClusterTot
     if column.binary and bootstrap_holds_for_groups(sums, counts):
         return None
     bounds = macro_bounds(sums, counts, level, binary=column.binary, bounds=_bounds_of(column))
-    low, high = (float(end) for end in bounds)
+    low, high = (float(np.ldexp(end, unit)) for end in bounds)
     if np.isnan(low):
         of_groups = (counts > 0).sum(axis=0)
         least = int(of_groups.argmin())

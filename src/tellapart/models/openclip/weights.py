@@ -143,10 +143,14 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         taken = {key: facts[key] for key in _STEPS if key in facts}
         transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
     stated = source.preprocessing.get("size", facts["size"])
-    sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
-    if sides[0] != sides[1]:
+    cuts = getattr(getattr(model.visual, "trunk", None), "patch_embed", None)  # of timm, whose size is not the tower's
+    fixed = (getattr(cuts, "strict_img_size", False) and cuts.img_size) or facts["size"]
+    sizes = (stated, facts["size"], fixed)
+    sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in sizes]
+    if len(set(sides)) > 1:
+        made = next(side for side in sides if side != sides[2])
         raise ModelError(
-            f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
+            f"{source.name}: its preprocessing makes images of {made} pixels, its vision tower takes {sides[2]}; "
             "correct 'size' or 'image_size' in open_clip_config.json"
         )
     checkpoint = _load_tensors(source, model)

@@ -136,7 +136,7 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
     ranked = leave_references(measured)
     # Several models, each with outcomes of items.
-    is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
+    is_tested = with_tiers and len(ranked) > 1 and not any(_lacks_items(run.record(benchmark)) for run in ranked)
     for column, top in _first_tiers(sources, ranked, benchmark, seed) if is_tested else ():
         for label, cells in rows.items():
             cells[column].near = label in top
@@ -147,6 +147,11 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
     names = names or {main_metric(first_metrics(records)): None}
     numbers = {name: [(label, of.metrics.get(name)) for label, of in zip(rows, records, strict=True)] for name in names}
     return _Part(benchmark, measured, records, measures, numbers, is_tested)
+
+
+def _lacks_items(record: BenchmarkResult) -> bool:
+    """Return whether another tool measured this and left no outcomes of items."""
+    return is_imported(record) and record.samples is None
 
 
 def _first_tiers(
@@ -174,7 +179,9 @@ def _write_notes(parts: Sequence[_Part], further: Mapping[str, bool], ties: str)
     tested = any(part.is_tested for part in parts)
     imported = any(is_imported(record) for part in parts for record in part.records)
     dagger = "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)"
-    elsewhere = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
+    elsewhere = "imported: measured by another tool, whose ties count otherwise"
+    if any(_lacks_items(record) for part in parts for record in part.records):
+        elsewhere += "; not tested against the others"
     bold = "bold: the best of its column, if it is above chance"
     notes = {bold: True, dagger: tested, elsewhere: imported, **further, ties: True}
     return [note for note, holds in notes.items() if holds and note]
