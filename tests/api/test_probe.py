@@ -177,6 +177,20 @@ def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(towers_pr
         assert list(probe.history) == [*rows, 12]
 
 
+def test_pictures_are_prepared_for_each_model_in_its_way(made_set):
+    models = [
+        ta.model(
+            Towers(), preprocess=lambda image, sign=sign: sign * PREPARED["preprocess"](image), tokenizer=tokenizer
+        )
+        for sign in (1, -1)
+        for tokenizer in [PREPARED["tokenizer"]]
+    ]
+    probe = ta.PairProbe(made_set(n=10), limit=None)
+    for model in (*models, models[0]):
+        held = probe._hold_model(model)
+        assert (probe._score_vectors(held) == ta.PairProbe(probe.pairs)._score_vectors(held)).all()
+
+
 def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe):
     probe = towers_probe(limit=6)
     probe.begin(Constant())
@@ -315,5 +329,7 @@ def test_what_a_probe_cannot_measure_is_said(made_set):
         ta.PairProbe(pairs, preprocess=lambda image: image)
     with raises(RunError, "every=0", "1", "steps"):
         ta.PairProbe(pairs, every=0)
+    with raises(RunError, "batch_size=0", "1", "images"):
+        ta.PairProbe(pairs, batch_size=0)
     with raises(RunError, "SummaryWriter", "W&B", "run"):
         ta.PairProbe(pairs, log=7)

@@ -325,6 +325,15 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge():
     assert clustered.high - clustered.low > one.high - one.low
 
 
+def test_an_array_that_is_filled_again_for_each_batch_is_measured_as_it_was():
+    scores, metric = drawn(40, (2, 2)), ta.metrics.TextScore()
+    batch = np.empty((10, 2, 2), np.float32)
+    for part in np.split(scores, 4):
+        batch[:] = part
+        metric.update(batch)
+    assert metric.compute().value == ta.text_score(scores).mean() != ta.text_score(batch).mean()
+
+
 def test_a_cluster_of_any_name_is_no_item_without_one():
     def measured(*names: str | None) -> StreamingMetric:
         metric = metric_class("GroupScore")()
@@ -394,7 +403,9 @@ def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics)
     metric = ta.metrics.GroupScore().torchmetrics()
     assert isinstance(metric, torchmetrics.Metric)
     assert metric.higher_is_better is True and metric.is_differentiable is False
-    metric.update(torch.tensor(scores[:20]))
+    batch = torch.tensor(scores[:20])
+    metric.update(batch)
+    batch.zero_()  # a loop fills its tensor again
     other = copy.deepcopy(metric)
     other.reset()
     other.update(scores[20:])

@@ -108,6 +108,8 @@ class PairProbe:
     ) -> None:
         if not isinstance(every, int) or every < 1:
             raise RunError(f"PairProbe(every={quote(every)}): give a number of steps from 1 on")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise RunError(f"PairProbe(batch_size={quote(batch_size)}): give a number of images or texts from 1 on")
         if (preprocess is None) != (tokenizer is None):
             raise RunError("PairProbe: preprocess and tokenizer belong together; give both, or a processor")
         pairs = load_pairs(benchmark, **place)
@@ -266,10 +268,12 @@ class PairProbe:
 
     def _hold_model(self, model: Any) -> Model:
         """Return a model as it is now; its parts are looked at once."""
-        if isinstance(model, HeldModel) or not is_module(model):
-            return as_model(model)
         if self._held is not None and self._held[0] is model:
             return as_model(self._held[1])
+        self._images = None  # another model may prepare them in another way
+        if isinstance(model, HeldModel) or not is_module(model):
+            self._held = model, model
+            return as_model(model)
         inner = unwrap(model)
         if self._preprocess is None and self._processor is None and any(hasattr(inner, name) for name in _TOWERS[:2]):
             raise ModelError(
@@ -279,7 +283,6 @@ class PairProbe:
         parts = Parts(model, self._processor, self._preprocess, self._tokenizer)
         held = None if hasattr(inner, "encode_images") else hold_module(parts)
         self._held = model, held or as_model(model)
-        self._images = None
         return self._held[1]
 
     def _score_vectors(self, model: DualEncoder) -> NDArray[np.float32]:

@@ -75,7 +75,7 @@ class StreamingMetric:
         groups = [None] * len(values) if clusters is None else [f"{cluster}" for cluster in clusters]
         if len(groups) != len(values):
             raise MetricError(f"{self.metric.name}: {len(groups)} clusters for {len(values)} items; give one for each")
-        self._scores.append(values)
+        self._scores.append(values.copy())  # the caller may fill the same array again
         self._clusters += groups
 
     def compute(self) -> Value:
@@ -164,7 +164,7 @@ def _torch_class(name: str) -> type[torchmetrics.Metric]:
 
         def update(self, scores: Any) -> None:
             """Take the scores of further items: `(item, image, text)`."""
-            tensor = torch.as_tensor(scores).detach().float()
+            tensor = torch.as_tensor(scores).detach().to(torch.float32, copy=True)
             self.scores.append(tensor[None] if tensor.ndim == 2 else tensor)
 
         def value(self) -> Value:

@@ -415,6 +415,26 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path):
         format_result(measured, "lm-eval", path)
 
 
+def test_results_of_the_same_set_in_a_card_keep_their_arguments_source_and_model(measured, tmp_path):
+    yaml, path = pytest.importorskip("yaml"), tmp_path / "README.md"
+    place, board = {"name": "W", "type": "facebook/winoground"}, {"name": "A board", "url": "https://board.example"}
+    task, metric = {"type": "image-text-matching"}, {"type": "acc", "value": 0.1}
+    others = [
+        {"task": task, "dataset": {**place, "args": {"k": 0}}, "metrics": [metric], "source": board},
+        {"task": task, "dataset": {**place, "args": {"k": 5}}, "metrics": [metric]},
+    ]
+    named = [{"name": "org/model", "results": others}, {"name": "b", "results": others[:1]}]
+    path.write_text(f"---\n{yaml.safe_dump({'tags': ['a', 'a'], 'model-index': named})}---\nText.\n")
+    read = yaml.safe_load(format_result(measured, "model-index", path).split("---")[1])
+    (mine, another), alone = read["model-index"], yaml.safe_load(format_result(measured, "model-index").split("---")[1])
+    assert read["tags"] == ["a", "a"] and another == named[1]
+    assert mine == {"name": "org/model", "results": [*others, *alone["model-index"][0]["results"]]}
+    for broken in ("a: [", "on: 1", "model-index: 3", "model-index: [{name: org/model, results: [3]}]"):
+        path.write_text(f"---\n{broken}\n---\nText.\n")
+        with raises(RunError, "README.md", "model", "card"):
+            format_result(measured, "model-index", path)
+
+
 def test_eval_results_read_back_as_huggingface_hub_reads_them(measured):
     hub = pytest.importorskip("huggingface_hub")
     yaml = pytest.importorskip("yaml")

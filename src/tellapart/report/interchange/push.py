@@ -171,20 +171,32 @@ def model_index_yaml(result: Result) -> str:
 
 
 def put_results(text: str, result: Result, place: str, *, rename: bool = False) -> str:
-    """Return the text of a model card with a run's results put in; results of other sets stay."""
+    """Return the text of a model card with a run's results put in; results of other sets, metrics and models stay."""
+    hub, yaml = require("huggingface_hub", extra="hub"), require("yaml", extra="hub")
+
+    def identify(entry: Any) -> tuple[Any, ...]:  # as huggingface_hub's `EvalResult.unique_identifier`
+        dataset = entry["dataset"]
+        return entry["task"]["type"], dataset["type"], *map(dataset.get, ("config", "split", "revision"))
+
+    name, others = result.model.name, []
+    added = hub.ModelCardData(model_name=name, eval_results=eval_results(result)).to_dict()["model-index"][0]["results"]
+    new = {(identify(entry), metric["type"]) for entry in added for metric in entry["metrics"]}
     try:
-        card = require("huggingface_hub", extra="hub").ModelCard(text)
-    except ValueError as error:
-        raise RunError(f"{place} is not a model card: {error}") from error
-    if rename and card.data.get("eval_results") and (name := card.data.get("model_name")) != result.model.name:
-        raise RunError(f"{place} holds results of {name}, the run is of {result.model.name}; name the right card")
-    if rename or not card.data.get("model_name"):
-        card.data.model_name = result.model.name
-    entries = eval_results(result)
-    new = {(entry.unique_identifier, entry.metric_type) for entry in entries}
-    earlier = card.data.get("eval_results") or []
-    others = [entry for entry in earlier if (entry.unique_identifier, entry.metric_type) not in new]
-    card.data.eval_results = [*others, *entries]
+        card = hub.RepoCard(
+            text
+        )  # not a ModelCard, which joins entries of a dataset whatever their arguments and source
+        index = list(card.data.get("model-index") or [{"name": card.data.get("model_name", name), "results": []}])
+        place_of = next((k for k, model in enumerate(index) if model["name"] == name), len(index) - 1)
+        title = index[place_of]["name"]
+        for entry in index[place_of]["results"]:
+            metrics = [metric for metric in entry["metrics"] if (identify(entry), metric["type"]) not in new]
+            others += [{**entry, "metrics": metrics}] if metrics else []
+    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise RunError(f"{place} is not a model card: {first_line(error)}") from error
+    if rename and title != name and index[place_of]["results"]:
+        raise RunError(f"{place} holds results of {title}, the run is of {name}; name the right card")
+    index[place_of] = {"name": name if rename else title, "results": [*others, *added]}
+    card.data["model-index"] = index
     return str(card)
 
 
