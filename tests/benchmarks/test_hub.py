@@ -161,11 +161,12 @@ def test_damaged_parquet_is_an_error_of_the_data(tmp_path, winoground):
 
 
 def test_a_cell_without_an_image_is_named(tmp_path, parquet):
-    rows = winoground_rows()[:2]
-    rows[1]["image_0"] = None
-    parquet(tmp_path / "a.parquet", rows, 2)
-    with raises(DataError, "a.parquet", "1", "'image_0'"):
-        tables([tmp_path / "a.parquet"])("1/image_0")
+    rows = winoground_rows()[:3]
+    parquet(tmp_path / "a.parquet", rows, 1)
+    rows[2]["image_0"] = None
+    parquet(tmp_path / "b.parquet", rows, 2)
+    with raises(DataError, "b.parquet: row 2", "'image_0'"):  # as the rows of its file are counted
+        tables([tmp_path / "a.parquet", tmp_path / "b.parquet"])("5/image_0")
 
 
 def test_winoground_is_read_from_its_older_files(tmp_path, at):

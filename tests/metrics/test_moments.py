@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellapart.metrics.moments import (
-    PREDICTION_COUNTS,
+    COUNT_PROBABILITIES,
     TOLERANCES,
     boundary_accuracy,
     boundary_f1,
@@ -115,8 +115,10 @@ def test_f1_is_the_expectation_of_the_scripts_draw_and_of_one_prediction_the_acc
     np.testing.assert_array_equal(boundary_f1(times, scores, gold[:1], predictions=1), strict)
     times, scores, gold = case
     fixed = [boundary_f1(times, scores, gold, predictions=k) for k in range(1, 9)]
-    assert sum(PREDICTION_COUNTS) == pytest.approx(1, abs=1e-12)
-    np.testing.assert_allclose(boundary_f1(times, scores, gold), np.tensordot(PREDICTION_COUNTS, fixed, 1), atol=1e-12)
+    assert sum(COUNT_PROBABILITIES) == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(
+        boundary_f1(times, scores, gold), np.tensordot(COUNT_PROBABILITIES, fixed, 1), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

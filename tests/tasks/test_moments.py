@@ -18,7 +18,7 @@ from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.data.task_records import MomentSet, make_moment
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
-from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy
+from tellapart.metrics.moments import COUNT_PROBABILITIES, TOLERANCES, frame_times, random_accuracy
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
@@ -106,7 +106,7 @@ def test_a_change_that_happens_twice_is_true_at_both_times_and_unmerged_at_its_o
 
 def f1_of_first(gold: int) -> float:
     """F1 where only the best prediction hits, and so one of the gold moments; the expectation of GEB+'s draw."""
-    return sum(odds * 2 / (count + gold) for count, odds in enumerate(PREDICTION_COUNTS, start=1))
+    return sum(odds * 2 / (count + gold) for count, odds in enumerate(COUNT_PROBABILITIES, start=1))
 
 
 def test_results_are_broken_down_by_the_kind_of_change():

@@ -1,7 +1,7 @@
-"""Classification by name, if the user has the files: Caltech-101, Food-101, ImageNet; and one that is embedded.
+"""Zero-shot classification: CIFAR, Caltech-101, Food-101, ImageNet or any folders of classes, and the demo's objects.
 
-The classes of the embedded one are the things in the pictures of the demo's counting pairs: several things of one
-kind, alone on a platform. Both pictures of a pair are of one class and are resampled together.
+The demo's set needs no files. Its pictures are those of the counting pairs, which show several objects of one kind;
+the kind is the class. Both pictures of a pair are of one class and are resampled together.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tellapart.errors import DataError, quote
 # Folders of classes: a folder for each class and its images below it, as torchvision's `ImageFolder` reads them.
 #
 # Two files next to them may add to the folders' names. `classes.txt`: a line a class, the folder's name, a tab
-# (after a name without spaces, a space will do), and how the class is called. `templates.txt`: a line a prompt, with
-# `{}` for the class.
+# (after a name without spaces, a space will do), and the class's name. `templates.txt`: a line a prompt, with
+# `{}` for the class's name.
 
 CLASSES = "classes:"
 _TEMPLATES = ("a photo of a {}.",)
@@ -61,34 +61,34 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
         name,
         tuple(Record(image, (image,), (), label) for label, inside in enumerate(images.values()) for image in inside),
         _class_names(root, [*images], names),
-        own_templates(root, templates),
+        _read_templates(root, templates),
     )
 
 
 def _class_names(folder: Path, keys: Sequence[str], names: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-    """Return what classes are called: by `classes.txt`, else by the given names, else by their folders."""
-    called = {**names, **own_names(folder, keys)}
-    return tuple(called.get(key, key.replace("_", " ")) for key in keys)
+    """Return the classes' names: those of `classes.txt`, else of `names`, else of their folders."""
+    names = {**names, **_read_names(folder, keys)}
+    return tuple(names.get(key, key.replace("_", " ")) for key in keys)
 
 
-def own_names(folder: Path, known: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
-    """Return the names of the classes in `classes.txt`: none without that file, else every one of them."""
+def _read_names(folder: Path, keys: Sequence[str], file: str = "classes.txt") -> dict[str, str]:
+    """Return the name of every class, by its key, as a file has them; empty without that file."""
     path = folder / file
     names: dict[str, str] = {}
     for number, line in _read_lines(path):
-        key, _, called = line.partition("\t" if "\t" in line else " ")
-        if not called.strip():
+        key, _, name = line.partition("\t" if "\t" in line else " ")
+        if not name.strip():
             raise DataError(f"{path}:{number}: expected a folder's name, a tab and the class's name; got {quote(line)}")
-        if key in names or key not in known:
+        if key in names or key not in keys:
             raise DataError(f"{path}:{number}: {key!r} {'is repeated' if key in names else 'is not a class here'}")
-        names[key] = called.strip()
-    if names and (missing := [key for key in known if key not in names]):
-        raise DataError(f"{path} leaves out {len(missing)} of {len(known)} classes: {join_names(missing)}")
+        names[key] = name.strip()
+    if names and (missing := [key for key in keys if key not in names]):
+        raise DataError(f"{path} leaves out {len(missing)} of {len(keys)} classes: {join_names(missing)}")
     return names
 
 
-def own_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
-    """Return the prompts of `templates.txt`, or those given without that file."""
+def _read_templates(folder: Path, templates: Sequence[str]) -> tuple[str, ...]:
+    """Return the prompts of `templates.txt`; without that file, `templates`."""
     path = folder / "templates.txt"
     if not path.is_file():
         return tuple(templates)
@@ -177,7 +177,7 @@ def load_cifar(place: Locations, benchmark: Benchmark, *, classes: str, template
         benchmark.name,
         tuple(Record(image, (image,), (), label) for image, label in zip(images, labels.tolist(), strict=True)),
         _class_names(path.parent, names),
-        own_templates(path.parent, templates),
+        _read_templates(path.parent, templates),
     )
 
 
@@ -220,14 +220,14 @@ def load_food101(place: Locations, benchmark: Benchmark, *, templates: list[str]
         benchmark.name,
         tuple(Record(line, (f"images/{line}.jpg",), (), folders.index(line.split("/")[0])) for line in lines),
         _class_names(folder, folders),
-        own_templates(folder, templates),
+        _read_templates(folder, templates),
     )
 
 
 def load_imagenet(
     place: Locations, benchmark: Benchmark, *, templates: list[str], names: Mapping[str, str]
 ) -> ClassificationSet:
-    """Load ImageNet's validation photos; `names` are in place of some of CLIP's."""
+    """Load ImageNet's validation photos; `names` replace some of CLIP's."""
     tree = _find_tree(place, benchmark)
     folders = sorted(path.name for path in tree.glob("n*/"))
     return load_tree(place, benchmark, templates=templates, names=_imagenet_names(tree, folders, names))
@@ -238,8 +238,8 @@ def _imagenet_names(tree: Path, folders: list[str], corrected: Mapping[str, str]
     if (tree / "classes.txt").is_file():
         return {}  # read with the folders
     for home in (tree, tree.parent):
-        if synset_names := own_names(home, folders, "LOC_synset_mapping.txt"):
-            first = {folder: called.partition(",")[0].strip() for folder, called in synset_names.items()}
+        if synset_names := _read_names(home, folders, "LOC_synset_mapping.txt"):
+            first = {folder: synonyms.partition(",")[0].strip() for folder, synonyms in synset_names.items()}
             # Synonyms distinguish the classes that share their first name.
             shared = {name for name in first.values() if list(first.values()).count(name) > 1}
             return {folder: synset_names[folder] if name in shared else name for folder, name in first.items()}

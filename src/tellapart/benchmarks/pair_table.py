@@ -115,7 +115,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
 
 def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, Iterator[tuple[str, Mapping[str, Any]]]]:
     if plain_suffix(path) == ".parquet":
-        table = ParquetTable([path], images=image_columns(path), beside=images)
+        table = ParquetTable([path], images=image_columns(path), read_file=images)
         return table, table.rows()
     rows = read_rows(path, (".csv", ".tsv", ".jsonl", ".parquet"), "pairs")
     return None, ((place, row) for place, _, row in rows)

@@ -7,19 +7,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.strict_json import expect_content
 from tellapart.errors import DataError, first_line, require
 
-#: A file of kilobytes may unpack to any number of rows, and all of them may hold one text.
-_MOST_ROWS, _MOST_BYTES, _BATCH = 5_000_000, 1 << 30, 256
+#: Limits of what is unpacked: a file of kilobytes may hold any number of rows, all with one text.
+_MOST_ROWS, _MOST_BYTES = 5_000_000, 1 << 30
+_BATCH_ROWS = 256
 
 #: Row groups kept in memory: images are read in the order of items, by a few threads.
-_GROUPS = 2
+_CACHED_GROUPS = 2
 
 _REFERENCE = re.compile(r"(?P<row>\d{1,9})/(?P<column>.+)", re.ASCII | re.DOTALL)
 
@@ -56,16 +56,16 @@ def image_columns(path: Path) -> list[str]:
 
 
 def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = None) -> Iterator[Any]:
-    """Yield columns of some row groups, or of all, in batches, while they are of a table's size."""
-    facts, size = opened.metadata, 0
-    group_numbers = range(facts.num_row_groups) if groups is None else groups
-    parts = [facts.row_group(k) for k in group_numbers]
-    # The sizes of single columns are not asked for: of a damaged footer that ends the process.
-    complete = {*opened.schema_arrow.names} <= {*columns}
-    claimed = sum(part.total_byte_size for part in parts) if complete else 0
-    if sum(part.num_rows for part in parts) > _MOST_ROWS or claimed > _MOST_BYTES:
+    """Yield columns of some row groups, or of all, in batches; raise if they unpack to more than the limits."""
+    metadata, size = opened.metadata, 0
+    group_numbers = range(metadata.num_row_groups) if groups is None else groups
+    parts = [metadata.row_group(k) for k in group_numbers]
+    # Of some columns the stated size is not read: pyarrow ends the process at that of a damaged footer.
+    reads_all = {*opened.schema_arrow.names} <= {*columns}
+    stated_size = sum(part.total_byte_size for part in parts) if reads_all else 0
+    if sum(part.num_rows for part in parts) > _MOST_ROWS or stated_size > _MOST_BYTES:
         raise ValueError(f"it unpacks to more than {_MOST_ROWS:,} rows or {_MOST_BYTES:,} bytes")
-    for batch in opened.iter_batches(_BATCH, row_groups=group_numbers, columns=columns):
+    for batch in opened.iter_batches(_BATCH_ROWS, row_groups=group_numbers, columns=columns):
         batch.validate(full=True)  # a damaged page may hold lengths and places of values that do not exist
         # A dictionary's texts count once a row, as its reader will have them.
         size += sum((row.dictionary_decode() if hasattr(row, "dictionary") else row).nbytes for row in batch)
@@ -74,19 +74,30 @@ def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = No
         yield batch
 
 
+class _RowGroup(NamedTuple):
+    """A row group of an opened file, its rows as the table counts them, and the first of these as its file does."""
+
+    path: Path
+    opened: Any
+    number: int
+    rows: range
+    first_in_file: int
+
+
 class ParquetTable:
     """The rows of one or more parquet files, in order; images stay the encoded bytes that were uploaded.
 
-    An image's reference is its row and column, `17/image_0`; others are read by `beside`, if there is one.
+    An image's reference is its row and column, `17/image_0`; `read_file` reads other references, which are paths.
     """
 
     def __init__(
-        self, files: Sequence[Path], *, images: Sequence[str], beside: Callable[[str], bytes] | None = None
+        self, files: Sequence[Path], *, images: Sequence[str], read_file: Callable[[str], bytes] | None = None
     ) -> None:
         parquet = require("pyarrow.parquet", extra="hub")
-        self._images, self._beside = list(images), beside
+        self._images, self._read_file = list(images), read_file
         self._opened: list[tuple[Path, Any]] = []
-        groups: list[tuple[Path, Any, int, int]] = []
+        self._groups: list[_RowGroup] = []
+        end = 0
         for path in files:
             with _name_damage(path):
                 opened = parquet.ParquetFile(path)
@@ -95,14 +106,12 @@ class ParquetTable:
                 sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
             expect_distinct_columns(schema, path)
             self._opened.append((path, opened))
-            groups += [(path, opened, group, size) for group, size in enumerate(sizes)]
+            file_start = end
+            for number, size in enumerate(sizes):
+                self._groups.append(_RowGroup(path, opened, number, range(end, end + size), end - file_start))
+                end += size
             if missing := [name for name in images if name not in names]:
                 raise DataError(f"{path} has no column {missing[0]!r}; it has {', '.join(names)}")
-        stops = accumulate(rows for *_, rows in groups)
-        self._groups = [
-            (end - rows, end, path, opened, group)
-            for end, (path, opened, group, rows) in zip(stops, groups, strict=True)
-        ]
         self._cache: OrderedDict[tuple[Path, int], Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -117,30 +126,31 @@ class ParquetTable:
     def __call__(self, reference: str) -> bytes:
         """Return the bytes of an image file."""
         match = _REFERENCE.fullmatch(reference)
-        row = int(match["row"]) if match else -1
-        for start, end, path, opened, group in self._groups:
-            if match and match["column"] in self._images and start <= row < end:
-                with _name_damage(path):
-                    cell = self._read_group(path, opened, group)[match["column"]][row - start].as_py()
-                data, picture_path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
-                if not data and picture_path and self._beside is not None:
-                    return self._beside(picture_path)
-                if not data:
-                    raise DataError(f"{path}: row {row - start}: column {match['column']!r} holds no image")
-                return bytes(data)
-        if self._beside is not None and not (match and match["column"] in self._images):
-            return self._beside(reference)
+        if match is None or match["column"] not in self._images:
+            if self._read_file is not None:
+                return self._read_file(reference)
+        elif group := next((group for group in self._groups if int(match["row"]) in group.rows), None):
+            column, position = match["column"], int(match["row"]) - group.rows.start
+            with _name_damage(group.path):
+                cell = self._read_group(group)[column][position].as_py()
+            data, picture_path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+            if not data and picture_path and self._read_file is not None:
+                return self._read_file(picture_path)
+            if not data:
+                row = group.first_in_file + position
+                raise DataError(f"{group.path}: row {row}: column {column!r} holds no image")
+            return bytes(data)
         files = ", ".join(str(path) for path, _ in self._opened)
         columns = ", ".join(self._images)
         raise DataError(f"{files}: {reference!r} is not a row and image column of this table; it has {columns}")
 
-    def _read_group(self, path: Path, opened: Any, group: int) -> Any:
-        key = (path, group)
+    def _read_group(self, group: _RowGroup) -> Any:
+        key = (group.path, group.number)
         with self._lock:
             if key not in self._cache:
-                batches = list(_read_batches(opened, self._images, [group]))
+                batches = list(_read_batches(group.opened, self._images, [group.number]))
                 self._cache[key] = require("pyarrow", extra="hub").Table.from_batches(batches)
-                while len(self._cache) > _GROUPS:
+                while len(self._cache) > _CACHED_GROUPS:
                     self._cache.popitem(last=False)
             self._cache.move_to_end(key)
             return self._cache[key]

@@ -51,7 +51,7 @@ def _choose(
     A tie counts 0, and with `neutral` one over the number of the tied: the closed form for any m or n.
     """
     flat = _read_entries(scores, name, shapes)
-    flat = -flat[:, ::-1] if last else flat
+    flat = -flat[:, ::-1] if last else flat  # the last entry is the lowest if, negated and first, it is the highest
     top = flat == flat.max(axis=1, keepdims=True)
     shares = top[:, 0] / top.sum(axis=1)
     return np.asarray(shares if neutral else shares == 1, dtype=np.float64)
@@ -72,13 +72,14 @@ def _apply_threshold(scores: ArrayLike, name: str, tie: float) -> NDArray[np.flo
             "calibrate the scores or use pairwise"
         )
     accepted, rejected = s[:, 0] > _HALF, s[:, 1] < _HALF
-    both = np.asarray(np.stack([accepted, rejected], axis=1) + tie * (s == _HALF))  # caption accepted, foil rejected
+    right = np.asarray(np.stack([accepted, rejected], axis=1) + tie * (s == _HALF))  # (item, p_c and p_f)
     if name == "acc":
-        return np.asarray(both.mean(axis=1))
-    return both if name == "min_pc_pf" else both[:, ("p_c", "p_f").index(name)]
+        return np.asarray(right.mean(axis=1))
+    # Of `min_pc_pf` both components: the smaller of their means over all items is the metric.
+    return right if name == "min_pc_pf" else right[:, ("p_c", "p_f").index(name)]
 
 
-def _one_in(shape: Shape) -> float:
+def _uniform_chance(shape: Shape) -> float:
     return 1 / (shape[0] * shape[1])
 
 
@@ -101,7 +102,7 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         _CHOICE,
         strict=choice_score,
         neutral=partial(_choose, name="choice_score", shapes=_CHOICE, neutral=True),
-        chance_level=_one_in,
+        chance_level=_uniform_chance,
     ),
     _declare_threshold("acc", "right decisions on caption and foil at probability 1/2"),
     _declare_threshold("p_c", "the caption is accepted at probability 1/2", binary=True),
@@ -123,7 +124,7 @@ CHOICE_METRICS: tuple[Metric, ...] = (
         _SEVERAL_TRUE,
         strict=partial(_choose, name="itt", shapes=_SEVERAL_TRUE, last=True),
         neutral=partial(_choose, name="itt", shapes=_SEVERAL_TRUE, last=True, neutral=True),
-        chance_level=_one_in,
+        chance_level=_uniform_chance,
         one_false=True,
     ),
 )

@@ -20,7 +20,7 @@ from tellapart.errors import MetricError, ScoreError
 TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds. EqBen's Avg is the mean over all eight; GEB+'s readme misprints the third as 0.3."""
 
-PREDICTION_COUNTS = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0012)
+COUNT_PROBABILITIES = (0.8658, 0.0852, 0.0304, 0.0109, 0.0045, 0.0009, 0.0011, 0.0012)
 """The probabilities of 1 to 8 predictions, from which GEB+'s script draws one number for its whole evaluation."""
 
 
@@ -99,10 +99,8 @@ def random_accuracy(
     true, width = _sort_moments("gold", gold), _check_tolerances(tolerances)[:, None]
     if not (np.isfinite(duration) and duration > 0) or (true < 0).any() or (true > duration).any():
         raise MetricError(f"gold moments {list(gold)} do not lie in a video of {duration} s")
-    starts, stops = (
-        np.clip(true - width, 0, duration),
-        np.clip(true + width, 0, duration),
-    )  # (tolerance, moment), rising
+    # Both (tolerance, moment), rising with the moment.
+    starts, stops = np.clip(true - width, 0, duration), np.clip(true + width, 0, duration)
     # Neighbouring windows may overlap: each adds the part beyond the end of those before it.
     covered = np.concatenate([np.zeros_like(width), np.maximum.accumulate(stops, axis=1)[:, :-1]], axis=1)
     return np.asarray(np.maximum(stops - np.maximum(starts, covered), 0).sum(axis=1) / duration)
@@ -128,37 +126,37 @@ def boundary_f1(
     array([0.5])
     """
     moments, values, true = _check_query(times, scores, gold, tolerances)
-    counts = range(1, len(PREDICTION_COUNTS) + 1) if predictions is None else (predictions,)
-    odds = PREDICTION_COUNTS if predictions is None else (1.0,)
+    counts = range(1, len(COUNT_PROBABILITIES) + 1) if predictions is None else (predictions,)
+    probabilities = COUNT_PROBABILITIES if predictions is None else (1.0,)
     if min(counts) < 1:
         raise MetricError(f"boundary_f1: predict at least one moment; got {predictions}")
     limits = _check_tolerances(tolerances)
     f1 = np.zeros(len(limits))
-    for count, weight in zip(counts, odds, strict=True):
+    for count, probability in zip(counts, probabilities, strict=True):
         predicted = min(count, len(moments))
         cut = np.partition(values, -predicted)[-predicted]  # the lowest score that is still among the predictions
         sure, tied = np.sort(moments[values > cut]), np.sort(moments[values == cut])
-        choices = predicted - len(sure)
-        hits = np.array([_fewest_hits(sure, tied, choices, true, limit) for limit in limits])
-        f1 += weight * (2 * hits / (predicted + len(true)))
+        places = predicted - len(sure)  # for the tied moments
+        hits = np.array([_fewest_hits(sure, tied, places, true, limit) for limit in limits])
+        f1 += probability * (2 * hits / (predicted + len(true)))
     return f1
 
 
 def _fewest_hits(
-    sure: NDArray[np.float64], tied: NDArray[np.float64], choices: int, gold: NDArray[np.float64], tolerance: float
+    sure: NDArray[np.float64], tied: NDArray[np.float64], places: int, gold: NDArray[np.float64], tolerance: float
 ) -> int:
-    """Return the fewest gold moments that are hit, whichever `choices` of the tied moments are predicted, too.
+    """Return the fewest gold moments that are hit, whichever tied moments take the `places` behind the sure ones.
 
-    All moments rise. A tied moment that no gold moment could take is harmless and chosen first.
+    All moments rise. The worst choice begins with the tied moments that are near no gold moment.
     """
-    if choices < len(tied):
+    if places < len(tied):
         near = (np.abs(tied[:, None] - gold) < tolerance).any(axis=1)
-        choices, tied = max(0, choices - int((~near).sum())), tied[near]
-    if choices in (0, len(tied)):
-        return _count_hits(np.sort(np.concatenate([sure, tied[:choices]])), gold, tolerance)
+        places, tied = max(0, places - int((~near).sum())), tied[near]
+    if places in (0, len(tied)):
+        return _count_hits(np.sort(np.concatenate([sure, tied[:places]])), gold, tolerance)
     if len(gold) == 1:
-        return 1  # whichever is chosen is near
-    return _fewest_hits_of_choices(tuple(sure.tolist()), tuple(tied.tolist()), choices, gold.tolist(), tolerance)
+        return 1  # every tied moment that is left is near it
+    return _fewest_hits_of_choices(tuple(sure.tolist()), tuple(tied.tolist()), places, gold.tolist(), tolerance)
 
 
 def _count_hits(predicted: NDArray[np.float64], gold: NDArray[np.float64], tolerance: float) -> int:
@@ -166,23 +164,23 @@ def _count_hits(predicted: NDArray[np.float64], gold: NDArray[np.float64], toler
     free = predicted.copy()
     hits = 0
     for moment in gold:
-        away = np.abs(free - moment)
-        if away.size and away[nearest := int(away.argmin())] < tolerance:
+        distances = np.abs(free - moment)
+        if distances.size and distances[nearest := int(distances.argmin())] < tolerance:
             hits += 1
-            free[nearest] = np.inf
+            free[nearest] = np.inf  # taken
     return hits
 
 
 def _fewest_hits_of_choices(
-    sure: tuple[float, ...], tied: tuple[float, ...], choices: int, gold: Sequence[float], tolerance: float
+    sure: tuple[float, ...], tied: tuple[float, ...], places: int, gold: Sequence[float], tolerance: float
 ) -> int:
     """Return the fewest hits by following every way in which leaving out tied moments can matter.
 
     A further prediction adds one hit or none, so it is enough to leave out as few as must be. A gold moment either
     takes the nearest free prediction, or every tied one that is nearer than the nearest sure one is left out. Nothing
-    between is better: if it took a tied one with nearer ones left out, it could take the nearest of these in its place.
+    between gives fewer hits: if it took a tied one with nearer ones left out, it could take the nearest of these.
     """
-    # Hits and tied moments left out so far, free sure ones, free tied ones.
+    # Hits so far, tied moments left out so far, free sure moments, free tied moments.
     states = {(0, 0, sure, tied)}
     for moment in gold:
         following = set()
@@ -195,7 +193,7 @@ def _fewest_hits_of_choices(
             if nearer:
                 taken = min(nearer, key=lambda time: abs(time - moment))
                 following.add((hits + 1, left_out, free_sure, _remove_moments(free_tied, [taken])))
-            if left_out + len(nearer) <= len(tied) - choices:
+            if left_out + len(nearer) <= len(tied) - places:
                 rest = _remove_moments(free_sure, [nearest]) if hit else free_sure
                 following.add((hits + hit, left_out + len(nearer), rest, _remove_moments(free_tied, nearer)))
         states = following

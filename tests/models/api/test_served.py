@@ -198,8 +198,9 @@ def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path):
 
 @pytest.mark.parametrize(("logprobs", "says"), [("x", ("answers", "chat")), (float("inf"), "log-probability")])
 def test_what_is_no_log_probability_is_refused(logprobs, says):
-    listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}
-    with raises(ModelError, says):
+    entries = [{"token": "No", "logprob": -0.5}, {"token": "Yes", "logprob": logprobs}]
+    listed = {"content": [{"top_logprobs": entries}]}
+    with raises(ModelError, says, "Yes"):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
 
 

@@ -35,7 +35,7 @@ KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
 """The environment variables with the key of a server, and with the name of the host that it is for."""
 
 #: Statuses after which the same request may succeed: too many requests, a server in trouble, or (0) no answer at all.
-_PASSING = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
+_TRANSIENT = frozenset({0, 408, 409, 429, 500, 502, 503, 504})
 #: Statuses that every other request would get, too: no key, no right, no such address or model.
 _FINAL = frozenset({401, 403, 404})
 #: Seconds to wait after the first failure, doubled after each; and at most, even if the server asks for more.
@@ -45,14 +45,14 @@ _WARNED = 4
 #: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
 _BYTES = 4_000_000
 
-#: The limit of tokens as OpenAI's newer models know it; most servers call it `max_tokens`.
+#: The field of the token limit for OpenAI's newer models; other servers call it `max_tokens`.
 _NEW_LIMIT = "max_completion_tokens"
 
 _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """Requests to one server; one that a busy server refuses, or that finds no server, is repeated, with pauses.
+    """Requests to one server, repeated after pauses if the server is busy or cannot be reached.
 
     Several threads may use it at once.
     """
@@ -93,7 +93,7 @@ class Connection:
                     ) from error
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
-            if status not in _PASSING:
+            if status not in _TRANSIENT:
                 refusal = (
                     f"{self._locate(path)} refuses the request: {problem}; check the address (most end in /v1), the "
                     f"model's name {self.model!r} and the key: {self._key}"
@@ -170,7 +170,7 @@ def _read_host(base: str, insecure: bool) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine by its name alone, whoever answers questions about names."""
+    """Whether a host's name alone says that it is this machine, without asking a name server."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -178,7 +178,7 @@ def _is_here(host: str) -> bool:
 
 
 def _key_for(host: str) -> tuple[str, str]:
-    """Return the key of the environment if it is this host's, or else an empty text; and what became of it.
+    """Return the key of the environment if it is this host's, else an empty text, and for messages, what became of it.
 
     A recipe may name the host: without the user's word for it, a stranger's recipe could collect the key.
     """
@@ -228,13 +228,14 @@ class Completion(BaseModel):
             text, reason = choice["message"]["content"], choice.get("finish_reason")
             listed = ((choice.get("logprobs") or {}).get("content") or [{}])[0].get("top_logprobs")
             usage = answer.get("usage") or {}
-            first = None if not listed else tuple((str(one["token"]), float(one["logprob"])) for one in listed)
+            first = tuple((str(entry["token"]), float(entry["logprob"])) for entry in listed or ()) or None
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(f"{base} answers no chat completion: {json.dumps(answer):.200}") from error
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{base} answers no text: {json.dumps(text):.200}")
-        if first and not all(value <= 1e-3 for _, value in first):  # NaN, too; rounding may pass 0 by a little
-            raise ModelError(f"{base} gives a log-probability that is none: {first[0][0]!r} {first[0][1]}")
+        # `not <=`, so that NaN is refused, too; rounding may pass 0 by a little.
+        if wrong := next((entry for entry in first or () if not entry[1] <= 1e-3), None):
+            raise ModelError(f"{base} gives a log-probability that is none: {wrong[0]!r} {wrong[1]}")
         return cls(
             text=text or "",
             cut=reason == "length",
@@ -252,10 +253,10 @@ class Completion(BaseModel):
         last of them, and at most the rest that they leave.
         """
         listed = [(token.lstrip(_BLANKS), math.exp(log)) for token, log in self.first or ()]
-        if own := [value for token, value in listed if token == word]:
-            return min(1.0, sum(own)), False
-        left = 1.0 - sum(value for _, value in listed)
-        return max(0.0, min([left, *(value for _, value in listed)])), True
+        if spellings := [value for token, value in listed if token == word]:  # with a blank and without
+            return min(1.0, sum(spellings)), False
+        unlisted = 1.0 - sum(value for _, value in listed)
+        return max(0.0, min([unlisted, *(value for _, value in listed)])), True
 
 
 def _read_number(value: object, kind: type) -> Any:
