@@ -36,7 +36,6 @@ from tellapart.models.reference import Oracle
 from tellapart.models.scoring.score import Scored
 from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
-from tellapart.records.samples import read_samples, write_samples
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.pairs import ORDERED_TEXTS
 from tellapart.tasks.ratings import measure_preferences
@@ -493,14 +492,6 @@ def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path):
     sizes = ta.compare(*runs[:2])
     assert dict(zip(sizes["metric"], sizes["n"], strict=True))["right_if_answered"] == 3
     assert ta.compare(*runs).models == [*lines] and all(ta.verify(run).passed for run in runs)
-    # Earlier versions wrote no samples of questions that were left.
-    folder = tmp_path / "earlier"
-    ta.score("vb", tmp_path / "some.jsonl", data=tmp_path, out=folder)
-    written = write_samples(folder, "vb", [sample for sample in read_samples(folder, "vb") if sample.outcomes])
-    result = ta.read_result(folder)
-    record = result.benchmarks["vb"].model_copy(update={"samples": written})
-    write_result(folder, result.model_copy(update={"benchmarks": {"vb": record}}))
-    assert ta.verify(folder).passed
 
 
 @pytest.mark.parametrize(

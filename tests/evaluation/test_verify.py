@@ -25,7 +25,7 @@ from tellapart.evaluation import verify
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verify import verify_run
 from tellapart.models.memory.external import write_scores
-from tellapart.records.result import BenchmarkResult, Metrics, ModelRecord, Result, Sample, Value
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample, Value
 from tellapart.records.run_folder import read_stored, write_result
 from tellapart.records.samples import write_samples
 
@@ -113,16 +113,6 @@ def test_samples_that_were_cut_fail_a_verification(cut, run, command):
     done = command("verify", run)
     assert (done.code, done.err) == (1, "")
     check_facts(done.out, f"{SAMPLES}: different")
-
-
-def test_means_over_an_empty_tag_which_earlier_versions_took_for_a_value_are_not_compared(run):
-    record = read_result(run).benchmarks["demo"]
-    tag, macro = next(iter(record.macro.items()))
-    more = {name: value.model_copy(update={"n": 9}) for name, value in macro.metrics.items()}
-    change_record(run, by={**record.by, tag: {**record.by[tag], "": macro}},
-                  macro={**record.macro, tag: Metrics(metrics=more)})  # fmt: skip
-    verified = ta.verify(run)
-    assert (verified.passed, len(states(verified, "cannot be checked"))) == (True, len(more))
 
 
 def test_both_values_are_given_in_python_and_as_json(run, command):

@@ -173,16 +173,10 @@ class BuildResult:
 
 
 def build(
-    recipe: Path,
-    out: Path,
-    *,
-    workers: int = 1,
-    executor: Executor | None = None,
-    limit: int | None = None,
-    progress: Progress | None = None,
-    insecure: bool = False,
-    paths: Path | None = None,
-) -> BuildResult:
+    recipe: Path, out: Path, *,
+    workers: int = 1, executor: Executor | None = None, limit: int | None = None, progress: Progress | None = None,
+    insecure: bool = False, paths: Path | None = None,
+) -> BuildResult:  # fmt: skip
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
     _open_plan.cache_clear()  # an earlier build's builder knows the folders and files as they were then
     opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)

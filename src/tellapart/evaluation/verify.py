@@ -188,11 +188,8 @@ def _check_numbers(record: BenchmarkResult, measured: Remeasured) -> Iterator[Ch
     stated, recomputed = list_numbers(record), list_numbers(measured.table)
     for key in dict.fromkeys((*stated, *recomputed)):
         fact, old, new = _name_fact(key), stated.get(key), recomputed.get(key)
-        of_empty = "" in record.by.get(key[0], ()) and not key[1]
-        if old is None or new is None or of_empty:
+        if old is None or new is None:
             why = "the record lacks it" if old is None else "the samples hold no value of an item by it"
-            if of_empty:
-                why = "it counts an empty tag as a value, as earlier versions did"
             value, again = (None if number is None else number.value for number in (old, new))
             yield Check(fact=fact, state="cannot be checked", recorded=value, measured=again, why=why)
             continue
@@ -252,9 +249,7 @@ def _check_file(
         return Check(fact=fact, state="cannot be checked", why=str(error))
     of_file = {(row.unit, row.id): (row.scores, row.outcomes) for row in rows}
     moved = sum(of_file.get((sample.unit, sample.id)) != (sample.scores, sample.outcomes) for sample in samples)
-    # Earlier versions wrote no samples of questions that a model left.
-    sizes = {len(of_file), sum(bool(outcomes) for _, outcomes in of_file.values())}
-    other = moved or len(samples) not in sizes
+    other = moved or len(of_file) != len(samples)
     return _judge(fact, f"{moved} of {len(samples)} items are not as {path} has them" if other else "")
 
 
@@ -316,11 +311,10 @@ def _check_set(
         yield Check(fact=_SET, state="cannot be checked", why=str(error))
         return
     yield compare("published_items", record.published_items, benchmark.items if ready.unlike else None)
-    if limited and not (record.limited_from or result.run.command or result.run.limit):
-        why = f"a caller in Python may have selected {len(places)} of the set's {ready.available}"
-        yield Check(fact="limited_from", state="cannot be checked", why=why)
-    else:
-        yield compare("limited_from", record.limited_from, ready.available if limited else None)
+    selected = limited and not (record.limited_from or result.run.command or result.run.limit)
+    stated = compare("limited_from", record.limited_from, ready.available if limited else None)
+    why = f"a caller in Python may have selected {len(places)} of the set's {ready.available}"
+    yield Check(fact="limited_from", state="cannot be checked", why=why) if selected else stated
     if record.limited_to is not None:  # older records have none
         yield compare("limited_to", record.limited_to, len(places) if limited else None)
     if isinstance(records, PairSet):
