@@ -42,6 +42,12 @@ def test_a_wrong_value_is_one_line_that_helps(command, arguments, said, options)
     assert not Path("runs").exists()
 
 
+def test_a_loop_of_links_is_one_line(command, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    ran = command("audit", "folder:loop")
+    assert ran.code == 2 and ran.err.startswith("error: ") and "loop" in ran.err
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "said"),

@@ -128,7 +128,8 @@ def main() -> NoReturn:
         _explain_usage(error)
         sys.exit(2)
     except Exception as error:
-        said = describe_lack(error) or _blame_plugin(error)
+        loop = str(error) if str(error).startswith("Symlink loop") else None  # of pathlib, before Python 3.13
+        said = describe_lack(error) or loop or _blame_plugin(error)
         if said is None:  # a mistake of this program, to be reported with Python's traceback
             raise
         _exit_failed(said, error)

@@ -461,6 +461,14 @@ def test_another_family_without_a_template_is_an_error_that_says_what_to_add(fol
         read_as("vqa", tmp_path / "bare")
 
 
+def test_a_setting_that_fails_after_the_weights_were_read_names_the_folder(folders, tmp_path):
+    folder = shutil.copytree(folders["llava"], tmp_path / "damaged")
+    config = json.loads((folder / "config.json").read_text()) | {"image_token_index": -1}
+    (folder / "config.json").write_text(json.dumps(config))
+    with raises(ModelError, str(folder), "config.json"):
+        read_as("vqa", folder)
+
+
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
 def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path):
     words = tiny.tokenizer(tiny.MARKS, "bos_token eos_token pad_token")

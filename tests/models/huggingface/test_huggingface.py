@@ -105,6 +105,7 @@ def test_a_reading_that_a_model_lacks_is_refused(model_type, architecture, readi
         ("[" * 100_000, ("config.json", "JSON", "100")),
         ("[1]", "model_type"),
         ('{"hidden_size": 3}', "model_type"),
+        ('{"model_type": "clip", "architectures": [null]}', ("architectures", "[None]")),
         (None, ("config.json", "model", "folder")),
     ],
 )

@@ -24,6 +24,10 @@ from tellapart.training.encoders import open_dual
 pytestmark = pytest.mark.usefixtures("open_clip")
 
 
+#: A tower of timm, which takes images of 224 pixels whatever open_clip's configuration says.
+TIMM = {"timm_model_name": "vit_tiny_patch16_224", "timm_model_pretrained": False, "image_size": 32}
+
+
 def with_text(**changes: Any) -> dict[str, Any]:
     """The configuration of a text tower with changes."""
     return {"model_cfg": CLIP | {"text_cfg": TEXT | changes}}
@@ -173,6 +177,7 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints, tm
         ({"model_cfg": None}, "'model_cfg'"),
         ({"preprocess_cfg": {"mean": MEAN}}, "resize_mode"),
         ({"preprocess_cfg": PREPROCESSING | {"size": 224}}, ("(224, 224)", "(32, 32)")),
+        ({"model_cfg": CLIP | {"vision_cfg": TIMM}}, ("(32, 32)", "(224, 224)")),
         ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, ("open_clip", "build")),
         ({"preprocess_cfg": PREPROCESSING | {"std": [None, 0.5, 0.5]}}, ("mean", "std", "number")),
         ({"model_cfg": CLIP | {"wings": 2}}, ("open_clip", "build")),

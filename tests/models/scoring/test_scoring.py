@@ -269,7 +269,7 @@ def test_what_a_model_raises_for_one_picture_names_item_and_file(histogram, fusi
         model = SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", score_matrix=fail)
     else:
         setattr(model, method, fail)
-    with raises(ModelError, "item-2", "2-1.png", "aspect ratio") as raised:
+    with raises(ModelError, model.name, "item-2", "2-1.png", "aspect ratio") as raised:
         fresh(model, pairset, batch_size=4)
     assert isinstance(raised.value.__cause__, ValueError)
     assert method == "score_matrix" or "2-0.png" not in str(raised.value)

@@ -212,6 +212,11 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(saved, tmp_path):
         loaded(edit(folder, model_type="SentenceTransformer", similarity_fn_name="manhattan"))
     with raises(ModelError, "'itc'"):
         loaded(saved("dual"), reading="itc")
+    settings = json.loads((folder / "processor_config.json").read_text())
+    settings["image_processor"]["resample"] = -1
+    edit(folder, similarity_fn_name="cosine").joinpath("processor_config.json").write_text(json.dumps(settings))
+    with raises(ModelError, str(folder), "-1"):  # the library looks at it when it scores
+        loaded(folder)
 
 
 def test_a_model_of_texts_alone_is_refused(tmp_path):

@@ -265,4 +265,5 @@ def _load_reader(source: str, place: backend.Runtime) -> Reader:
     kind = "AutoModelForImageTextToText" if config["model_type"] in known else "AutoModelForMultimodalLM"
     model = files.load_weights(kind, source, place)
     has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
-    return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)
+    with files.loading(source, "cannot be asked", "check config.json against that of the model it was trained from"):
+        return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)

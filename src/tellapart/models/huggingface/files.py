@@ -15,7 +15,7 @@ from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, expect_content, read_json, read_whole
-from tellapart.errors import ModelError, first_sentence, require
+from tellapart.errors import ModelError, first_sentence, quote, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
@@ -92,6 +92,9 @@ def read_config(source: str) -> dict[str, Any]:
         raise ModelError(
             f"{source}: config.json names no model_type; expected the configuration of a model of transformers"
         )
+    names = config.get("architectures") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{source}: config.json: field 'architectures': expected a list of names, got {quote(names)}")
     return config
 
 

@@ -172,7 +172,13 @@ def score(
     job = Job(model, pairset, store, batch_size, progress or (lambda *_: None), {} if hashes is None else hashes)
     values = _read_stored(job)
     if values is None:
-        values = _compute_scores(replace(job, model=model.load() if isinstance(model, Deferred) else model))
+        ready = replace(job, model=model.load() if isinstance(model, Deferred) else model)
+        try:
+            values = _compute_scores(ready)
+        except ModelError as error:  # settings of a model may be wrong where an image is named
+            if error.__cause__ is None or model.name in str(error):
+                raise
+            raise ModelError(f"{model.name}: {error}") from error.__cause__
     ids = [item.id for item in pairset.items]
     return Scored(Scores(ids, values, model.kind), **job.counts, seconds=time.perf_counter() - started)
 

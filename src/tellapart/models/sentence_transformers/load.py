@@ -283,7 +283,9 @@ def load(name: str, options: ModelOptions) -> Model:
             model_kwargs={"dtype": place.torch_dtype},
         )
     model.eval().requires_grad_(False)
-    return _open_library(Library(source, model, place, instruction=options.instruction), kind, options.reading)
+    library = Library(source, model, place, instruction=options.instruction)
+    with files.loading(source, f"cannot score as {kind}", advice):  # by settings that the library reads later
+        return _open_library(library, kind, options.reading)
 
 
 def hold_library(
