@@ -148,6 +148,9 @@ def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement
     (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
     values = {name: (value.value, value.n) for name, value in record.metrics.items()}
     assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
+    (entry,) = json.loads(ta.convert(tmp_path / "run", to="lm-eval").text)["results"].values()
+    assert (entry["lm-eval:exact_match,strict"], entry["lm-eval:exact_match,flexible"]) == (0.5, 1.0)
+    assert entry["lm-eval:exact_match_stderr,strict"] > 0 and not any(name.endswith(",none") for name in entry)
     assert "left out: bleu" in record.notes
 
 

@@ -72,7 +72,8 @@ def harness_json(result: Result) -> str:
         "versions": {name: record.fingerprint[:12] for name, (record, *_) in tasks.items()},
         "n-shot": dict.fromkeys(tasks, 0),
         "higher_is_better": {
-            name: {metric: is_higher_better(metric) for metric in shares} for name, (_, shares, _) in tasks.items()
+            name: {metric.partition(",")[0]: is_higher_better(metric) for metric in shares}
+            for name, (_, shares, _) in tasks.items()
         },
         "n-samples": {
             name: {
@@ -104,10 +105,11 @@ def harness_json(result: Result) -> str:
 def _harness_entry(name: str, shares: Mapping[str, Value], items: int) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": items}
     for metric, value in shares.items():
-        entry |= {f"{metric},none": value.value, f"{metric}_stderr,none": "N/A"}
+        stem, _, chosen = metric.partition(",")  # an imported one may name its filter
+        error: float | str = "N/A"
         if value.low is not None and value.high is not None:
-            quantile = NormalDist().inv_cdf(0.5 + value.level / 2)
-            entry[f"{metric}_stderr,none"] = (value.high - value.low) / 2 / quantile
+            error = (value.high - value.low) / 2 / NormalDist().inv_cdf(0.5 + value.level / 2)
+        entry |= {f"{stem},{chosen or 'none'}": value.value, f"{stem}_stderr,{chosen or 'none'}": error}
     return entry
 
 
