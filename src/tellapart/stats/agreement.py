@@ -1,7 +1,7 @@
 """Agreement of annotators: the share of equal labels, Cohen's kappa and Krippendorff's alpha, with intervals.
 
-Kappa and alpha are 1 - observed / expected disagreement. Their interval is that of the observed disagreement, a share,
-with the error that leaving out one cluster of items after the other shows for the coefficient, over the expected one.
+Kappa and alpha are 1 - observed / expected disagreement. Their interval is that of a share, the observed disagreement,
+over the expected one; its standard error is the coefficient's jackknife over clusters of items.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Labels = Sequence[str] | Sequence[int] | NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
+class AgreementCoefficient:
     """A coefficient of agreement, its interval over items, and how many of these have at least two labels.
 
-    The value is at most 1; 0 is luck. It is None if everybody gave one label to everything (0 / 0).
+    The value is at most 1; 0 is agreement by chance. It is None if all labels are the same (0 / 0).
     """
 
     value: float | None
@@ -43,8 +43,8 @@ def percent_agreement(a: Labels, b: Labels) -> float:
 
 def alpha_with_interval(
     labels: Sequence[Sequence[str | None]], clusters: Clusters | None = None, *, level: float = 0.95
-) -> Reliability:
-    """Return Krippendorff's alpha for nominal labels with its interval; there is none of fewer than ten clusters.
+) -> AgreementCoefficient:
+    """Return Krippendorff's alpha for nominal labels, with its interval if there are ten clusters or more.
 
     `labels`: a row an item, an entry an annotator; None if an annotator did not label the item. Items with fewer than
     two labels are left out.
@@ -59,49 +59,48 @@ def alpha_with_interval(
     items = len(rows)
 
     def alpha(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        counts = means[..., 1:]
+        counts = means[..., 1:]  # of each label, a mean over items
         total = counts.sum(axis=-1)
         expected = total**2 - (counts**2).sum(axis=-1)
-        return _luck_taken_out((total - 1 / items) * means[..., 0], expected)
+        return _correct_for_chance((total - 1 / items) * means[..., 0], expected)
 
     row_clusters = None if clusters is None else np.asarray(clusters)[rows]
     disagreement, *counts = terms.sum(axis=0).tolist()
     total = sum(counts)
     expected = total**2 - sum(count**2 for count in counts)
     value = None if expected == 0 else 1 - (total - 1) * disagreement / expected
-    by_luck = expected / (total * (total - 1))
-    interval = _take_interval(value, terms, row_clusters, alpha, (disagreement / total, by_luck), level)
+    expected_share = expected / (total * (total - 1))
+    interval = _take_interval(value, terms, row_clusters, alpha, (disagreement / total, expected_share), level)
     # Of m labels an item alpha is -1 / (m - 1) at least, as a mean of m has no negative variance.
     least = -1 / (float(terms[:, 1:].sum(axis=1).min()) - 1)
     low = None if interval.low is None else max(interval.low, least)
-    return Reliability(value, replace(interval, low=low), items)
+    return AgreementCoefficient(value, replace(interval, low=low), items)
 
 
 def kappa_with_interval(
     a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95
-) -> Reliability:
+) -> AgreementCoefficient:
     """Return Cohen's kappa, unweighted, with its interval over items, as of `alpha_with_interval`.
 
     Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
     """
-    coded, others, labels = _code_labels("kappa_with_interval", a, b)
-    # Integer products, so that two constant annotators give exactly 1.
-    luck = int(np.bincount(coded, minlength=labels) @ np.bincount(others, minlength=labels))
-    agreed, most = int((coded == others).sum()) * len(a), len(a) ** 2
-    value = None if luck == most else (agreed - luck) / (most - luck)
-    kinds = sorted({*a, *b})
-    first, second = (np.array([[label == kind for kind in kinds] for label in labels], float) for labels in (a, b))
+    codes_a, codes_b, count = _code_labels("kappa_with_interval", a, b)
+    # Integers, all shares times len(a)**2, so that two constant annotators give exactly 1.
+    chance = int(np.bincount(codes_a, minlength=count) @ np.bincount(codes_b, minlength=count))
+    agreed, total = int((codes_a == codes_b).sum()) * len(a), len(a) ** 2
+    value = None if chance == total else (agreed - chance) / (total - chance)
+    first, second = (np.eye(count)[codes] for codes in (codes_a, codes_b))  # one-hot, (item, label)
     terms = np.column_stack([(first * second).sum(axis=1), first, second])
 
     def kappa(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        ours, theirs = means[..., 1 : len(kinds) + 1], means[..., len(kinds) + 1 :]
-        expected = 1 - (ours * theirs).sum(axis=-1)
-        return _luck_taken_out(1 - means[..., 0], expected)
+        shares_a, shares_b = means[..., 1 : count + 1], means[..., count + 1 :]
+        expected = 1 - (shares_a * shares_b).sum(axis=-1)
+        return _correct_for_chance(1 - means[..., 0], expected)
 
     means = terms.mean(axis=0)
-    by_luck = 1 - float(means[1 : len(kinds) + 1] @ means[len(kinds) + 1 :])
-    interval = _take_interval(value, terms, clusters, kappa, (1 - float(means[0]), by_luck), level)
-    return Reliability(value, interval, len(a))
+    expected_share = 1 - float(means[1 : count + 1] @ means[count + 1 :])
+    interval = _take_interval(value, terms, clusters, kappa, (1 - float(means[0]), expected_share), level)
+    return AgreementCoefficient(value, interval, len(a))
 
 
 def _code_labels(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -128,19 +127,18 @@ def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.flo
             f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label the same "
             "items"
         )
-    kinds = sorted({label for row in by_item for label in row})
-    counts = np.array([[by_item[number].count(kind) for kind in kinds] for number in rows], np.float64)
-    times = counts.sum(axis=1)
-    disagreement = (counts * (times[:, None] - counts)).sum(axis=1) / (times - 1)
+    categories = sorted({label for row in by_item for label in row})
+    counts = np.array([[by_item[number].count(category) for category in categories] for number in rows], np.float64)
+    total = counts.sum(axis=1)
+    disagreement = (counts * (total[:, None] - counts)).sum(axis=1) / (total - 1)
     return np.column_stack([disagreement, counts]), rows
 
 
-def _luck_taken_out(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 - observed / expected disagreement, and 1 if none can be expected."""
-    # The rest of 1 - 1 after rounding is not a disagreement.
-    none = expected < 1e-12
-    share: NDArray[np.float64] = 1 - np.where(none, 0.0, observed) / np.where(none, 1.0, expected)
-    return share
+def _correct_for_chance(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 - observed / expected disagreement; 1 if none is expected."""
+    none = expected < 1e-12  # not `== 0`: an expected disagreement of 1 - 1 is rounded
+    coefficient: NDArray[np.float64] = 1 - np.where(none, 0.0, observed) / np.where(none, 1.0, expected)
+    return coefficient
 
 
 def _take_interval(
@@ -151,7 +149,7 @@ def _take_interval(
     shares: tuple[float, float],
     level: float,
 ) -> Interval:
-    """Return the interval of 1 - observed / expected disagreement, which are the two shares, from -1 to 1."""
+    """Return the interval, within [-1, 1], of 1 - observed / expected disagreement, which are the two `shares`."""
     check_level("agreement", level)
     if value is None:
         return Interval(None, None, level, "none: one label", "undefined: everybody gave one and the same label")
@@ -159,9 +157,10 @@ def _take_interval(
     count, noun = len(totals), "item" if totals.independent else "cluster"
     if count < FEWEST:
         return without_bounds(level, f"{count} {noun}{'' if count == 1 else 's'}")
-    disagreed, expected = shares
+    observed, expected = shares
     moments = jackknife(reduce, totals)
-    share = replace(moments, estimate=np.asarray(disagreed), variance=moments.variance * expected**2)
+    share = replace(moments, estimate=np.asarray(observed), variance=moments.variance * expected**2)
     low, high = share_bounds(share, level)
+    # More disagreement is less agreement: the bounds change places.
     bounds = max(-1.0, 1 - float(high) / expected), 1 - float(low) / expected
     return Interval(*bounds, level, name_few("jackknife, korn-graubard", count))

@@ -21,9 +21,9 @@ from tellapart.stats.multiple import benjamini_hochberg, holm
 from tellapart.stats.paired import enough_flips
 from tellapart.stats.power import power_of_difference
 
-#: Families of systems below which systems in general are left out.
+#: Of fewer families of systems nothing is said about systems in general: there are no intervals.
 LEAST_FAMILIES = 5
-#: Items that fewer systems than this get, or miss, are in no cluster: any two of them agree by chance.
+#: Items that fewer systems than this get, or miss, are in no group: any two of them agree by chance.
 _LEAST_MINORITY = 5
 #: Items of which all pairs are held at once: 8 bytes a pair.
 MOST_PAIRED = 1_000
@@ -32,9 +32,9 @@ _SIMULATIONS = 100
 _LEAST_DIFFERING = 0.1
 #: A correlation of 1 would be at infinity on Fisher's scale.
 _NEARLY_ONE = 1 - 1e-12
-#: Permutations after which a test is ended if it is plain that p is not small.
-_FIRST_DRAWS = 2_000
-_PLAIN_HITS = 40
+#: Permutations that are drawn at once; an item whose test has so many hits then is left: its p is not small.
+_DRAWS_AT_ONCE = 2_000
+_ENOUGH_HITS = 40
 _MOST_DRAWS = 400_000
 
 
@@ -149,8 +149,8 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     if np.isnan(alpha):
         return Reliability(None, None, None, spread, None, sampling)
     low = high = None
+    masks = np.vstack([np.ones(count), 1 - np.eye(count)])  # all families, then all but one
     # An alpha of 1, or of nearly 1 by rounding, has no place on the scale of log(1 - alpha); nor has NaN.
-    masks = np.vstack([np.ones(count), 1 - np.eye(count)])
     if count >= LEAST_FAMILIES and (among := _alphas(array, family, masks)).max() < _NEARLY_ONE:
         bounds = _jackknife(among[:1], among[1:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value))
         # The scale turns round: the lower bound of log(1 - alpha) is the higher of alpha.
@@ -177,9 +177,10 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
             f"items_needed: got a difference of {difference:g}; pass 0 < difference <= 1, outcomes 0 or 1"
         )
     right = array.T @ array
-    only = (right.diagonal()[:, None] - right)[~np.eye(len(right), dtype=bool)].reshape(len(right), -1)
-    both = np.array([min(only[a, b - 1], only[b, a]) for a, b in combinations(range(len(right)), 2)])
-    discordance = min(1.0, difference + 2 * float(np.median(both)) / len(array))
+    only = right.diagonal()[:, None] - right  # items that the first of two systems gets, and the second does not
+    # A pair of systems that differ by d disagrees on a share d + 2w of the items, if the worse one alone gets w.
+    worse_alone = np.minimum(only, only.T)[np.triu_indices(len(right), 1)]
+    discordance = min(1.0, difference + 2 * float(np.median(worse_alone)) / len(array))
 
     def shows(items: int) -> bool:
         return power_of_difference(difference, items, discordance, alpha=alpha) >= power
@@ -259,22 +260,22 @@ def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDA
     return correlation.clip(-_NEARLY_ONE, _NEARLY_ONE)
 
 
-def _alphas(values: NDArray[np.float64], family: NDArray[np.int64], kept: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Cronbach's alpha `(draw,)` among the families kept, 0 or 1 `(draw, family)`; NaN if all scores are equal.
+def _alphas(values: NDArray[np.float64], family: NDArray[np.int64], masks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Cronbach's alpha `(draw,)` of the families with 1 in `masks (draw, family)`; NaN if all scores are equal.
 
     Variances are half the mean square difference of two systems of different families: systems of one are alike, and
     would make all systems look less different than new ones are.
     """
-    belongs = (family[:, None] == np.arange(kept.shape[1])).astype(np.float64)
+    belongs = (family[:, None] == np.arange(masks.shape[1])).astype(np.float64)
     items = values - values.mean(axis=1, keepdims=True)
     rows = np.vstack([items, items.sum(axis=0)])
     sizes, sums, squares = belongs.sum(axis=0), rows @ belongs, rows**2 @ belongs  # of each family
-    systems = kept @ sizes
-    pairs = systems**2 - kept @ sizes**2  # twice their number
-    halves = systems * (squares @ kept.T) - (sizes * squares) @ kept.T - (sums @ kept.T) ** 2 + sums**2 @ kept.T
+    systems = masks @ sizes
+    pairs = systems**2 - masks @ sizes**2  # twice their number
+    halves = systems * (squares @ masks.T) - (sizes * squares) @ masks.T - (sums @ masks.T) ** 2 + sums**2 @ masks.T
     variance = np.divide(halves, pairs, out=np.zeros_like(halves), where=pairs > 0)  # (item and total, draw)
     varied = variance[-1] > 1e-12
-    ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(kept), np.nan), where=varied)
+    ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(masks), np.nan), where=varied)
     number = len(values)
     alpha: NDArray[np.float64] = number / (number - 1) * (1 - ratio)
     return alpha
@@ -303,17 +304,17 @@ def _permutation_p(
     p = np.where(np.isnan(correlation), np.nan, 1.0)
     draws = min(_MOST_DRAWS, enough_flips(len(values)))
     rng = np.random.default_rng(seed)
-    active = np.flatnonzero(correlation < -1e-9)  # of which rounding is not the reason
+    active = np.flatnonzero(correlation < -1e-9)  # a smaller one may be rounding
     hits, done = np.zeros(len(values), np.int64), 0
     while len(active) and done < draws:
-        orders = rng.permuted(np.tile(np.arange(len(sizes)), (_FIRST_DRAWS, 1)), axis=1)  # shared by all items
+        orders = rng.permuted(np.tile(np.arange(len(sizes)), (_DRAWS_AT_ONCE, 1)), axis=1)  # shared by all items
         for item in active:
             rest = total - items[item]
             observed = items[item] @ rest + 1e-9 * max(1.0, float(np.abs(rest).max()))
             hits[item] += int((items[item][orders] @ rest <= observed).sum())
-        done += _FIRST_DRAWS
+        done += _DRAWS_AT_ONCE
         p[active] = (1 + hits[active]) / (1 + done)
-        active = active[hits[active] < _PLAIN_HITS]
+        active = active[hits[active] < _ENOUGH_HITS]
     return p
 
 
@@ -384,16 +385,16 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
     tried: dict[int, list[_Tried]] = {size: [] for size in sizes}
     drawn: dict[int, list[_Tried]] = {size: [] for size in sizes}
     for number in range(_FOLDS):
-        train, held = array[:, fold != number], array[:, fold == number]
+        train, test = array[:, fold != number], array[:, fold == number]
         order = order_items(train, max(sizes))
         for size in sizes:
-            tried[size].append(_try_form(train, held, order[:size]))
-            forms_drawn = (rng.choice(len(array), size, replace=False).tolist() for _ in range(_RANDOM_FORMS))
-            drawn[size] += [_try_form(train, held, form) for form in forms_drawn]
+            tried[size].append(_try_form(train, test, order[:size]))
+            random_forms = (rng.choice(len(array), size, replace=False).tolist() for _ in range(_RANDOM_FORMS))
+            drawn[size] += [_try_form(train, test, form) for form in random_forms]
     forms = []
     for size in sizes:
         (error, ordered), (random_error, random_ordered) = _join_tries(tried[size]), _join_tries(drawn[size])
-        alphas = [one.alpha for one in tried[size] if one.alpha is not None]
+        alphas = [trial.alpha for trial in tried[size] if trial.alpha is not None]
         alpha = float(np.mean(alphas)) if alphas else None
         forms.append(ShortForm(size, error, ordered, alpha, random_error, random_ordered))
     return forms
@@ -401,7 +402,7 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A form on the systems of one fold: squared errors, pairs in order, pairs that have one, reliability."""
+    """A form on one fold's systems: squared errors, pairs in the right order, pairs with different scores, alpha."""
 
     squares: NDArray[np.float64]
     ordered: float
@@ -409,14 +410,14 @@ class _Tried:
     alpha: float | None
 
 
-def _try_form(train: NDArray[np.float64], held: NDArray[np.float64], form: Sequence[int]) -> _Tried:
+def _try_form(train: NDArray[np.float64], test: NDArray[np.float64], form: Sequence[int]) -> _Tried:
     short, full = train[form].mean(axis=0), train.mean(axis=0)
     slope = float(np.cov(short, full)[0, 1] / short.var(ddof=1)) if np.ptp(short) else 0.0
-    score, truth = held[form].mean(axis=0), held.mean(axis=0)
+    score, truth = test[form].mean(axis=0), test.mean(axis=0)
     predicted = full.mean() + slope * (score - short.mean())
     pairs = [(a, b) for a, b in combinations(range(len(truth)), 2) if abs(truth[a] - truth[b]) > 1e-12]
     signs = [np.sign(round(score[a] - score[b], 12)) * np.sign(truth[a] - truth[b]) for a, b in pairs]
-    alpha = reliability(held[form]).alpha if len(form) > 1 and len(truth) > 2 else None
+    alpha = reliability(test[form]).alpha if len(form) > 1 and len(truth) > 2 else None
     return _Tried((predicted - truth) ** 2, float(sum((1 + sign) / 2 for sign in signs)), len(pairs), alpha)
 
 
@@ -435,7 +436,7 @@ def _join_tries(tries: Sequence[_Tried]) -> tuple[float, float]:
 #: Systems from which on difficulties are stable to one logit, 95% of the time.
 LEAST_SYSTEMS = 30
 _STEPS = 200
-#: Log odds beyond which a fitted value is one of an item, or of a system, without any or without a wrong answer.
+#: Estimates are clipped to these log odds; only all right or all wrong answers would lead farther.
 _FARTHEST = 15.0
 
 
@@ -443,8 +444,8 @@ _FARTHEST = 15.0
 class Rasch:
     """Items and systems on one scale, in logits (log odds); the mean difficulty is 0.
 
-    NaN of an item that all systems get, or none does, and of a system that gets all items, or none. The infit of an
-    item is squared residuals over their expectation: well above 1 other systems get it than its difficulty predicts.
+    NaN of an item that all systems get, or none does, and of a system that gets all items, or none. An item's infit is
+    its squared residuals over their expectation; well above 1, other systems get it than its difficulty predicts.
     """
 
     difficulty: NDArray[np.float64]
@@ -483,11 +484,11 @@ def fit_rasch(values: Any, *, least: int = LEAST_SYSTEMS) -> Rasch:
     infit = ((selected - share) ** 2).sum(axis=1) / weight.sum(axis=1)
     shrink = (len(items_logit) - 1) / len(items_logit)
     return Rasch(
-        difficulty=_spread(items, items_logit * shrink),
-        difficulty_error=_spread(items, 1 / np.sqrt(weight.sum(axis=1))),
-        infit=_spread(items, infit),
-        ability=_spread(systems, systems_logit * shrink),
-        ability_error=_spread(systems, 1 / np.sqrt(weight.sum(axis=0))),
+        difficulty=_fill_in(items, items_logit * shrink),
+        difficulty_error=_fill_in(items, 1 / np.sqrt(weight.sum(axis=1))),
+        infit=_fill_in(items, infit),
+        ability=_fill_in(systems, systems_logit * shrink),
+        ability_error=_fill_in(systems, 1 / np.sqrt(weight.sum(axis=0))),
     )
 
 
@@ -531,10 +532,11 @@ def _fit_margins(
     return items, systems, difficulty, ability
 
 
-def _spread(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    everywhere = np.full(len(chosen), np.nan)
-    everywhere[chosen] = values
-    return everywhere
+def _fill_in(mask: NDArray[np.bool_], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values at the mask's places, and NaN elsewhere."""
+    filled = np.full(len(mask), np.nan)
+    filled[mask] = values
+    return filled
 
 
 def _logit(share: NDArray[np.float64]) -> NDArray[np.float64]:

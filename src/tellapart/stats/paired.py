@@ -53,9 +53,9 @@ class Paired:
         test: `exact McNemar` of 0/1 outcomes with one item a cluster, else `cluster sign flips`; `anytime` if it holds
             at every look.
         flips: how many sign vectors the test of sign flips draws if it cannot try them all; None of other tests.
-        detectable: the smallest difference that is detected with a power of 0.8 on so many items, or on as many
-            independent ones as those in clusters are worth, given how often the runs disagree; None if there is none,
-            of graded values, and at every look.
+        detectable: the smallest difference that is detected with a power of 0.8, given how often the runs disagree, on
+            so many items; of clusters, on their effective number. None if there is none, of graded values, and of
+            `anytime`.
     """
 
     n: int
@@ -87,11 +87,12 @@ def paired(
     groups = len(ClusterTotals.of("paired", first, clusters))
     binary = is_binary(first) and is_binary(second)
     if anytime:
-        p, test = anytime_p(*(won := net_wins(second, first, clusters))[:2]), "anytime"
+        wins_b, wins_a, same = net_wins(second, first, clusters)
+        p, test = anytime_p(wins_b, wins_a), "anytime"
         changes = second - first
         # Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
         if groups == len(first) and np.isin(changes, (-1, 0, 1)).all():
-            low, high = anytime_bounds(*won)
+            low, high = anytime_bounds(wins_b, wins_a, same)
             difference = Difference(float(changes.mean()), low, high, 0.95, test)
         else:
             reason = "bounds that hold at every look take one item of right or wrong a cluster"
@@ -104,8 +105,8 @@ def paired(
         else:
             p = paired_permutation(first, second, clusters, resamples=flips, seed=seed)
     discordance = (only_a + only_b) / len(first)
-    # Items in clusters are worth fewer independent ones; of changes that are all the same that is not known.
-    worth = int(effective_items(second - first, clusters) or groups)
+    # Changes that are all the same have no effective number of items: the clusters are taken.
+    effective = int(effective_items(second - first, clusters) or groups)
     return Paired(
         n=len(first),
         clusters=groups,
@@ -117,8 +118,8 @@ def paired(
         p=p,
         test=test,
         flips=flips if test == _FLIPS else None,
-        # Of the fixed test: one that holds at every look needs more items.
-        detectable=None if anytime or not binary or not discordance else detectable_difference(worth, discordance),
+        # The power is that of the fixed-sample test; an anytime test needs more items.
+        detectable=None if anytime or not binary or not discordance else detectable_difference(effective, discordance),
     )
 
 
@@ -174,7 +175,7 @@ class McNemar:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Run A minus run B: the value, and its interval (None if the data cannot give one, for the `reason`)."""
+    """One run's mean minus another's, and its interval (None if the data cannot give one, for the `reason`)."""
 
     value: float
     low: float | None
@@ -269,14 +270,14 @@ def paired_difference(
     if reduce is None:
         change = totals.means(totals.sums[:, 0] - totals.sums[:, 1], 1)
         moments = moments_of_mean(change, totals.counts)
-        differing, apart = np.count_nonzero(change), int(differing_from_mode(change / totals.counts))
+        differing, off_mode = np.count_nonzero(change), int(differing_from_mode(change / totals.counts))
         scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()), float(np.ptp([first, second])))
-        if min(differing, apart if binary else differing) < FEW_DIFFERING or (binary and not even_sizes(moments)):
+        if min(differing, off_mode if binary else differing) < FEW_DIFFERING or (binary and not even_sizes(moments)):
             low, high = (float(end) for end in bonett_price_bounds(change, totals.counts, level, scale))
-            alike = binary and apart < FEW_DIFFERING <= differing
-            few = f"{apart} clusters differ from the others" if alike else f"{differing} clusters differ"
+            alike = binary and off_mode < FEW_DIFFERING <= differing
+            few = f"{off_mode} clusters differ from the others" if alike else f"{differing} clusters differ"
             return Difference(value, low, high, level, f"bonett-price ({few})")
-        moments = replace(moments, differing=np.minimum(moments.differing, apart))
+        moments = replace(moments, differing=np.minimum(moments.differing, off_mode))
     else:
         moments = jackknife(minus, totals)
     enough = even_sizes(moments) if binary and reduce is None else draws_hold(moments)
@@ -312,15 +313,15 @@ def bonett_price_bounds(
     sizes = np.concatenate([counts, size, size], axis=-1)
     items = sizes.sum(axis=-1, keepdims=True)
     centre = change.sum(axis=-1, keepdims=True) / items
-    apart = (change - centre * sizes) / items
-    alone = (counts == 1).all(axis=-1)
-    many = alone & (counts.shape[-1] > FEW_ITEMS)
-    # In clusters, those that hold much of all items weigh more, and leave fewer degrees of freedom.
-    rest = np.where(alone[..., None], 1.0, 1 - sizes / items)
-    error = np.sqrt((apart**2 / rest).sum(axis=-1))
+    residuals = (change - centre * sizes) / items
+    independent = (counts == 1).all(axis=-1)
+    normal = independent & (counts.shape[-1] > FEW_ITEMS)
+    # Clusters that hold much of all items weigh more, and leave fewer degrees of freedom.
+    rest = np.where(independent[..., None], 1.0, 1 - sizes / items)
+    error = np.sqrt((residuals**2 / rest).sum(axis=-1))
     upper = (1 + level) / 2
     freedom = degrees_of_freedom(counts / counts.sum(axis=-1, keepdims=True))
-    quantile = np.where(many, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
+    quantile = np.where(normal, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
     middle = centre[..., 0]
     return np.maximum(-scale, middle - quantile * error), np.minimum(scale, middle + quantile * error)
 
@@ -357,9 +358,9 @@ def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: 
     change = totals.sums[:, 0] - totals.sums[:, 1]
     # The signs are drawn, so only sizes matter, and sorted sizes do not depend on which run is A.
     sizes = np.sort(np.abs(change[change != 0]))
-    against = np.column_stack([sizes, np.zeros_like(sizes)])
+    columns = np.column_stack([sizes, np.zeros_like(sizes)])  # the sizes as one run's sums, against a run of zeros
     observed = np.abs(change.sum(keepdims=True))
-    return float(sign_flip_p(against, np.array([[0, 1]]), observed, resamples=resamples, seed=seed)[0])
+    return float(sign_flip_p(columns, np.array([[0, 1]]), observed, resamples=resamples, seed=seed)[0])
 
 
 def sign_flip_p(
@@ -461,7 +462,7 @@ def net_wins(a: Any, b: Any, clusters: Clusters | None) -> tuple[int, int, int]:
     """
     totals = ClusterTotals.of("net_wins", np.column_stack([a, b]), clusters)
     net = totals.sums[:, 0] - totals.sums[:, 1]
-    # An item's values are off the grid by half a step each: less is the rounding of equal ones.
+    # Sums count the grid's steps (`ClusterTotals`); equal values of an item may be rounded to neighbouring steps.
     won, lost = net > totals.counts, net < -totals.counts
     return int(won.sum()), int(lost.sum()), int((~won & ~lost).sum())
 

@@ -233,8 +233,7 @@ class Completion(BaseModel):
             raise ModelError(f"{base} answers no chat completion: {json.dumps(answer):.200}") from error
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{base} answers no text: {json.dumps(text):.200}")
-        # `not <=`, so that NaN is refused, too; rounding may pass 0 by a little.
-        if wrong := next((entry for entry in first or () if not entry[1] <= 1e-3), None):
+        if wrong := next((entry for entry in first or () if not entry[1] <= 1e-3), None):  # NaN, too; 0 may be rounded
             raise ModelError(f"{base} gives a log-probability that is none: {wrong[0]!r} {wrong[1]}")
         return cls(
             text=text or "",
