@@ -184,9 +184,8 @@ def put_results(text: str, result: Result, place: str, *, rename: bool = False) 
     added = hub.ModelCardData(model_name=name, eval_results=eval_results(result)).to_dict()["model-index"][0]["results"]
     new = {(identify(entry), metric["type"]) for entry in added for metric in entry["metrics"]}
     try:
-        card = hub.RepoCard(
-            text
-        )  # not a ModelCard, which joins entries of a dataset whatever their arguments and source
+        # Not a ModelCard, which joins entries of a dataset whatever their arguments and source.
+        card = hub.RepoCard(text)
         index = list(card.data.get("model-index") or [{"name": card.data.get("model_name", name), "results": []}])
         place_of = next((k for k, model in enumerate(index) if model["name"] == name), len(index) - 1)
         title = index[place_of]["name"]
