@@ -266,7 +266,7 @@ def test_what_a_model_raises_for_one_picture_names_item_and_file(histogram, fusi
     if method == "prepare_image":
         model.prepare_image = lambda pixels: fail(pixels) if right else (fail([pixels]), pixels)[1]
     elif method == "score_matrix":
-        model = SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", score_matrix=fail)
+        model = SimpleNamespace(name="matrices", fingerprint="m-1", kind="similarity", score_matrix=fail)
     else:
         setattr(model, method, fail)
     with raises(ModelError, model.name, "item-2", "2-1.png", "aspect ratio") as raised:
