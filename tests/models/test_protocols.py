@@ -27,7 +27,7 @@ def members_of(protocol: type) -> set[str]:
 
 def hold(protocol: type, **more) -> MemoryModel:
     thing = SimpleNamespace(**{name: lambda *_: [] for name in members_of(protocol)}, **more)
-    return MemoryModel(IDENTITY, methods_of(thing), [thing], thing=thing)
+    return MemoryModel(IDENTITY, methods_of(thing), [thing], wrapped=thing)
 
 
 @pytest.mark.parametrize("protocol", [*PROTOCOLS, Answerer, BoxAnswerer, Chooser])
@@ -45,5 +45,5 @@ def test_an_object_keeps_no_picture_that_it_prepared_and_further_methods_get_pic
     asked = []
     thing = SimpleNamespace(choose=lambda images, captions: asked.extend(images[0]) or ["first"])
     pixels = np.zeros((4, 6, 3), np.uint8)
-    assert MemoryModel(IDENTITY, {}, [thing], thing=thing).choose([(pixels, pixels)], [("a", "b")]) == ["first"]
+    assert MemoryModel(IDENTITY, {}, [thing], wrapped=thing).choose([(pixels, pixels)], [("a", "b")]) == ["first"]
     assert [picture.size for picture in asked] == [(6, 4)] * 2

@@ -1,10 +1,12 @@
 """A run's numbers are those of a plain loop, in any pieces or precision, however often it is killed."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.training import encoders
+from tellapart.training import encoders, loop
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import open_dual, write_new_model
 from tellapart.training.loop import TrainingRanks, rate
@@ -429,6 +431,21 @@ def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path):
     assert far(weights(tmp_path / "run"), weights(tmp_path / "named")) == 0
     page = (tmp_path / "run" / "report.html").read_text()  # nothing took the place of the last one
     assert f"step {steps} of {steps}" in page and 'http-equiv="refresh"' in page and page.count("<figure") >= 2
+
+
+@pytest.mark.parametrize(("pace", "measuring"), [(0.1, 30.0), (0.02, 1.0), (2.0, 20.0)])  # long runs, a short one
+def test_the_steps_of_so_many_minutes_fit_with_all_their_measurements(tmp_path, monkeypatch, pace, measuring):
+    def time_steps(training: Any, *_steps: Any, every: int) -> tuple[list[float], float]:
+        training.files.folder.mkdir(parents=True)
+        return [pace] * every, measuring
+
+    monkeypatch.setattr(loop, "time_steps", time_steps)
+    settings = config(tmp_path, optimiser={"steps": None, "minutes": 60, "warm_up": 0}, validation={"every": None})
+    parts: dict[str, Any] = {"trainable": SimpleNamespace(module=torch.nn.Linear(1, 1)), "ranks": SimpleNamespace(of=1)}
+    files = RunFiles(tmp_path / "run")
+    steps = loop.fit_steps(loop.Training(settings, rows=None, files=files, validation=None, **parts))
+    seconds = steps * pace + math.ceil(steps / settings.validation.interval(steps)) * measuring
+    assert 3600 - pace - measuring <= seconds <= 3600 + measuring
 
 
 def lines_of(folder: Path, name: str, **changes) -> list[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Columns of a table of pairs: those that hold images, texts and tags, and those that nearly have such a name."""
+"""Columns of a table of pairs: which hold images, texts and tags, and which look like a misspelt name of these."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAG = "tag:"
 
 
 class _Side(NamedTuple):
-    """The names of columns of images, or of texts: of a list, of single ones, and the words before numbers."""
+    """The names of columns of images, or of texts: of a list, of single entries, and the words before numbers."""
 
     noun: str
     listed: str
@@ -34,12 +34,12 @@ _IMAGES = _Side("image", "file_names", ("file_name", "image", "image_path", "fil
 _TEXTS = _Side("text", "texts", ("caption", "negative_caption", "foil"), ("caption", "text"))
 _NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
 
-#: Names by their letters and digits alone, of which another spelling is a mistake: texts always, the others if the
-#: row lacks the name itself.
+#: Names by their letters alone. Another spelling of a name is refused: of texts always, of the others if the row lacks
+#: the name itself.
 _SPELT = {name.replace("_", ""): name for name in (*_TEXTS.single, "texts", "id", "cluster", "tags")}
-#: Words before a number; in the first ones a mistake is a mistake, while a `test_0` may be one of any table.
-_NAMED = ("image", "caption", "negativecaption", "text", "foil")
-_WORDS, _FALSE = _NAMED[:3], {"negativecaption", "foil"}
+#: Words before a number. Of the long ones a typo is refused, too; `test_0` is near `text_0`, but rarely a typo.
+_BEFORE_NUMBERS = ("image", "caption", "negativecaption", "text", "foil")
+_LONG_WORDS, _FALSE = _BEFORE_NUMBERS[:3], {"negativecaption", "foil"}
 _COUNTED = re.compile(r"([^\W\d]+?)s?(\d{1,3})(filenames?)?")
 
 
@@ -80,9 +80,9 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     if isinstance(tags := fields.get("tags"), str) and tags.startswith("{"):
         fields["tags"] = parse_json(tags, "field 'tags'")  # the object's text, as `build --parquet` writes it
     tags = {name.removeprefix(TAG): row[name] for name in columns.tags} or fields.get("tags")
-    if isinstance(tags, Mapping):  # all rows of a parquet file have the keys of each, null if a row lacks one
+    if isinstance(tags, Mapping):  # a parquet file's rows all have the same keys: null if a row has no such tag
         fields["tags"] = {
-            name: value if isinstance(value, list | dict) else str(value)  # those are refused
+            name: value if isinstance(value, list | dict) else str(value)  # an item refuses lists and objects
             for name, value in tags.items()
             if not _is_empty(value)
         }
@@ -102,11 +102,11 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
     tags, unread = len(columns.tags), _list_unread(row, columns)
-    chosen = "the true one by true" if _read_places(row, shape) else ""
-    unread = [column for column in unread if not (chosen and column == "true")]
+    by_true = "the true one by true" if _read_places(row, shape) else ""
+    unread = [column for column in unread if not (by_true and column == "true")]
     tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
-    kept = f"only kept: {join_names(unread)}" if unread else ""
-    return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", chosen, tagged, kept)))
+    provenance = f"only kept: {join_names(unread)}" if unread else ""
+    return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", by_true, tagged, provenance)))
 
 
 def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartError] = DataError) -> None:
@@ -119,7 +119,7 @@ def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartErr
 
 
 def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
-    """Return the places under `true`, counted from 0, a number or a list of them; none of a pair alone, or of a square.
+    """Return the places under `true`, a number from 0 or a list of them; none unless the row is 1xm or nx1.
 
     A column of that name that holds anything else is provenance.
     """
@@ -130,7 +130,7 @@ def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
 
 
 def _as_json(cell: object) -> object:
-    """Return what JSON holds of a cell; dates and the like, which parquet has, become texts, and NaN null."""
+    """Return a cell as a value of JSON: dates and other types of parquet as text, NaN as null."""
     if isinstance(cell, list):
         return [_as_json(entry) for entry in cell]
     if isinstance(cell, dict):
@@ -141,7 +141,7 @@ def _as_json(cell: object) -> object:
 
 
 def _is_empty(cell: object) -> bool:
-    """Return whether a table's cell holds nothing: null, NaN, or blanks alone. An item has no tag of it."""
+    """Return whether a cell is null, NaN or blank: no tag of the item."""
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())  # noqa: PLR0124  (NaN)
 
 
@@ -166,7 +166,7 @@ def _sort_columns(row: tuple[str, ...]) -> _Columns:
     refuse_near(row)
     images, texts = (_side_columns(row, side) for side in (_IMAGES, _TEXTS))
     numbered = filter(None, map(_NUMBERED.fullmatch, (*images[:1], *texts[:1])))
-    first = {int(match[2]): match[0] for match in numbered}
+    first = {int(match[2]): match[0] for match in numbered}  # the numbers that images and texts begin with
     if len(first) > 1:
         unread = join_names([repr(name) for name in row if name[-1:].isdigit() and not _NUMBERED.fullmatch(name)])
         rest = f"; {unread} would not be read" if unread else ""
@@ -181,15 +181,15 @@ def _sort_columns(row: tuple[str, ...]) -> _Columns:
 
 
 def _side_columns(row: Collection[str], side: _Side) -> tuple[str, ...]:
-    """Return the columns of a row's images or texts, which no other column may hold as well."""
+    """Return the columns of a row's images or texts; raise if columns of two kinds hold them."""
     listed = [side.listed] if side.listed in row else []
     numbered = _numbered_columns(row, side)
     single = [name for name in side.single if name in row]
-    # Paths beside images are common; a text, and the image itself, are not there to be left unread.
-    alone = single if side is _TEXTS else [name for name in single if name == "image"]
+    # Only paths may stand beside other columns of images: those are common, while a text or an `image` would be unread.
+    exclusive = single if side is _TEXTS else [name for name in single if name == "image"]
     if side is _TEXTS and "text" in row and numbered[:1] in (["text_1"], ["text1"]):
-        alone = ["text"]  # pandas and its like number the second of that name from 1
-    kinds = [names[0] for names in (listed, numbered, alone) if names]
+        exclusive = ["text"]  # pandas and its like number the second of that name from 1
+    kinds = [names[0] for names in (listed, numbered, exclusive) if names]
     if len(kinds) > 1:
         raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {side.noun}s; keep one, or rename one")
     if side is _TEXTS and single and "caption" not in single:
@@ -209,7 +209,7 @@ def _numbered_columns(row: Iterable[str], side: _Side) -> list[str]:
         numbered[number] = column
     numbers = sorted(numbered)
     columns = [numbered[number] for number in numbers]
-    if len(words := {column[:4]: column for column in columns}) > 1:
+    if len(words := {column[:4]: column for column in columns}) > 1:  # `capt` and `text`
         raise DataError(f"columns {' and '.join(map(repr, words.values()))} both number texts; write one of the two")
     if numbers and (numbers[0] > 1 or numbers[-1] - numbers[0] + 1 != len(numbers)):
         raise DataError(f"columns {', '.join(columns)} leave a number out; count on from 0 or 1")
@@ -230,8 +230,8 @@ def _explain_lack(row: Iterable[str], side: _Side) -> str:
 
 
 def refuse_near(row: Collection[str]) -> None:
-    """Refuse a column that is not read, and has nearly the name of one that is: labels would turn round."""
-    words = {*_WORDS, *(match[1] for column in row if (match := _NUMBERED.fullmatch(column)))}
+    """Refuse a column that is not read and has nearly the name of one that is: a false text could become the true."""
+    words = {*_LONG_WORDS, *(match[1] for column in row if (match := _NUMBERED.fullmatch(column)))}
     for column in row:
         name, _, copy = column.rpartition(".")
         if copy.isdecimal() and (_NUMBERED.fullmatch(name) or name in _TEXTS.single) and name in row:
@@ -244,7 +244,7 @@ def refuse_near(row: Collection[str]) -> None:
 
 
 def _guess(column: str, words: Collection[str]) -> str:
-    """Return the name that a column nearly has; empty if it has one, or none nearly.
+    """Return the name that a column nearly has; empty if the column has a name exactly, or nearly none.
 
     Capitals, spaces, hyphens and a plural do not matter, and before a number one of `words` may have one mistake.
     """
@@ -258,7 +258,7 @@ def _guess(column: str, words: Collection[str]) -> str:
     if counted is None:
         return _SPELT.get(key, "")
     typed = counted[1]
-    word = next((name for name in _NAMED if typed == name or (name in words and _is_typo(typed, name))), "")
+    word = next((name for name in _BEFORE_NUMBERS if typed == name or (name in words and _is_typo(typed, name))), "")
     if word in _FALSE:
         return f"caption_{max(1, int(counted[2]))}"
     return word and f"{word}_{int(counted[2])}"

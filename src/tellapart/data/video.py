@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 #: Frames of a video, if a set does not give a number.
 DEFAULT_FRAMES = 8
 
-#: Frames that a picture of a video shows, side by side.
-_SHOWN = 4
+#: Frames of a video that `as_picture` puts side by side, at most.
+_SIDE_BY_SIDE = 4
 
-#: Seconds that a film's stated length may be longer than its frames and sound.
-_ROUNDED = 0.5
+#: Seconds by which a film's stated length may exceed its frames and sound: it is rounded.
+_LENGTH_TOLERANCE = 0.5
 
-#: Parts of a frame by which times may leave a constant rate: containers round them, Matroska to a millisecond. One
-#: frame that is missing moves some frame by half a frame or more.
-_UNEVEN = 0.25
+#: Intervals of frames by which a time may differ from a constant rate: containers round times, Matroska to a
+#: millisecond. A missing frame moves some time by half an interval or more.
+_RATE_TOLERANCE = 0.25
 
-#: Seconds that a time of a frame may be late, as `builders.video.frames` allows.
-_LATE = 0.0005
+#: Seconds: a frame that appears so much later than a time counts as on the screen at it, as in `builders.video.frames`.
+_TIME_TOLERANCE = 0.0005
 
 
 def is_video(reference: str) -> bool:
@@ -49,9 +49,9 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
 
 
 def order_frames(frames: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
-    """Return a video's frames `(frames, height, width, 3)` `reversed`, `jumbled` (always alike) or `still`: the first.
+    """Return a video's frames `(frames, height, width, 3)` in an order; an image, or any other order, changes nothing.
 
-    A picture, which has no frames, stays as it is, and so do frames in another order than these.
+    The orders: `reversed`; `jumbled`, one permutation for each number of frames; `still`, the first frame repeated.
     """
     if frames.ndim != 4:
         return frames
@@ -64,8 +64,8 @@ def order_frames(frames: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
 def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     """Return frames of a video, evenly spread from its first to its last: RGB, uint8 `(count, height, width, 3)`.
 
-    They are those on the screen at evenly spread times from the first frame's to the last's, in the order in which they
-    are shown, upright; of one alone, at the middle. At a constant frame rate, or without times, they are frames
+    They are the frames on the screen at evenly spread times from the first frame's to the last's, in order and upright;
+    a single frame is that of the middle. At a constant frame rate, or without times, they are frames
     `round(k (n - 1) / (count - 1))` of its `n`. A video of fewer frames repeats some.
     """
     if count < 1:
@@ -83,10 +83,10 @@ def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
 def _spread_evenly(times: NDArray[np.float64], count: int) -> list[int]:
     """Return the numbers of the frames that `sample_frames` takes; a frame without a time has NaN."""
     even, step = np.linspace(times[0], times[-1], len(times), retstep=True)
-    timed = (np.diff(times) > 0).all() and (np.abs(times - even) > _UNEVEN * step).any()
-    start, end = (times[0], times[-1]) if timed else (0.0, len(times) - 1.0)
-    spread = np.linspace(start, end, count) if count > 1 else np.array([(start + end) / 2])
-    numbers = np.searchsorted(times, spread + _LATE, "right") - 1 if timed else np.floor(spread + 0.5)
+    varies = (np.diff(times) > 0).all() and (np.abs(times - even) > _RATE_TOLERANCE * step).any()
+    start, end = (times[0], times[-1]) if varies else (0.0, len(times) - 1.0)  # positions: times, or numbers of frames
+    positions = np.linspace(start, end, count) if count > 1 else np.array([(start + end) / 2])
+    numbers = np.searchsorted(times, positions + _TIME_TOLERANCE, "right") - 1 if varies else np.floor(positions + 0.5)
     return [int(number) for number in numbers]
 
 
@@ -94,8 +94,8 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return an image as it is, and of a video's frames up to four side by side: uint8 `(height, width, 3)`."""
     if pixels.ndim == 3:
         return pixels
-    frame_rows = np.linspace(0, len(pixels) - 1, min(_SHOWN, len(pixels))).round().astype(int)
-    return np.concatenate(list(pixels[frame_rows]), axis=1)
+    numbers = np.linspace(0, len(pixels) - 1, min(_SIDE_BY_SIDE, len(pixels))).round().astype(int)
+    return np.concatenate(list(pixels[numbers]), axis=1)
 
 
 @contextmanager
@@ -122,21 +122,23 @@ def _decoded_frames(data: bytes, place: str) -> Iterator[Any]:
         if stream.width * stream.height > MAX_PIXELS:
             raise DataError(f"{place}: refused, its frames have {stream.width} by {stream.height} pixels")
         empty = _count_empty(data, stream.index) if "avi" in container.format.name else 0
-        yield from _whole_frames(container, stream, place, empty)
+        yield from _checked_frames(container, stream, place, empty)
 
 
 def _count_empty(data: bytes, stream: int) -> int:
-    """Count the chunks without a byte that an AVI file's index lists: there the frame before stays on the screen."""
-    at = data.rfind(b"idx1")
-    if at < 0:
+    """Count the empty chunks in an AVI file's index; at such a chunk the frame before stays on the screen."""
+    start = data.rfind(b"idx1")
+    if start < 0:
         return 0
-    size = min(int.from_bytes(data[at + 4 : at + 8], "little"), len(data) - at - 8)
-    entries = np.frombuffer(data[at + 8 : at + 8 + max(size, 0) // 16 * 16], "S3, u1, <u4, <u4, <u4")
+    size = min(int.from_bytes(data[start + 4 : start + 8], "little"), len(data) - start - 8)
+    entries = np.frombuffer(
+        data[start + 8 : start + 8 + max(size, 0) // 16 * 16], "S3, u1, <u4, <u4, <u4"
+    )  # f0 name, f4 length
     return int(((entries["f0"] == b"%02dd" % stream) & (entries["f4"] == 0)).sum())
 
 
-def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterator[Any]:
-    """Yield a film's frames; FFmpeg itself conceals frames that are damaged, and stops at an early end."""
+def _checked_frames(container: Any, stream: Any, place: str, empty: int) -> Iterator[Any]:
+    """Yield a film's frames, and raise at damage and at an early end, which FFmpeg itself conceals."""
     packets, end = empty, 0.0
     for packet in container.demux():
         of_stream = packet.stream is stream
@@ -147,12 +149,12 @@ def _whole_frames(container: Any, stream: Any, place: str, empty: int) -> Iterat
             if frame.is_corrupt or packet.is_corrupt:
                 raise DataError(f"{place}: its frame at {frame.time or 0:.3f} s is damaged; get the video again")
             yield frame
-    # MP4 lists its frames, without those that an edit leaves out; AVI counts them and empty chunks; Matroska has a
-    # length, rounded; FFmpeg's begins at time 0, not at a first frame that comes later.
+    # MP4 lists its frames, without those that an edit leaves out; AVI counts them and empty chunks. Matroska states a
+    # rounded length, which counts from time 0, as `end` does, even if the first frame comes later.
     listed = getattr(stream, "index_entries", ()) if "mp4" in container.format.name else range(stream.frames)
     stated = (container.duration or 0) / 1e6
     matroska = "matroska" in container.format.name
-    if packets < len(listed) or (matroska and end < stated - _ROUNDED):
+    if packets < len(listed) or (matroska and end < stated - _LENGTH_TOLERANCE):
         counted = f"{packets} of {len(listed)} frames" if packets < len(listed) else f"{end:.2f} of {stated:.2f} s"
         raise DataError(f"{place}: ends early, it holds {counted}; get the video again")
 

@@ -3,9 +3,9 @@
 Each rank computes its part of the images, texts and pairs into a separate file in the store's folder (a shard). Rank 0
 merges the shards into the store, and then measures exactly as one process does, with everything found there. A rank
 that is lost loses its current batch: the same command, with as many ranks or another number, goes on from the shards.
-    torchrun starts the processes, or what sets its variables (deepspeed, srun); they talk by torch.distributed's gloo.
+The processes are started by torchrun, or by deepspeed or srun with torchrun's variables, and talk by gloo.
 
-Tasks whose models answer in words have nothing that a store keeps: rank 0 runs those alone.
+Of models that answer in words a store keeps nothing: rank 0 runs their tasks alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _VARIABLES = {
     "MASTER_PORT": "29500",
 }
 
-#: The number of the machine as deepspeed and srun name it.
+#: The variables in which deepspeed and srun number the machines, in place of `GROUP_RANK`.
 _MACHINES = ("CROSS_RANK", "SLURM_NODEID")
 
 #: How long a rank waits for the others: parts may differ by hours, and torchrun ends the group when a rank is lost.
@@ -57,9 +57,9 @@ _CHUNK = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """This process, as torchrun's environment names it: a number of so many, over all machines and on this machine.
+    """This process, as torchrun's environment numbers it from 0: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `GROUP_RANK`.
 
-    `local`, the number on this machine, chooses the GPU; each `machine` has one torchrun. All count from 0.
+    `number` is its rank among all `of` them; `local`, its number on this `machine`, chooses the GPU.
     """
 
     number: int
@@ -81,11 +81,13 @@ class Rank:
 def read_ranks(*unused: str) -> list[int] | None:
     """Return the numbers of this process, in the order of `Rank`; None if it is not one of several.
 
-    A lone `RANK` or `WORLD_SIZE` that is a word is another program's. `unused` are variables that need not be there.
+    `unused` are variables that need not be set.
     """
     values = {name: os.environ.get(name, "").strip() for name in _VARIABLES if name not in unused}
     rank, world = values["RANK"], values["WORLD_SIZE"]
-    if (rank in ("", "0") and world in ("", "1")) or ("" in (rank, world) and not (rank + world).isdecimal()):
+    alone = rank in ("", "0") and world in ("", "1")
+    foreign = "" in (rank, world) and not (rank + world).isdecimal()  # one of the two, and a word: another program's
+    if alone or foreign:
         return None
     if values.get("GROUP_RANK") == "":
         values["GROUP_RANK"] = next(filter(None, map(os.environ.get, _MACHINES)), "")
@@ -191,21 +193,21 @@ class RankGroup:
         if self.of == 1:
             yield
             return
-        raised, foreseen = None, True
+        raised, expected = None, True
         failure: tuple[type[TellapartError], str] | None = None
         try:
             yield
         except self._shared as error:
-            raised, foreseen = error, isinstance(error, TellapartError | OSError)
+            raised, expected = error, isinstance(error, TellapartError | OSError)
             kind = type(error) if isinstance(error, TellapartError) else RunError
-            failure = kind, str(error) if foreseen else f"{type(error).__name__}: {error}"
+            failure = kind, str(error) if expected else f"{type(error).__name__}: {error}"
         try:
             failures = self.gather(failure)
         except RunError as lost:
             raise raised or lost from lost.__cause__
         for number, (kind, message) in ((number, failure) for number, failure in enumerate(failures) if failure):
-            if raised is not None and not foreseen:
-                raise raised  # unexpected: its traceback helps
+            if raised is not None and not expected:
+                raise raised  # its traceback helps
             raise kind(f"rank {number}: {message}" if number else message) from raised
 
     def first(self, compute: Callable[[], Value]) -> Value:
@@ -232,18 +234,18 @@ def _hold_folder(group: RankGroup, rank: Rank, store: EmbeddingStore) -> Iterato
 
     The lock goes with the process, however that ends.
     """
-    scratch = None
-    with ExitStack() as held:
+    temporary = None
+    with ExitStack() as stack:
         with group.together():
             if store.path is not None:
                 shard_folder(store.path).mkdir(parents=True, exist_ok=True)
             elif rank.leads:
-                scratch = held.enter_context(TemporaryDirectory(prefix="tellapart-shards-"))
-        scratches = dict(filter(None, group.gather((rank.machine, scratch) if scratch else None)))
-        folder = Path(scratches[rank.machine]) if store.path is None else shard_folder(store.path)
+                temporary = stack.enter_context(TemporaryDirectory(prefix="tellapart-shards-"))
+        folders = dict(filter(None, group.gather((rank.machine, temporary) if temporary else None)))
+        folder = Path(folders[rank.machine]) if store.path is None else shard_folder(store.path)
         with group.together():
             if rank.leads:
-                held.enter_context(_lock_shards(folder))
+                stack.enter_context(_lock_shards(folder))
         yield folder
 
 
@@ -329,7 +331,7 @@ def _deliver_shards(group: RankGroup, rank: Rank, torch: ModuleType, folder: Pat
 
 
 def merge_shards(folder: Path, store: EmbeddingStore) -> int:
-    """Merge every shard of a folder into a store, each in one transaction, and delete it then; return how many.
+    """Merge every shard of a folder into a store, each in one transaction, then delete it; return how many there were.
 
     A damaged shard, or a file of its name that is no store, is set aside: its numbers are computed again.
     """

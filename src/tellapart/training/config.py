@@ -213,6 +213,10 @@ class LoraConfig(_Table):
     targets: list[str] = []
 
 
+#: Steps between two measurements at most, unless `validation.every` is set.
+LONGEST_INTERVAL = 500
+
+
 class ValidationConfig(_Table):
     """The choice of weights."""
 
@@ -223,7 +227,7 @@ class ValidationConfig(_Table):
 
     def interval(self, steps: int) -> int:
         """Return the steps between two measurements; if not set, a tenth of a run's steps, 500 at most."""
-        return self.every or min(500, math.ceil(steps / 10)) or 1
+        return self.every or min(LONGEST_INTERVAL, math.ceil(steps / 10)) or 1
 
 
 class ReportConfig(_Table):

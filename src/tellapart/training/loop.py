@@ -39,7 +39,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.stats.paired import better_beyond_doubt
 from tellapart.training import run_files
-from tellapart.training.config import OptimiserConfig, TrainConfig
+from tellapart.training.config import LONGEST_INTERVAL, OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.pictures import ImageLoader
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
@@ -74,21 +74,22 @@ class TrainingRanks(RankGroup):
 
 
 def measure_moves(steps: Any, plain: Any, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
-    """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
-    found, module = [], steps.trainable.module
+    """Return the relative errors of loss and gradient against plain steps (eager, float32) on the same rows.
+
+    Gradients are cleared and buffers restored, so that training begins as it would without this.
+    """
+    results, module = [], steps.trainable.module
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     for step in (plain, steps):
         loss = float(step.backward(drawn, images, 0)["total"])
         gradients = [weight.grad.float().flatten() for weight in module.parameters() if weight.grad is not None]
-        found.append((loss, torch.cat(gradients)))
+        results.append((loss, torch.cat(gradients)))
         module.zero_grad()
         for buffer, value in buffers:
             buffer.copy_(value)
-    (loss, gradient), (other, moved) = found
-    return {
-        "moved_loss": abs(other - loss) / max(abs(loss), 1e-30),
-        "moved_gradient": float((moved - gradient).norm() / gradient.norm().clamp(min=1e-30)),
-    }
+    (plain_loss, plain_gradient), (loss, gradient) = results
+    error = (gradient - plain_gradient).norm() / plain_gradient.norm().clamp(min=1e-30)
+    return {"moved_loss": abs(loss - plain_loss) / max(abs(plain_loss), 1e-30), "moved_gradient": float(error)}
 
 
 _NOTHING_LOST = "Nothing was written after the last checkpoint"
@@ -96,7 +97,7 @@ _NOTHING_LOST = "Nothing was written after the last checkpoint"
 #: Threads that read and prepare a step's images.
 _READERS = 2
 
-#: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
+#: Steps that are timed to plan a run of some minutes; the first does not count, as it includes preparations.
 _TIMED = 5
 
 
@@ -104,8 +105,8 @@ _TIMED = 5
 class Training:
     """A training loop, by its inputs, and what its steps share once it runs.
 
-    `show` is called after each checkpoint, with the steps done and those in all. `seconds` gets, of each step, those
-    until its weights are changed, and those of its log, measurement and checkpoint.
+    `show` is called after each checkpoint, with the steps done and those in all. `seconds` gets two times for each
+    step: until the weights are changed, and then for the log, the measurement and the checkpoint.
     """
 
     config: TrainConfig
@@ -138,15 +139,15 @@ class Training:
         self.optimiser = make_optimiser(trainable.module, settings)
         self.state = state = self._begin_state()
         trainable.module.train()
-        plain = self._make_steps()
+        plain = self._make_steps()  # None if the run's steps are plain
         load, pool = ImageLoader(self.rows, trainable, config), ThreadPoolExecutor(_READERS)
         steps = range(state.step, state.step if state.stopped else self.total)
         try:
-            first: dict[str, float] = {}
-            first |= {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
-            first |= {} if self.duplicates is None else self.duplicates.to_log()
+            once: dict[str, float] = {}  # numbers for the log of step 1
+            once |= {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
+            once |= {} if self.duplicates is None else self.duplicates.to_log()
             if plain is not None and 0 in steps:
-                first |= measure_moves(self.steps, plain, *next(self._read_parts(load, pool, range(1))))
+                once |= measure_moves(self.steps, plain, *next(self._read_parts(load, pool, range(1))))
             parts = range(steps.start * config.batch.accumulate, steps.stop * config.batch.accumulate)
             feed = self._read_parts(load, pool, parts)
             for step in steps:
@@ -157,14 +158,14 @@ class Training:
                 if step == 0 and config.lora and ranks.leads and (idle := count_updated(trainable.module, idle=True)):
                     text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
                     warnings.warn(text, TellapartWarning, stacklevel=2)
-                numbers |= self._update_weights(learning_rate) | (first if step == 0 else {})
-                state.step, taken = step + 1, time.perf_counter()
+                numbers |= self._update_weights(learning_rate) | (once if step == 0 else {})
+                state.step, updated = step + 1, time.perf_counter()
                 with ranks.together():
                     if ranks.leads:
                         self._finish_step(numbers)
                         if progress is not None:
                             progress("steps", state.step, self.total, f"loss {numbers['total']:.4g}")
-                self.seconds.append((taken - begun, time.perf_counter() - taken))
+                self.seconds.append((updated - begun, time.perf_counter() - updated))
                 measured = state.step % self.interval == 0
                 if config.validation.patience and measured and ranks.first(lambda: state.stopped):
                     break
@@ -208,13 +209,14 @@ class Training:
         return make_step(plain_config, self.trainable, self.rows, accelerator, module)
 
     def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
-        """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
+        """Yield each part's drawn inputs and images, while the pool reads the images of the next part."""
         ranks, parts = self.ranks, self.config.batch.accumulate
 
         def begin(number: int) -> tuple[Any, Iterator[Inputs]]:
             drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
             return drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
 
+        # `pairwise` begins the next part before it yields this one; the last one's next is empty.
         for (drawn, reading), _ in pairwise(chain(map(begin, numbers), [(None, iter(()))])):
             with ranks.together():
                 images = [*reading]
@@ -329,7 +331,7 @@ def time_steps(
 
 
 def fit_steps(training: Training) -> int:
-    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`."""
+    """Return how many steps fit into `optimiser.minutes`, by a few steps and a measurement that are thrown away."""
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
@@ -341,8 +343,9 @@ def fit_steps(training: Training) -> int:
     pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
         return max(1, int(seconds / (pace + measuring / interval)))
-    # A tenth of the steps: ten measurements, or as many as steps if these are fewer.
-    return max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
+    # Without `every` there are ten measurements; as many as steps if these are fewer; more in a long run.
+    steps = max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
+    return max(1, min(steps, int(seconds / (pace + measuring / LONGEST_INTERVAL))))
 
 
 def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.optim.Optimizer:
@@ -389,7 +392,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     """Return the metric that chooses: the configured one, or the strictest that the set's shape has."""
-    defined = [one.name for one in defined_for(shape) if one.binary]
+    defined = [candidate.name for candidate in defined_for(shape) if candidate.binary]
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
         fault = f"validation.metric: {name!r} is not for items of {describe(shape)}"

@@ -13,14 +13,17 @@ from tellapart_native.module import nn
 
 
 def attend_heads(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
-    """Attend by scaled dot products: `(batch, queries, width)`."""
+    """Attend by scaled dot products: `(batch, queries, width)`.
+
+    `mask`: bool `(batch, keys)` or `(batch, queries, keys)`, True if a key may be attended to.
+    """
     split = [states.unflatten(-1, (heads, -1)).transpose(1, 2) for states in (queries, keys, values)]
     allowed = None if mask is None else mask[:, None, None] if mask.ndim == 2 else mask[:, None]
     return nn.functional.scaled_dot_product_attention(*split, attn_mask=allowed).transpose(1, 2).flatten(2)
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values of one attention."""
+    """Queries of some states, and keys and values of a `source`; that is cross-attention, unless both are the same."""
 
     def __init__(self, width: int, heads: int, source: int) -> None:
         super().__init__()
@@ -79,7 +82,7 @@ class BertLayer(nn.Module):
     ) -> Tensor:
         """Take states `(batch, n, width)` one layer up; bool masks `(batch, n)` are True on real tokens.
 
-        A decoder's new tokens read `seen`, which are the states of all tokens so far.
+        A decoder's new tokens attend to `seen`: the states of all tokens so far, the new ones among them.
         """
         states = self.attention(states, states if seen is None else seen, mask)
         if source is not None:
@@ -92,7 +95,7 @@ class BertLayer(nn.Module):
 
 
 class BertEmbeddings(nn.Module):
-    """Words, positions and, if there are segments, the first one, normalised.
+    """Embeddings of words, positions and, if the family has segments, the first segment, summed and normalised.
 
     RoBERTa counts positions from behind its padding token: `first_position` is 2 there. It has one segment, BLIP none.
     """
@@ -117,7 +120,7 @@ class BertEmbeddings(nn.Module):
         states = self.word_embeddings(ids)
         if hasattr(self, "token_type_embeddings"):
             states = states + self.token_type_embeddings.weight[0]
-        # In the authors' order of summing: FIBER's narrow norms make 1e-5 of another.
+        # Summed in the authors' order: FIBER's norms, of narrow states, turn the rounding of another into 1e-5.
         return states + self.position_embeddings.weight[self.first_position :][: ids.shape[1]]
 
 
@@ -170,7 +173,7 @@ def build_text(layout: Layout, *, segments: int = 2) -> FusedBert:
 
 
 def build_layers(layout: Layout, layer: str) -> tuple[list[BertLayer], int]:
-    """Build BERT's layers, the last of which read other states, too, and return them and the first one of those."""
+    """Build BERT's layers; return them, and the number of the first with cross-attention, which all later ones have."""
     depth = layout.count_parts(f"{layer}.{{}}.")
     fusion = depth - len(layout.find_layers(f"{layer}.{{}}.crossattention."))
     inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
@@ -185,9 +188,8 @@ def rename_text(name: str) -> str:
     return name.replace("text_encoder.bert.", "text_encoder.", 1)
 
 
-#: Of RoBERTa's norms.
+#: The epsilon of RoBERTa's norms, and the position of its first token.
 EPSILON = 1e-5
-
 _FIRST_POSITION = 2
 
 
@@ -219,14 +221,14 @@ def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, i
     return Roberta(embeddings, layers)
 
 
-def read_context(layout: Layout, prefix: str, usual: int) -> int:
-    """Return how many tokens a text may have: the file's number, else the authors' usual one.
+def read_context(layout: Layout, prefix: str, default: int) -> int:
+    """Return how many tokens a text may have: the number in the model's settings, else the default.
 
     A folder written here has `context`, the authors' configuration `max_text_len`.
     """
     longest = layout.shape_of(f"{prefix}.embeddings.position_embeddings.weight")[0] - _FIRST_POSITION
     name = "context" if "context" in layout.settings else "max_text_len"
-    context = layout.settings.get(name, min(usual, longest))
+    context = layout.settings.get(name, min(default, longest))
     if not isinstance(context, int) or not 3 <= context <= longest:
         raise ModelError(f"{layout.source}: {name} is {context}; an integer from 3 to {longest} is expected")
     return context

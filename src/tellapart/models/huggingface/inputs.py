@@ -1,4 +1,4 @@
-"""Images and texts as the inputs of a model of transformers, each shaped by itself alone and checked against it."""
+"""Images and texts as the inputs of a model of transformers: prepared one by one, and checked against the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-#: Takes an image to its inputs: arrays or tensors by name, on the CPU, without the batch's axis.
+#: A function from an image to its inputs: arrays or tensors by name, on the CPU, without a batch axis.
 ImageInputs = Callable[[Pixels], Inputs]
 
 #: Outputs of an image processor that a tower reads; the rest (masks of padding that never occurs) is left out.
@@ -29,14 +29,14 @@ _INPUTS = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
 #: Convolutional image towers: the network was scaled for `image_size`, and reads other sizes, too.
 _ANY_SIZE = {"align"}
 
-#: A wide picture and a high one.
-_BLANK = ((48, 64, 3), (64, 48, 3))
+#: The shapes of two blank pictures, wide and high.
+_BLANK_SHAPES = ((48, 64, 3), (64, 48, 3))
 
 
 def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
-    """Return the preprocessing of one RGB image, uint8 `(height, width, 3)`, to tensors; any thread may call it.
+    """Return a function that prepares one RGB image, uint8 `(height, width, 3)`, as tensors; any thread may call it.
 
-    It takes the image processor, for options of the pair of processors would override the model's files.
+    It takes the image processor alone: the options of a joint processor, of images and texts, would override its files.
     """
 
     def prepare_pixels(pixels: Pixels) -> Inputs:
@@ -56,7 +56,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
 
 def check_images(name: str, config: PreTrainedConfig, inputs: ImageInputs) -> None:
     """Check that a wide and a high picture are prepared in the one shape that the image tower reads."""
-    shapes = {tuple(inputs(np.zeros(shape, np.uint8))["pixel_values"].shape) for shape in _BLANK}
+    shapes = {tuple(inputs(np.zeros(shape, np.uint8))["pixel_values"].shape) for shape in _BLANK_SHAPES}
     if len(shapes) > 1:
         raise ModelError(
             f"{name}: its image processor makes images of several shapes ({' and '.join(map(str, sorted(shapes)))}), "

@@ -40,9 +40,9 @@ METHODS = (
 #: Further methods of protocols, by which no object is recognised as a model: arrays have some of these names, too.
 _MORE_METHODS = ("choose", "find_cut", "read_box", "task_prompt")
 
-#: Attributes that a protocol asks for; those that keep prepared images only of a model that is given arrays.
+#: Attributes of protocols; the second ones, of prepared images in the store, only if the model reads arrays.
 _ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
-_OF_KEPT = ("preparation", "pack_image", "unpack_image")
+_STORED_IMAGES = ("preparation", "pack_image", "unpack_image")
 
 #: The packages whose models are given arrays.
 _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
@@ -53,10 +53,10 @@ def is_stored(model: object) -> bool:
     return bool(getattr(model, "stored", True))
 
 
-def reads_arrays(thing: object) -> bool:
+def reads_arrays(model: object) -> bool:
     """Return whether an object is given arrays in place of PIL images."""
-    package = type(thing).__module__.partition(".")[0]
-    return package in _PACKAGES or bool(getattr(thing, "reads_arrays", False))
+    package = type(model).__module__.partition(".")[0]
+    return package in _PACKAGES or bool(getattr(model, "reads_arrays", False))
 
 
 def to_picture(pixels: Pixels) -> Image:
@@ -68,7 +68,7 @@ def to_picture(pixels: Pixels) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An image as a caller's object prepared it: distinguished from plain pixels, whatever it is."""
+    """An image as a caller's object prepared it: a class of its own, since the value may look like plain pixels."""
 
     value: Any
 
@@ -79,11 +79,11 @@ class Ready:
 
 
 class MemoryModel:
-    """A caller's model: methods of the protocols, called with its torch modules at rest.
+    """A caller's model: methods of the protocols, called with its torch modules at rest (`at_rest`).
 
-    `holders` are the objects and functions whose modules are in evaluation mode during a call alone; a function may
-    need `gradients` itself. The caller's object, `thing`, has the other attributes. Images are given as PIL's, or as
-    `arrays`. A subclass without an `identity` sets its parts itself.
+    `holders` are the objects and functions whose modules are at rest during a call; `gradients` leaves gradients on,
+    since a function may need them. Other attributes are those of `wrapped`, the caller's object, which also decides
+    whether images are PIL images or arrays. A subclass without an `identity` sets its parts itself.
     """
 
     ranks_by_cosine = False
@@ -94,58 +94,59 @@ class MemoryModel:
         methods: dict[str, Callable[..., Any]],
         holders: Sequence[object],
         *,
-        thing: object = None,
+        wrapped: object = None,
         gradients: bool = False,
     ) -> None:
         if identity is not None:
             self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
-        self._thing, self._holders, self._gradients, self._arrays = thing, holders, gradients, reads_arrays(thing)
+        self._wrapped, self._holders, self._gradients, self._arrays = wrapped, holders, gradients, reads_arrays(wrapped)
         # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
-        attributes = (*_ATTRIBUTES, *(_OF_KEPT if self._arrays else ()))
-        self.__dict__ |= {name: getattr(thing, name) for name in attributes if hasattr(thing, name)}
-        more = {name: method for name in _MORE_METHODS if callable(method := getattr(thing, name, None))}
+        attributes = (*_ATTRIBUTES, *(_STORED_IMAGES if self._arrays else ()))
+        self.__dict__ |= {name: getattr(wrapped, name) for name in attributes if hasattr(wrapped, name)}
+        more = {name: method for name in _MORE_METHODS if callable(method := getattr(wrapped, name, None))}
         self.__dict__ |= {name: self._guard_method(name, method) for name, method in (methods | more).items()}
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"_thing", "stored", *_OF_KEPT}:  # the first two while it is being copied
+        if name in {"_wrapped", "stored", *_STORED_IMAGES}:  # the first two while it is being copied
             raise AttributeError(name)
-        return getattr(self._thing, name)
+        return getattr(self._wrapped, name)
 
     def _guard_method(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if name == "prepare_image":  # called in several threads at once
             return method if self._arrays else lambda pixels: Ready(method(to_picture(pixels)))
 
-        def call(*given: Any, **options: Any) -> Any:
-            shown: dict[int, Any] = {}
-            pictures = given if self._arrays else tuple(_show_pictures(value, shown) for value in given)
+        def call(*arguments: Any, **options: Any) -> Any:
+            pictures: dict[int, Image] = {}
+            if not self._arrays:
+                arguments = tuple(_to_pictures(argument, pictures) for argument in arguments)
             modules = {id(module): module for holder in self._holders for module in modules_of(holder)}
             with explain_mistakes(f"{self.name}: {name} fails"), at_rest([*modules.values()], self._gradients):
-                return method(*pictures, **options)
+                return method(*arguments, **options)
 
         return call
 
 
-def methods_of(thing: object) -> dict[str, Callable[..., Any]]:
+def methods_of(model: object) -> dict[str, Callable[..., Any]]:
     """Return an object's methods of the protocols."""
-    return {name: method for name in METHODS if callable(method := getattr(thing, name, None))}
+    return {name: method for name in METHODS if callable(method := getattr(model, name, None))}
 
 
-def of_object(thing: Any, identity: Identity) -> MemoryModel:
+def of_object(model: Any, identity: Identity) -> MemoryModel:
     """Return an object as a model; `encode_images` and `encode_texts` without `similarity` are scored by cosines."""
-    methods = methods_of(thing)
+    methods = methods_of(model)
     if {"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods:
-        return of_encoders(methods["encode_images"], methods["encode_texts"], identity, thing)
-    return MemoryModel(identity, methods, [thing], thing=thing)
+        return of_encoders(methods["encode_images"], methods["encode_texts"], identity, model)
+    return MemoryModel(identity, methods, [model], wrapped=model)
 
 
 def of_encoders(
-    images: Callable[..., Any], texts: Callable[..., Any], identity: Identity, thing: object = None
+    images: Callable[..., Any], texts: Callable[..., Any], identity: Identity, wrapped: object = None
 ) -> MemoryModel:
     """Return a dual encoder of two functions: a list of PIL images, or of texts, to vectors `(n, dimensions)`."""
 
-    def encode(function: Callable[..., Any], kind: str, row: str, given: Sequence[Any]) -> NDArray[np.float32]:
-        call = f"{identity.name}, given {len(given)} {kind},"
-        return normalise(read_output(call, function(list(given)), (len(given), None), f"a row {row}"), identity.name)
+    def encode(function: Callable[..., Any], kind: str, row: str, inputs: Sequence[Any]) -> NDArray[np.float32]:
+        call = f"{identity.name}, given {len(inputs)} {kind},"
+        return normalise(read_output(call, function(list(inputs)), (len(inputs), None), f"a row {row}"), identity.name)
 
     encoders: dict[str, Callable[..., Any]] = {
         "encode_images": partial(encode, images, "images", "an image"),
@@ -153,8 +154,8 @@ def of_encoders(
         "similarity": dot_products,
         "similarities": dot_products,
     }
-    holders = [images, texts] if thing is None else [thing]
-    model = MemoryModel(identity, methods_of(thing) | encoders, holders, thing=thing)
+    holders = [images, texts] if wrapped is None else [wrapped]
+    model = MemoryModel(identity, methods_of(wrapped) | encoders, holders, wrapped=wrapped)
     model.ranks_by_cosine = True
     return model
 
@@ -192,39 +193,38 @@ def of_function(function: Callable[..., Any], identity: Identity, *, batched: bo
     return MemoryModel(identity, methods, [function], gradients=True)
 
 
-def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
-    """Return what a caller's object is given: PIL images in place of pixels, and what it prepared itself.
+def _to_pictures(argument: Any, pictures: dict[int, Image]) -> Any:
+    """Return an argument with PIL images in place of pixels, and the values of images that the object prepared.
 
-    An image that occurs several times is one object there, too.
+    `pictures` has those of this call by the pixels' id: an image that occurs several times is one object there, too.
     """
-    if isinstance(given, Ready):
-        return given.value
-    if isinstance(given, np.ndarray) and given.dtype == np.uint8 and given.ndim == 3:
-        if id(given) not in shown:
-            shown[id(given)] = to_picture(given)
-        return shown[id(given)]
-    if not isinstance(given, list | tuple):
-        return given
-    values = [_show_pictures(value, shown) for value in given]
-    return tuple(values) if isinstance(given, tuple) else values
+    if isinstance(argument, Ready):
+        return argument.value
+    if isinstance(argument, np.ndarray) and argument.dtype == np.uint8 and argument.ndim == 3:
+        if id(argument) not in pictures:
+            pictures[id(argument)] = to_picture(argument)
+        return pictures[id(argument)]
+    if not isinstance(argument, list | tuple):
+        return argument
+    values = [_to_pictures(value, pictures) for value in argument]
+    return tuple(values) if isinstance(argument, tuple) else values
 
 
 @contextmanager
 def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[None]:
-    """Measure the caller's modules in evaluation mode, and without gradients unless they are asked for.
+    """Hold the caller's modules in evaluation mode, and without gradients unless they are asked for.
 
     The mode of each part and the random states are restored at the end, after an error and an interruption, too.
-    Without torch, random states alone are kept.
     """
     torch = sys.modules.get("torch")
     modes = [(part, part.training) for module in modules for part in module.modules()]
-    moved = [(module, module.training) for module in modules if any(part.training for part in module.modules())]
+    training = [(module, module.training) for module in modules if any(part.training for part in module.modules())]
     # Some kernels differ, in a last bit, for parameters that are trained, even where no gradient is taken.
     weights = [] if gradients else [weight for module in modules for weight in module.parameters()]
     trained = [weight for weight in weights if weight.requires_grad]
     with keep_random_state(), nullcontext() if torch is None else inference(gradients):
         try:
-            for module, _ in moved:
+            for module, _ in training:
                 module.eval()
             for parameter in trained:
                 parameter.requires_grad_(False)
@@ -233,10 +233,10 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
             for parameter in trained:
                 parameter.requires_grad_(True)
             # By the module's method first, which may undo what its `eval` did (loralib merges weights there).
-            for module, was in moved:
-                module.train(was)
-            for part, was in modes:
-                part.training = was
+            for module, mode in training:
+                module.train(mode)
+            for part, mode in modes:
+                part.training = mode
 
 
 @contextmanager
@@ -257,24 +257,23 @@ def keep_random_state() -> Iterator[None]:
             restore(state)
 
 
-def modules_of(thing: object) -> list[Any]:
-    """Return the torch modules that an object or a function uses: itself, or those that it holds or names.
+def modules_of(holder: object) -> list[Any]:
+    """Return the torch modules that an object or a function uses: itself, or those that it refers to.
 
-    An object holds its attributes; a function its object (of a method), what its closure keeps, and globals that it
-    names.
+    An object refers to its attributes; a function to its object (of a method), its closure, and globals that it names.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    if isinstance(thing, torch.nn.Module):
-        return [thing]
-    inner: Any = thing.func if isinstance(thing, partial) else thing
-    held = [getattr(inner, "__self__", None)]
+    if isinstance(holder, torch.nn.Module):
+        return [holder]
+    inner: Any = holder.func if isinstance(holder, partial) else holder
+    values = [getattr(inner, "__self__", None)]
     code = getattr(inner, "__code__", None)
     if code is None:
-        held += [*getattr(inner, "__dict__", {}).values()]
+        values += [*getattr(inner, "__dict__", {}).values()]
     else:
         cells = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or () if cell != CellType()]
-        held += [*cells, *(inner.__globals__[name] for name in code.co_names if name in inner.__globals__)]
-    modules = [entry for entry in held if isinstance(entry, torch.nn.Module)]
+        values += [*cells, *(inner.__globals__[name] for name in code.co_names if name in inner.__globals__)]
+    modules = [value for value in values if isinstance(value, torch.nn.Module)]
     return list({id(module): module for module in modules}.values())

@@ -231,7 +231,7 @@ class HeldModel(MemoryModel):
         with adapter.at_rest([parts.module]):
             inner = build(self.parts, place, again)
         self.name, self.kind, self.device, self.dtype = name, inner.kind, place.device, place.dtype
-        super().__init__(None, adapter.methods_of(inner), [parts.module], thing=inner)
+        super().__init__(None, adapter.methods_of(inner), [parts.module], wrapped=inner)
 
     @cached_property
     def _identity(self) -> tuple[str, str]:
