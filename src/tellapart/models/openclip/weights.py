@@ -144,7 +144,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
     stated = source.preprocessing.get("size", facts["size"])
     cuts = getattr(getattr(model.visual, "trunk", None), "patch_embed", None)  # of timm, whose size is not the tower's
-    fixed = (getattr(cuts, "strict_img_size", False) and cuts.img_size) or facts["size"]
+    fixed = (getattr(cuts, "strict_img_size", False) and getattr(cuts, "img_size", None)) or facts["size"]
     sizes = (stated, facts["size"], fixed)
     sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in sizes]
     if len(set(sides)) > 1:
