@@ -109,8 +109,7 @@ def open_film(source: Path | bytes, place: str) -> Iterator[tuple[Any, Any]]:
             if stream is None:
                 raise DataError(f"{place}: holds no video; is it complete?")
             if stream.codec_context is None:
-                fault = "is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
-                raise DataError(f"{place}: {fault}")
+                raise DataError(f"{place}: this FFmpeg does not decode its format; convert it, for instance to H.264")
             stream.codec_context.thread_count = 1  # several files are read at once
             yield container, stream
     except av.FFmpegError as error:
