@@ -71,7 +71,6 @@ def write_run_report(
     """Write `report.html` of a run folder, from its records and samples; `results` by folder need not be read again.
 
     Without `probes`, the comparison of probes with the sets themselves is made here.
-
     Of checkpoints that were followed the curve has all; items are those of the first, the best and the last. A page
     that shows images is never replaced by one that cannot: it stays, and a warning gives the reason.
     """
