@@ -25,7 +25,6 @@ _SIDE_BY_SIDE = 4
 
 #: Seconds by which a film's stated length may exceed its frames and sound: it is rounded.
 _LENGTH_TOLERANCE = 0.5
-
 #: Intervals of frames by which a time may differ from a constant rate: containers round times, Matroska to a
 #: millisecond. A missing frame moves some time by half an interval or more.
 _RATE_TOLERANCE = 0.25
