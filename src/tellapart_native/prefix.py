@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tellapart.models.torch.backend import Runtime
     from tellapart_native.family import NativeFamily
 
-#: A tokenizer in the folder of a model's file; the first is enough.
+#: Files of a tokenizer, in the folder of a model's file; any of them shows that there is one.
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "vocab.json", "merges.txt", "spiece.model")
 
 #: Files that change what the tokenizer beside them reads.
-_BESIDE = ("special_tokens_map.json", "added_tokens.json")
+_TOKEN_FILES = ("special_tokens_map.json", "added_tokens.json")
 
 #: Code that the numbers of these models depend on, as on that of tellapart.
 _CODE = Path(__file__).parent
@@ -55,7 +55,7 @@ def _list_files(name: str) -> list[Path] | None:
     """List a model's files: weights, tokenizer, settings, regions, this code; None if the tokenizer is the hub's."""
     path = Path(split_part(name.partition(":")[2])[0]).expanduser()
     folder = path if path.is_dir() else path.parent
-    names = (*TOKENIZER_FILES, *_BESIDE, *REGION_FILES, "config.json")
+    names = (*TOKENIZER_FILES, *_TOKEN_FILES, *REGION_FILES, "config.json")
     files = [folder / name for name in names if (folder / name).is_file()]
     if not any(file.name in TOKENIZER_FILES for file in files):
         return None

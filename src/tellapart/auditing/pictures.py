@@ -1,4 +1,4 @@
-"""Checks of pictures and of what occurs twice: the change within an item, duplicates, and leaks from another set."""
+"""Checks of pictures, and of duplicates: the change within an item, what occurs twice, and leaks from another set."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _INVISIBLE = 0.001
 class Change(Record):
     """The difference between an item's first picture and the one that differs most from it.
 
-    `share` is of the pixels that changed, of videos in all frames; None if the sizes differ. The smallest box around
-    them and their centre are shares of width and height; the mean difference is in levels of 255.
+    `share` is that of the changed pixels, of a video in all frames; None if the sizes differ. The smallest box around
+    these pixels and their centre are shares of width and height; `mean_absolute` is of all pixels, in levels of 255.
     """
 
     share: float | None = None
@@ -50,9 +50,9 @@ def change_of(pictures: Sequence[NDArray[np.uint8]]) -> Change:
     return max((_compare_pictures(pictures[0], other) for other in pictures[1:]), key=lambda change: change.share or 0)
 
 
-def _compare_pictures(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
-    difference = np.abs(one.astype(np.int16) - other)
-    changed = (difference.max(axis=-1) > LEVEL).reshape(-1, *one.shape[-3:-1])  # (frames, height, width)
+def _compare_pictures(first: NDArray[np.uint8], other: NDArray[np.uint8]) -> Change:
+    difference = np.abs(first.astype(np.int16) - other)
+    changed = (difference.max(axis=-1) > LEVEL).reshape(-1, *first.shape[-3:-1])  # (frames, height, width)
     mean_absolute = float(difference.mean())
     if not changed.any():
         return Change(share=0.0, mean_absolute=mean_absolute)
@@ -72,15 +72,15 @@ def _compare_pictures(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> Chang
 
 def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
     """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference."""
-    sizes = sum(change.share is None for change in changes)
-    unequal = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
+    unsized = sum(change.share is None for change in changes)
+    unequal = f"; {unsized:,} items have pictures of different sizes and count as not minimal" if unsized else ""
     shares = [change.share for change in changes]
     large = [share is None or share > _MINIMAL for share in shares]
     faint = [share is not None and share < _INVISIBLE for share in shares]
     return [
         at_most("change: not minimal", large, pairs, minimal=100 * _MINIMAL, level=LEVEL, unequal=unequal),
         at_most("change: hardly seen", faint, pairs, invisible=100 * _INVISIBLE),
-        *([_mean_change(changes, pairs)] if sizes < len(changes) else []),
+        *([_mean_change(changes, pairs)] if unsized < len(changes) else []),
     ]
 
 
@@ -111,7 +111,7 @@ def changes_by_field(changes: Sequence[Change]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageScan:
-    """The facts of a set's pictures: by reference the pixels' and the perceptual hash, and each item's change."""
+    """The facts of a set's pictures: by reference the hash of the pixels and the perceptual one; each item's change."""
 
     references: tuple[str, ...]
     pixels: dict[str, str]
@@ -131,8 +131,8 @@ def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | No
         for name, picture in decoded.items():
             if name not in pixels:
                 pixels[name] = pixel_hash(picture)
-                look = as_picture(picture)
-                hashes.append((perceptual_hash(look), thumbnail(look)))
+                still = as_picture(picture)
+                hashes.append((perceptual_hash(still), thumbnail(still)))
         if compare:
             item_changes.append(change_of([decoded[name] for name in item.images]))
         if progress:
@@ -142,6 +142,7 @@ def scan_images(pairs: PairSet, *, changes: bool = True, progress: Progress | No
 
 def caption_duplicates(pairs: PairSet) -> list[Finding]:
     """Find items with the same caption twice, and items whose captions all occur in an item of another cluster, too."""
+    # Of several true captions two may be equal: the item can still be solved.
     twice = [len({*false} - true) < len(false) for true, false in map(split_texts, pairs.items)]
     shared = _in_several_clusters([[tuple(sorted(item.texts))] for item in pairs.items], pairs)
     return [at_most("captions: twice in an item", twice, pairs), at_most("captions: shared", shared, pairs)]
@@ -152,13 +153,13 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
     pixels = [tuple(scan.pixels[name] for name in item.images) for item in pairs.items]
     contents = [(*sorted(hashes), *sorted(item.texts)) for hashes, item in zip(pixels, pairs.items, strict=True)]
     counts = Counter(contents)
-    concerned = {
+    findings = {
         "images: twice in an item": [len(set(hashes)) < len(hashes) for hashes in pixels],
         "items: twice": [counts[content] > 1 for content in contents],
         "images: shared": _in_several_clusters(pixels, pairs),
         "images: near-duplicates": _near_items(pairs, scan),
     }
-    return [at_most(name, hits, pairs, bits=BITS) for name, hits in concerned.items()]
+    return [at_most(name, hits, pairs, bits=BITS) for name, hits in findings.items()]
 
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
@@ -176,12 +177,12 @@ def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: Im
     """Find the items with exactly a picture of the other set, and the items with one that only looks like it."""
     other_pixels = set(other_scan.pixels.values())
     exact = {name for name, value in scan.pixels.items() if value in other_pixels}
-    alike = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
-    concerned = {
-        name: [not pictures.isdisjoint(item.images) for item in pairs.items]
-        for name, pictures in (("leak: images", exact), ("leak: near-duplicates", alike))
+    near = {scan.references[k] for i, _ in near_duplicates(scan.hashes, other_scan.hashes) for k in i} - exact
+    findings = {
+        name: [not references.isdisjoint(item.images) for item in pairs.items]
+        for name, references in (("leak: images", exact), ("leak: near-duplicates", near))
     }
-    return [at_most(name, hits, pairs, other=other.name, bits=BITS) for name, hits in concerned.items()]
+    return [at_most(name, hits, pairs, other=other.name, bits=BITS) for name, hits in findings.items()]
 
 
 def _in_several_clusters(contents: Iterable[Iterable[Hashable]], pairs: PairSet) -> list[bool]:
@@ -202,8 +203,8 @@ def _near_items(pairs: PairSet, scan: ImageScan) -> list[bool]:
             cluster.setdefault(name, item.cluster)
     clusters = np.unique([cluster[name] for name in scan.references], return_inverse=True)[1]
     pixels = np.unique([scan.pixels[name] for name in scan.references], return_inverse=True)[1]
-    alike: NDArray[np.bool_] = np.zeros(len(scan.references), dtype=bool)
-    for i, j in near_duplicates(scan.hashes, scan.hashes):
-        alike[i[(clusters[i] != clusters[j]) & (pixels[i] != pixels[j])]] = True
-    names = {name for name, hit in zip(scan.references, alike, strict=True) if hit}
+    near: NDArray[np.bool_] = np.zeros(len(scan.references), dtype=bool)
+    for i, j in near_duplicates(scan.hashes, scan.hashes):  # each pair in both orders
+        near[i[(clusters[i] != clusters[j]) & (pixels[i] != pixels[j])]] = True
+    names = {name for name, hit in zip(scan.references, near, strict=True) if hit}
     return [not names.isdisjoint(item.images) for item in pairs.items]

@@ -1,4 +1,4 @@
-"""Every command: its help, an example, the words of its options that its function has not, and what it prints.
+"""Every command: its options beyond its function's parameters, and what it prints.
 
 Modules of the rooms are imported when a command runs, so that `--help` answers at once.
 """
@@ -54,9 +54,9 @@ def _warn(text: object) -> None:
     print_text(text, error=True)
 
 
-def _pick_form(**asked: bool) -> str:
-    """Return the format that an option asks for, or nothing; refuse two of them."""
-    forms = [form for form, wanted in asked.items() if wanted]
+def _pick_form(**options: bool) -> str:
+    """Return the format whose option is set, or nothing; refuse two of them."""
+    forms = [form for form, is_set in options.items() if is_set]
     if len(forms) > 1:
         raise RunError(f"{' and '.join(f'--{form}' for form in forms)}: one format is written; choose one")
     return "".join(forms)
@@ -190,7 +190,7 @@ def _items(
 
 @publish.declare("curve")
 @publish.declare("risk")
-def _drawn(call: Call) -> Answer:
+def _curve_or_risk(call: Call) -> Answer:
     measured = call()
     return Answer(measured, measured.show, f"picture: {call.out}" if call.out else None)
 
@@ -343,11 +343,11 @@ def _train(call: Call) -> Answer:
     folder = call.out if call.dry_run else default_folder(call.config, call.out)
     describe = partial(describe_kept, folder or Path())
 
-    def again() -> str:
+    def command_again() -> str:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
         return shlex.join(["tellapart", *arguments, *(["--resume"] if describe() else [])])
 
-    trained = call(describe, again, out=folder)
+    trained = call(describe, command_again, out=folder)
     if trained.plan is not None:
         trained.plan = replace(trained.plan, problems=tuple(map(name_options, trained.plan.problems)))
     if not (trained.records or call.dry_run):  # of several ranks the first prints

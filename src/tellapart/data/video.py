@@ -25,7 +25,6 @@ _SIDE_BY_SIDE = 4
 
 #: Seconds by which a film's stated length may exceed its frames and sound: it is rounded.
 _LENGTH_TOLERANCE = 0.5
-
 #: Intervals of frames by which a time may differ from a constant rate: containers round times, Matroska to a
 #: millisecond. A missing frame moves some time by half an interval or more.
 _RATE_TOLERANCE = 0.25
@@ -109,8 +108,7 @@ def open_film(source: Path | bytes, place: str) -> Iterator[tuple[Any, Any]]:
             if stream is None:
                 raise DataError(f"{place}: holds no video; is it complete?")
             if stream.codec_context is None:
-                fault = "is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
-                raise DataError(f"{place}: {fault}")
+                raise DataError(f"{place}: this FFmpeg does not decode its format; convert it, for instance to H.264")
             stream.codec_context.thread_count = 1  # several files are read at once
             yield container, stream
     except av.FFmpegError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tellapart.records.timing_record import Machine
 
-#: The libraries of which a version may change a number that a model puts out.
+#: Libraries whose versions may change a model's numbers.
 _LIBRARIES = (
     *("numpy", "pillow", "onnxruntime", "tokenizers", "torch", "transformers", "open_clip_torch"),
     *("torchvision", "timm", "sentence-transformers", "av"),
@@ -35,7 +35,7 @@ def this_machine(device: str) -> Machine:
 
 
 def _read_field(path: Path, field: str) -> str:
-    """Return a field of Linux' file on its processor or a process; nothing on other systems, or if it is not shown."""
+    """Return a field of a file under Linux's `/proc`; empty on other systems, and without that field."""
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
@@ -54,7 +54,7 @@ def _version(package: str) -> str | None:
 
 def versions(packages: Sequence[str] = ("tellapart", *_LIBRARIES)) -> dict[str, str]:
     """Return the versions of Python and of packages that can change numbers, if they are installed."""
-    installed = {name: of for name in packages if (of := _version(name)) is not None}
+    installed = {name: release for name in packages if (release := _version(name)) is not None}
     return {"python": platform.python_version(), **installed}
 
 

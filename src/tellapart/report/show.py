@@ -68,11 +68,10 @@ def write_run_report(
     results: Mapping[Path, Result] | None = None,
     probes: Sequence[ProbeRow] | None = None,
 ) -> WrittenReport:
-    """Make `report.html` of a run folder again, from its records and samples, or from `results` by their folders.
+    """Write `report.html` of a run folder, from its records and samples; `results` by folder need not be read again.
 
-    Probes are compared with the sets themselves if `probes` are not given.
-
-    Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last. A page
+    Without `probes`, the comparison of probes with the sets themselves is made here.
+    Of checkpoints that were followed the curve has all; items are those of the first, the best and the last. A page
     that shows images is never replaced by one that cannot: it stays, and a warning gives the reason.
     """
     page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload, probes=probes)
@@ -173,28 +172,28 @@ def print_runs(
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
     groups = group_systems(systems)
-    # A tag with one value has the numbers over all items.
-    tagged_by = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
-    tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
+    # A tag with one value has the numbers over all items, and is not offered.
+    breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
+    tags = [*dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)]
     if by is not None:
-        having = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
-        # Without one, an error names the tags.
-        print_tables(*(tag_table(same, by) for same in having or groups))
+        tagged = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
+        # If no set has the tag, `tag_table` raises, and names the tags that there are.
+        print_tables(*(tag_table(same, by) for same in tagged or groups))
         _print_path(write())
         return
     for same in groups:
-        read = [same.record.read_as] * bool(same.record.read_as)
-        if read := read + [f"read from field {same.record.field}"] * bool(same.record.field):
-            print_lines(plain(f"{same.name}: {'; '.join(read)}"))
+        read_from = f"read from field {same.record.field}" if same.record.field else ""
+        if source := "; ".join(filter(None, (same.record.read_as, read_from))):
+            print_lines(plain(f"{same.name}: {source}"))
     followed = tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
     print_tables(*(followed or ([] if every else first_tables(groups))))
     if probes:
         print_tables(*tables_of("probes", rows=probes))
     models = {entry.name for same in groups for entry in same.entries}
     if any(map(read_sampled, models)):
-        drawn = samples_rows(systems)
-        sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
-        print_tables(*tables_of("draws", rows=drawn, sets=sets))
+        samples = samples_rows(systems)
+        sets = dict.fromkeys((row.benchmark, row.metric) for row in samples)
+        print_tables(*tables_of("draws", rows=samples, sets=sets))
     for line in write_lines("names", systems=systems, models=models, words=WORDS_ALONE):
         print_lines(plain(line), "")
     printed: set[str] = set()
@@ -215,8 +214,8 @@ def print_runs(
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
     if not every:
-        tagged = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
-        print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{tagged}")
+        by_tag = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
+        print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{by_tag}")
         if DEFAULT_MODEL in models:
             print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
     _print_path(report)
@@ -234,14 +233,14 @@ def group_systems(systems: Sequence[System]) -> tuple[BenchmarkRuns, ...]:
 def _paper_tables(same: BenchmarkRuns) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
     layout = paper_layout(same.name, same.records.values())
-    rows = {of.label: row for of in same.entries if layout and (row := layout.fill(of.record))}
+    rows = {entry.label: row for entry in same.entries if layout and (row := layout.fill(entry.record))}
     return tables_of("paper", benchmark=same.name, rows=rows) if rows else []
 
 
-#: Metrics that fit a terminal's table; values of a tag that may be rows of it, and columns.
+#: The most metrics in a terminal's table, and values of a tag as its rows, or as its columns.
 _MOST_COLUMNS, _MOST_ROWS, _MOST_VALUES = 4, 12, 8
 
-#: Characters of a model's name that a table keeps on one line; a longer name is folded.
+#: Characters of a model's name on one line of a table; a longer name is folded.
 _NAME = 24
 
 
@@ -251,8 +250,8 @@ def result_tables(same: BenchmarkRuns, names: Sequence[str] = ()) -> list[Table]
     It is several tables of a few metrics each if one would be too wide.
     """
     names = names or shared_headline([same.record])
-    across = len(names) if len(names) <= _MOST_COLUMNS else 3
-    parts = (names[start : start + across] for start in range(0, len(names), across or 1))
+    columns = len(names) if len(names) <= _MOST_COLUMNS else 3
+    parts = (names[start : start + columns] for start in range(0, len(names), columns or 1))
     return [table for part in parts for table in tables_of("result", same=same, names=part)]
 
 
@@ -302,8 +301,8 @@ def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
         folded = max(0, max(len(entry.label) for entry in same.entries) - _NAME)
         if _measure_width(rows) - folded <= (console().width if width is None else width):
             return rows
-    few = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
-    return result_tables(same, few)[0]
+    columns = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
+    return result_tables(same, columns)[0]
 
 
 def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:

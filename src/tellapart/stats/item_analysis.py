@@ -21,7 +21,7 @@ from tellapart.stats.multiple import benjamini_hochberg, holm
 from tellapart.stats.paired import enough_flips
 from tellapart.stats.power import power_of_difference
 
-#: Of fewer families of systems nothing is said about systems in general: there are no intervals.
+#: Fewer families of systems are no sample of systems in general: there are no intervals.
 LEAST_FAMILIES = 5
 #: Items that fewer systems than this get, or miss, are in no group: any two of them agree by chance.
 _LEAST_MINORITY = 5

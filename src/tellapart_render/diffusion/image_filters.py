@@ -27,7 +27,7 @@ class PictureFile(BaseModel):
     """The table `[options.picture]` of a recipe.
 
     Attributes:
-        side: in pixels, resized from the size that was drawn; 0 leaves it (BiVLC: 512).
+        side: of the square file, in pixels, to which the drawn picture is resized; 0 leaves its size (BiVLC: 512).
         format: `png` keeps every pixel; `jpeg` is the format of most natural pictures.
         quality: of a JPEG.
     """
@@ -86,7 +86,7 @@ class Keep(BaseModel):
     Attributes:
         rule: `code` asks for the directional threshold, too, as the code of the paper does (the default); `paper` does
             not.
-        caption_image, image_image, directional: the thresholds; a pair on one stays.
+        caption_image, image_image, directional: the thresholds; a pair exactly on one stays.
         choose: the test of a caption and its image: the `threshold` (the default), `argmax` (each image is nearer its
             caption than the other one; a tie is not), or `both`.
         best: how many pairs of one pair of captions become items, the highest directional similarity first.

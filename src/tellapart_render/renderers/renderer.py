@@ -38,9 +38,9 @@ class Renderer(Protocol):
         """Render a scene: sRGB uint8 `(size, size, 3)`."""
 
     def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
-        """Return which thing each pixel sees, and how many pixels each thing would fill alone.
+        """Return which object each pixel sees, and how many pixels each object would fill if nothing hid it.
 
-        The first is int16 `(size, size)`: the index of the thing, -1 for surroundings. One ray a pixel, no lens blur.
+        The first is int16 `(size, size)`: the object's index, -1 for surroundings. One ray a pixel, no lens blur.
         """
 
 

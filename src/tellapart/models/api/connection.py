@@ -170,7 +170,7 @@ def _read_host(base: str, insecure: bool) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host's name alone says that it is this machine, without asking a name server."""
+    """Whether a host is this machine by its name alone, without asking a name server."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

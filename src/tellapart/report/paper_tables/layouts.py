@@ -13,7 +13,7 @@ from tellapart.errors import RunError, UnknownNameError, nearest, quote
 if TYPE_CHECKING:
     from tellapart.report.tables import Table
 
-#: The layouts and the averages by name, and where VLUE's tables have their numbers from.
+#: The layouts and the averages by name, and the sources of the numbers in VLUE's tables.
 _DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
 
 #: Layout -> its content; without one, a benchmark's layout.
@@ -47,9 +47,9 @@ def table(
         layout: of `LAYOUTS`, instead of the benchmark's.
         intervals: also write intervals.
         out: the file.
-        benchmarks: one, laid out as its paper does it, or several as a column each; all that were measured if none.
-        average: add the plain mean of the columns, of which there are several.
-        average_as: add these averages that papers take of a benchmark's parts, of `AVERAGES`.
+        benchmarks: a name, laid out as in its paper, or several, a column each; all that were measured if none.
+        average: add the plain mean of the columns of several benchmarks.
+        average_as: add averages that papers take of a benchmark's parts, by their names in `AVERAGES`.
         costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
         labels: a model's name -> what to call it.
         sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as they
@@ -97,7 +97,7 @@ def lay_out(
     sort: str | None = None,
     **marks: Any,
 ) -> Table:
-    """Return runs as a table: in a layout, one benchmark as its paper does it, or several; `marks` are of tiers."""
+    """Return runs as a table: a layout, a benchmark as in its paper, or several; `marks`: `with_tiers` and `seed`."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.paper_tables.benchmarks import (
@@ -108,10 +108,10 @@ def lay_out(
     from tellapart.report.plots.pareto import read_costs
 
     with_tiers, seed = marks.get("with_tiers", True), marks.get("seed", 0)
-    for kind, name, known in (("layout", layout, LAYOUTS), *(("average", name, AVERAGES) for name in average_as)):
-        if name is not None and name not in known:
-            hint = nearest(name, known) or ";"
-            raise UnknownNameError(f"no {kind} {name!r}{hint} the {kind}s are {', '.join(known)}")
+    for kind, name, entries in (("layout", layout, LAYOUTS), *(("average", name, AVERAGES) for name in average_as)):
+        if name is not None and name not in entries:
+            hint = nearest(name, entries) or ";"
+            raise UnknownNameError(f"no {kind} {name!r}{hint} the {kind}s are {', '.join(entries)}")
     if average_as and layout is not None:
         raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
     if costs is not None and layout != "vlue-cost":
@@ -122,8 +122,9 @@ def lay_out(
     if layout is not None:
         if sort is not None:
             raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
-        given = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
-        expect_used(layout, "on a paper's table", RunError, **given, seed=(seed, 0))
+
+        unused = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
+        expect_used(layout, "on a paper's table", RunError, **unused, seed=(seed, 0))
         if layout == "vlue-cost" and costs is None:
             raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
         return vlue_table(layout, runs, None if costs is None else read_costs(costs))
