@@ -128,13 +128,9 @@ def _expect_chance(model: Model, pairs: PairSet, name: str) -> Iterator[Gate]:
 
 
 def _expect(
-    model: Model,
-    pairs: PairSet,
-    name: str,
-    must: Callable[[Value], str],
-    passes: Callable[[Value], bool],
-    metrics: Collection[str] | None = None,
-) -> Iterator[Gate]:
+    model: Model, pairs: PairSet, name: str,
+    must: Callable[[Value], str], passes: Callable[[Value], bool], metrics: Collection[str] | None = None,
+) -> Iterator[Gate]:  # fmt: skip
     """Measure a model, and judge each metric that has a chance, or those that are named alone."""
     # For other models 0.5 would not be a threshold.
     kind = model.kind if isinstance(model, (Constant, Random, Oracle)) else "similarity"
