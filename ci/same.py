@@ -42,7 +42,7 @@ JOURNEYS = Path(__file__).with_suffix(".toml")
 DATA = ROOT.parent / "shared" / "data"
 
 #: The last commit whose differences from the one before it were read: decision 29 has them.
-BASE = "1342c5ba"
+BASE = "66b8b56b"
 
 #: What differs between two runs of one version: moments, durations, process numbers, random secrets, memory.
 _VARYING = (
