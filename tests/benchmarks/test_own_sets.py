@@ -97,16 +97,6 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
         records_of(tmp_path / "films.toml")
 
 
-def test_a_row_may_leave_optional_fields_empty(own):
-    rows = [{"film": "ab"[k % 2], "who": (None, "", " ", "i")[k]} for k in range(4)]
-    write_file(own.with_name("rows.jsonl"), rows)
-    table = '[[item]]\nid = "{row}"\nimages = "{film}.png"\ntexts = ["a", "b"]\ncluster = "{who}"\ntags.who = "{who}"\n'
-    own.write_text(OWN.split("[[item]]")[0] + table)
-    assert [(item.cluster, item.tags) for item in records_of(own).items[2:]] == [("2", {}), ("i", {"who": "i"})]
-    own.write_text(own.read_text() + 'where = {"{who}" = "i"}\n')
-    assert len(records_of(own)) == 1
-
-
 @pytest.mark.slow
 def test_a_users_own_gallery_is_measured_both_ways(own, command):
     gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'

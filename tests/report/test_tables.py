@@ -323,7 +323,7 @@ def test_a_difference_over_seeds_has_the_reason():
     numbers = {"mean": 0.5, "sd": None, "other": 0.4, "difference": 0.1, "p": None, "p_holm": None, "p_ranks": None}
     seeds = ((1, None), (3, None), (3, 0.0))
     one, alike, known = (SeedRow("b", "m", count, low=low, high=low, **numbers) for count, low in seeds)
-    assert "1 seed" in one.reason and "same" in alike.reason and known.reason == ""
+    assert "1 seed" in one.reason and "alike" in alike.reason and known.reason == ""
 
 
 def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_json(monkeypatch, capsys):

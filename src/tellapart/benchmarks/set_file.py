@@ -30,7 +30,6 @@ from tellapart.data.fields import (
     field_fault,
     fill,
     fill_all,
-    fill_optional,
     read_box,
     read_list,
 )
@@ -77,7 +76,7 @@ class _RowTable(_Table):
 
     def record(self, row: _Filler, images: tuple[str, ...], text: str, gold: object, **others: Any) -> Record:
         """Return the record of a row, with its id, cluster and tags."""
-        cluster, tags = row.optional(self.cluster), row.tags(self.tags)
+        cluster, tags = row.text(self.cluster), row.tags(self.tags)
         return Record(row.text(self.id), images, (row.text(text),), gold, cluster=cluster, tags=tags, **others)
 
 
@@ -110,7 +109,7 @@ class ItemTable(_RowTable):
             images=[image + part for image in row.images(self.images, self.under)],
             texts=texts,
             true=self._true_places(texts, row),
-            cluster="" if self.cluster == LINKED else row.optional(self.cluster),
+            cluster="" if self.cluster == LINKED else row.text(self.cluster),
             tags=row.tags(self.tags),
         )
 
@@ -155,8 +154,8 @@ class QuestionTable(_RowTable):
             answer = read_gold(answer)
         except ValueError as error:
             raise DataError(f"{place}: {error}") from error
-        facts, group = {"question_id": row.optional(self.question_id)}, row.optional(self.group)
-        return self.record(row, row.images(self.images), self.question, answer, group=group, facts=facts)
+        facts = {"question_id": row.text(self.question_id)}
+        return self.record(row, row.images(self.images), self.question, answer, group=row.text(self.group), facts=facts)
 
 
 class OpenTable(_RowTable):
@@ -175,9 +174,9 @@ class OpenTable(_RowTable):
     def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
         images, gold = row.images([self.image]), (row.text(self.answer),)
-        wrong = {"biased": row.optional(self.biased), "abstain": row.optional(self.abstain)}
+        wrong = {"biased": row.text(self.biased), "abstain": row.text(self.abstain)}
         facts = {name: answer for name, answer in wrong.items() if answer}
-        return self.record(row, images, self.question, gold, group=row.optional(self.group), facts=facts)
+        return self.record(row, images, self.question, gold, group=row.text(self.group), facts=facts)
 
 
 class PreferenceTable(_RowTable):
@@ -194,7 +193,7 @@ class PreferenceTable(_RowTable):
             choice = read_choice(row.text(self.ranking))
         except ValueError as error:
             raise DataError(f"{row.place}: field {self.ranking!r}: {error}") from error
-        return self.record(row, row.images(self.images), self.text, choice, group=row.optional(self.group))
+        return self.record(row, row.images(self.images), self.text, choice, group=row.text(self.group))
 
 
 class StatementTable(_Table):
@@ -216,7 +215,7 @@ class StatementTable(_Table):
             message = f"{row.place}: field {self.label!r}: expected true or false; got {quote(label)}"
             raise DataError(message) from error
         images, texts = row.images(self.images), (row.text(self.sentence),)
-        return Record(row.text(self.id), images, texts, is_true, row.optional(self.group))
+        return Record(row.text(self.id), images, texts, is_true, row.text(self.group))
 
 
 class RatingTable(_RowTable):
@@ -620,7 +619,7 @@ def _unpack_lists(row: Mapping[str, Any], place: str, declared: SetFile) -> dict
 
 
 def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -> bool:
-    return all(fill_optional(template, row, place) in _as_list(values) for template, values in wanted.items())
+    return all(fill(template, row, place) in _as_list(values) for template, values in wanted.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,12 +631,8 @@ class _Filler:
     kinds: Kinds
     renamed: Mapping[str, str]
 
-    def text(self, template: str) -> str:
-        return fill(template, self.row, self.place, self.kinds)
-
-    def optional(self, template: str | None) -> str:
-        """Return the text of a field that a row may leave empty."""
-        return fill_optional(template, self.row, self.place, self.kinds) if template else ""
+    def text(self, template: str | None) -> str:
+        return fill(template, self.row, self.place, self.kinds) if template else ""
 
     def all(self, templates: str | list[str]) -> tuple[str, ...]:
         return fill_all(templates, self.row, self.place, self.kinds)
@@ -660,5 +655,5 @@ class _Filler:
         return "#" + ",".join(map(str, read_box(self.row, box, self.place))) if box else ""
 
     def tags(self, templates: Mapping[str, str]) -> dict[str, str]:
-        tags = {tag: self.optional(template) for tag, template in templates.items()}
-        return {tag: self.renamed.get(value, value) for tag, value in tags.items() if value}
+        tags = {tag: self.text(template) for tag, template in templates.items()}
+        return {tag: self.renamed.get(value, value) for tag, value in tags.items()}

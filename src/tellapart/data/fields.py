@@ -98,17 +98,6 @@ def fill(template: str, row: object, place: str, kinds: Kinds | None = None) -> 
     return _FIELD.sub(lambda field: _text_value(field, row, place, kinds), template)
 
 
-def fill_optional(template: str, row: object, place: str, kinds: Kinds | None = None) -> str:
-    """Return a filled template; empty if it is a field alone that holds null, NaN or blanks.
-
-    >>> fill_optional("{group}", {"group": None}, "a.jsonl:1")
-    ''
-    """
-    value = _look_up(row, field["path"], place) if (field := _FIELD.fullmatch(template)) else template
-    empty = value is None or value != value or (isinstance(value, str) and not value.strip())  # noqa: PLR0124  (NaN)
-    return "" if empty else fill(template, row, place, kinds)
-
-
 def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds | None = None) -> tuple[str, ...]:
     """Return one text for each template; a template that is a field alone may stand for a list.
 
