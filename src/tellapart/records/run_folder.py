@@ -33,7 +33,7 @@ _CHECKSUM = "sha256"
 
 Checksum = Literal["right", "wrong", "missing"]
 
-#: What a message says of a line or file that does not fit the schema.
+#: The message of a line or file that does not fit the schema.
 UNREADABLE = "is not a record this version reads"
 
 

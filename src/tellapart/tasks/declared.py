@@ -40,5 +40,5 @@ def facts_of(task: str) -> dict[str, Any]:
 
 
 def hiding_of(task: str) -> dict[str, Any]:
-    """Return what a board says of a task's hidden records: images, sources, metrics, and the prediction to send."""
+    """Return what a board states of a task's hidden records: images, sources, metrics, and the prediction to send."""
     return {key: _as_tuples(value) for key, value in _TABLES[task]["hiding"].items()}

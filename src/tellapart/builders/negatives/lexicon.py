@@ -96,7 +96,7 @@ RELATIONS: Mapping[str, str] = MappingProxyType(
 """Relations before a noun phrase, and what excludes them."""
 
 ASYMMETRIC = frozenset(RELATIONS) - {"with", "without"} | _words_under("asymmetric")
-"""Between two things: turned round, the sentence says something else."""
+"""Between two things: turned round, the sentence has another meaning."""
 
 _DENIAL = re.compile(rf"\b(?:{'|'.join(_WORDS['denials'].split())})\b|n['’]t\b", re.IGNORECASE)
 

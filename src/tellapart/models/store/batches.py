@@ -107,7 +107,7 @@ Result = TypeVar("Result")
 #: Bytes that finished results may hold before the loop takes them: some 900 images of 224 by 224 in float32.
 BUDGET = 512 * 2**20
 
-#: Threads that read at most, unless told. On 16 cores 4 and 8 prepare 707 images a second, 16 only 606: Python runs in
+#: Threads that read at most, by default. On 16 cores 4 and 8 prepare 707 images a second, 16 only 606: Python runs in
 #: one at a time (bench/records/gpu.json).
 _THREADS = 8
 
