@@ -82,7 +82,7 @@ def differing_words(data: Path) -> Page:
     sets = read_outcomes_by_words(data)
     pairs = [sets["SugarCrepe"], sets["BiVLC"]]
     chances = {"SugarCrepe": 1 / 2, "BiVLC": 1 / 6}
-    fitted = {(name, over): measure_curves(sets[name], over, chance=chance, by="part")
+    fitted = {(name, over): measure_curves(sets[name], over, chances={None: chance}, by="part")
               for over in _GROUPS for name, chance in chances.items()}  # fmt: skip
     curves = [(over, row) for (_, over), found in fitted.items() for row in found.curves if row.subset and row.slope]
     falls = {name: [row.slope < 0 for over, row in curves if over == name and row.slope and row.model == _FIRST_CLIP]
@@ -94,7 +94,7 @@ def differing_words(data: Path) -> Page:
     clip, _, tuned, _, gpt = (f"{percent(-one.value)} {bounds(-one.high, -one.low)}" for one in late)
     pooled, more = (compare_groups(pairs[1], EDITS, strata=strata)[0] for strata in (False, True))
     people = sets["VALSE"]
-    counting = measure_curves(people, GAP, chance=1 / 2)
+    counting = measure_curves(people, GAP, chances={None: 1 / 2})
     values: dict[str, Any] = {
         "FIRST": FIRST,
         "EDITS": EDITS,

@@ -365,7 +365,6 @@ importlib.util.find_spec = lambda name, *rest: None if name.split(".")[0] == "to
 import numpy, torch
 torch.set_num_threads(1)
 sys.path.append(sys.argv[1])
-from tiny_fusion_encoders import change_weights
 from tiny_models import TEXTS, pictures
 from tellapart.models.options import ModelOptions
 from tellapart.models.huggingface.load import load
