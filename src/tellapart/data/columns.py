@@ -185,7 +185,7 @@ def _side_columns(row: Collection[str], side: _Side) -> tuple[str, ...]:
     listed = [side.listed] if side.listed in row else []
     numbered = _numbered_columns(row, side)
     single = [name for name in side.single if name in row]
-    # Only paths may stand beside other columns of images: those are common, while a text or an `image` would be unread.
+    # Tables often have a path beside other columns of images. A second text, or a column `image`, would be ignored.
     exclusive = single if side is _TEXTS else [name for name in single if name == "image"]
     if side is _TEXTS and "text" in row and numbered[:1] in (["text_1"], ["text1"]):
         exclusive = ["text"]  # pandas and its like number the second of that name from 1

@@ -189,8 +189,8 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
 
     transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
     Pillow's resizing is the one that the models' authors trained with, and is available everywhere. Without `pictures`
-    there is no processor of images to replace: for videos some have torchvision's alone. An adapter was trained with
-    what lies in its folder: a whole processor there stands in for the base's, and a chat template alone for its one.
+    there is no processor of images to replace: for videos some have torchvision's alone. A complete processor in an
+    adapter's folder replaces the base's, because the adapter was trained with it; so does a chat template.
     """
     library, path = import_transformers(), _expand_source(source)
     adapter = find_adapter(source)
