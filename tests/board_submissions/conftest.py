@@ -127,11 +127,13 @@ class Board:
         asyncio.run(self.client.app(scope, receive, send))
         return int(said["status"]), said["body"]
 
-    def right(self, share: float = 1.0) -> NDArray[np.float64]:
-        """Scores of the published items of which about such a share is right; they know the truth."""
+    def right(self, share: float = 1.0, *, private: float | None = None) -> NDArray[np.float64]:
+        """Scores of the published items of which such a share of either split is right; they use the truth."""
         truth = read_truth(self.service.prepared["clocks"].truth)
         own = np.broadcast_to(np.eye(*truth.records[0].shape), (len(truth.records), *truth.records[0].shape)).copy()
-        own[round(share * len(own)) :] *= -1
+        for split, right in ((True, share), (False, share if private is None else private)):
+            rows = np.flatnonzero(np.array(truth.public) == split)
+            own[rows[round(right * len(rows)) :]] *= -1
         rows = np.arange(len(own))[:, None, None]
         return own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
 
