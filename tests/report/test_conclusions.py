@@ -431,6 +431,10 @@ def test_a_p_at_the_floor_of_ten_thousand_flips_is_a_bound(command, measure):
     (line,) = (line for line in printed.splitlines() if line.startswith("group_score"))
     assert "<= 0.0001   <= 0.0004" in line
     assert "<=: none of 10,000 sign flips was as extreme\n" in printed
+    # At every look clusters have no interval and nothing detectable; the reasons stand below, as no number may be cut.
+    looked = command("compare", "run", "run/beside/random", "--anytime").out
+    assert "…" not in looked and "(no interval)" in looked and "no interval: bounds that hold" in looked
+    assert "few items" not in looked
     # A p that draws could have made smaller is no bound, nor is an exact one.
     measure("few", "oracle", "random", n=24, clusters=12)
     assert "<=" not in command("compare", "few", "few/beside/random").out
