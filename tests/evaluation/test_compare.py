@@ -38,8 +38,10 @@ from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.systems import SharedBenchmark, System, gather, leave_references
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
+from tellapart.report.measured import sort_runs
 from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.paper_tables.table import write_json
+from tellapart.report.plots.pareto import Costs, points
 from tellapart.report.plots.pictures import draw_tiers
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
@@ -659,6 +661,11 @@ def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
     assert not any(row.cells[1].best or row.cells[1].near for row in table.rows)
     with raises(RunError, "bias_rate", "not best high"):
         draw_tiers(gather(runs), metric="bias_rate")
+    with raises(RunError, "bias_rate", "not best high"):
+        points(
+            gather(runs), Costs("seconds", {"fair": 1.0, "biased": 2.0, "near": 3.0}), ["biased-eyes"], ["bias_rate"]
+        )
+    assert [run.label for run in sort_runs(gather(runs), None, "bias_rate")] == ["fair", "near", "biased"]
 
 
 def test_a_folder_of_two_models_is_refused(made_set, tmp_path):

@@ -13,7 +13,7 @@ from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, i
 from tellapart.records.samples import read_samples
 from tellapart.report.benchmark_runs import shared_headline
 from tellapart.report.numbers import items_text
-from tellapart.tasks.registry import main_metric
+from tellapart.tasks.registry import is_higher_better, main_metric
 
 
 def gather(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> list[System]:
@@ -75,9 +75,10 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
 
 
 def sort_runs(runs: Sequence[System], benchmark: str | None, metric: str) -> list[System]:
-    """Order models by a metric of one benchmark, the highest first; those that did not measure it are last."""
+    """Order models by a metric of one benchmark, the best first; those that did not measure it are last."""
     name, measured = pick_benchmark(runs, benchmark)
-    measured.sort(key=lambda run: -value_of(run, name, metric).value)
+    sign = 1 if is_higher_better(metric) is False else -1
+    measured.sort(key=lambda run: sign * value_of(run, name, metric).value)
     return [*measured, *(run for run in runs if name not in run.result.benchmarks)]
 
 

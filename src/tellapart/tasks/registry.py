@@ -39,10 +39,10 @@ HIDEABLE: Mapping[str, Hiding] = Late(
 
 
 #: Metrics that are best low; and those of which neither more nor less is better: descriptions, and effects of the
-#: options' order on an answer, which are best at 0.
+#: options' order on an answer and deviations from equivariance, which are best at 0.
 _LOWER = frozenset({"unreadable", "unparseable", "bias_rate", "same_answer"})
 _DESCRIBED = {
-    *("order_bias", "pairing_bias"),
+    *("order_bias", "pairing_bias", "v1", "v2_text", "v2_image"),
     *("chose_first", "followed_list", "moved_by_edit", "kendall_with_edit", "answered"),
     *("pope_yes_rate", "pope_yes_rate_official"),
 }

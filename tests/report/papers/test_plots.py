@@ -146,6 +146,12 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
     assert item.texts[0].split()[0] in drawn.axes[0].texts[0].get_text()
 
 
+def test_a_deviation_is_no_share_of_a_bar_and_ranks_no_model(pair):
+    for kind in ("bars", "tiers"):
+        with raises(RunError, "v1"):
+            prepare_plot(kind, pair, metrics=("v1",))()
+
+
 def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair):
     drawn = figure("matrix", pair, item=read_samples(pair[0], "shapes")[0].id)
     assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4

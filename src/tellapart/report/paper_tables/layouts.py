@@ -52,7 +52,7 @@ def table(
         average_as: add averages that papers take of a benchmark's parts, by their names in `AVERAGES`.
         costs: of the layout `vlue-cost`: a file of `tellapart time`, or CSV.
         labels: a model's name -> what to call it.
-        sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the highest first; as they
+        sort: a metric (of several benchmarks: one of them, or `Avg`) to order the models by, the best first; as they
             were named if not given.
         with_tiers: mark models that the items do not separate from the best.
         seed: of the tests behind these marks.

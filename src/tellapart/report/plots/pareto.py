@@ -21,6 +21,7 @@ from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_
 from tellapart.report.numbers import items_text
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
 from tellapart.stats.pareto import pareto_front
+from tellapart.tasks.registry import is_higher_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,6 +259,9 @@ def points(
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     ranked = ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
+    for name, metric in ranked.items():
+        if not is_higher_better(metric):
+            raise RunError(f"{name}: {metric} is not best high, so no model is best by it; name another metric=")
     names = [plain(run.result.model.name) for run in complete]
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
     if missing := [name for name in names if name not in cost_of]:

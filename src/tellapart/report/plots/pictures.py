@@ -30,7 +30,7 @@ from tellapart.report.measured import (
     title_of_set,
     value_of,
 )
-from tellapart.report.numbers import items_text, percent, thousands
+from tellapart.report.numbers import is_deviation, items_text, percent, thousands
 from tellapart.report.plots.style import (
     COLUMN,
     GREY,
@@ -76,6 +76,8 @@ def draw_bars(runs: Sequence[System], benchmarks: Sequence[str] = (), metrics: S
 
 def draw_panels(labels: Sequence[str], panels: Mapping[str, Sequence[Value | None]], title: str = "") -> Figure:
     """Draw panels that share axes, title -> a value for each model; the models are named on the left."""
+    if deviations := [title for title, values in panels.items() if any(of and is_deviation(of) for of in values)]:
+        raise RunError(f"{deviations[0]} is a deviation in the unit of the scores; bars show shares, curves deviations")
     names = [fold(label, _NAME if len(panels) == 1 else 30) for label in labels]
     room = 0.3 + LETTER * max(len(line) for name in names for line in name.split("\n"))
     words = max((len(word) for heading in panels for word in heading.split()), default=0)
