@@ -44,6 +44,13 @@ def qwen(folder: Path, **options):
     return library.base.modules.Transformer(str(folder / "base"), **options)
 
 
+def save_routed(folder: Path):
+    routes = {side: [library.base.modules.Transformer(str(tiny_models.clip(folder / side)))] for side in "ab"}
+    return library.SentenceTransformer(
+        modules=[library.base.modules.Router(routes, route_mappings={(None, "image"): "a", (None, "text"): "b"})]
+    )
+
+
 def save_dual_of_chat(folder: Path):
     pooling = library.sentence_transformer.modules.Pooling(32, "lasttoken")
     return library.SentenceTransformer(modules=[qwen(folder), pooling])
@@ -65,6 +72,7 @@ def save_many_vectors(folder: Path):
 SAVERS: dict[str, Callable[[Path], Any]] = {
     "dual": save_dual,
     "dual_with_default_prompt": partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
+    "routed": save_routed,
     "dual_of_chat": save_dual_of_chat,
     "cross": save_cross,
     "many_vectors": save_many_vectors,
@@ -247,7 +255,7 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved, tmp_path):
         hold_library("broken", model, Runtime("cpu"), None)
 
 
-@pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
+@pytest.mark.parametrize("kind", ["dual_with_default_prompt", "routed", "cross", "many_vectors"])
 def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_set):
     classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
     folder, pairs = saved(kind), picture_set(2)

@@ -172,7 +172,7 @@ class Description:
             elif foreign or _is_preparation(value):
                 self.add_callable(value, f"{name}.{key}")
         if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
-            self.facts.append(json.dumps(settings(), sort_keys=True, default=str))
+            self.facts.append(str(settings()))  # no JSON: a router's keys are tuples
         if foreign:
             self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not _is_installed(base)]
 

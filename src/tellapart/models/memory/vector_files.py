@@ -109,12 +109,17 @@ def name_vectors(side: str, values: object, ids: Sequence[str]) -> NamedVectors:
     return NamedVectors(side, rows, unit, (float(lengths.min()), float(lengths.max())))
 
 
-def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Sequence[str], owner: str) -> NamedVectors:
+def name_rows(side: str, values: object, ids: Sequence[str] | None, items: Sequence[Item], owner: str) -> NamedVectors:
     """Give each row its id: the caller's, or that of its place among the items' images or texts."""
     array = to_array(values)
+    slots = [name for item in items for name in getattr(item, side)]
     if array is not None and array.ndim == 4:
         raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
-    if array is not None and array.ndim == 3:  # (items, images, dimensions)
+    if array is not None and array.ndim == 3:
+        if ids is None and array.shape[:2] != (whole := (len(items), len(slots) // len(items))):
+            raise ScoreError(
+                f"{side}= is an array {array.shape}; in the order of the items it is {whole} by dimensions"
+            )
         array = array.reshape(-1, array.shape[-1])
     distinct, numbers = list(dict.fromkeys(slots)), values if array is None else array
     if ids is not None:

@@ -164,7 +164,7 @@ def _module_facts(module: Network) -> object:
     """Describe a part of a model: its class and its settings; of a network of transformers its configuration."""
     facts: dict[str, Any] = {"kind": type(module).__name__}
     if hasattr(module, "get_config_dict"):
-        facts["settings"] = module.get_config_dict()
+        facts["settings"] = str(module.get_config_dict())  # no JSON: a router's keys are tuples
     if hasattr(config := getattr(module, "config", None), "to_dict"):
         facts["config"] = files.config_facts(config)
     processor = getattr(module, "processor", None)
