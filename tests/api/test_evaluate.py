@@ -401,7 +401,7 @@ def write(folder: Path, form: str, made: dict[str, Any], order=slice(None)) -> N
             np.savez(path, ids=names, vectors=vectors)
         elif form == "npy":
             np.save(path, vectors)
-            path.with_suffix(".txt").write_text("\n".join(names) + "\n")
+            path.with_suffix(".txt").write_bytes("".join(f"{name}\r\n" for name in names).encode())
         elif form == "parquet":
             pyarrow = pytest.importorskip("pyarrow")
             from pyarrow import parquet

@@ -146,7 +146,7 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
         array, listed = read_array(path), path.with_suffix(".txt")
         if not listed.is_file():
             return array, None
-        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError)
+        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError).replace("\r\n", "\n")
         return array, lines.removesuffix("\n").split("\n")
     if path.suffix == ".npz":
         arrays = read_arrays(path, ("ids", "vectors"))
