@@ -196,6 +196,13 @@ def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_pl
     assert loaded(edit(elsewhere, prompts={"query": "Q ", "hint": "the "})).fingerprint != model.fingerprint
 
 
+def test_a_route_is_known_by_how_many_tokens_it_reads(saved, tmp_path):
+    folder = Path(shutil.copytree(saved("routed"), tmp_path / "model"))
+    path = folder / "b_0_Transformer" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 9}))
+    assert loaded(folder).fingerprint != loaded(saved("routed")).fingerprint
+
+
 def test_weights_that_are_missing_are_not_drawn_at_random(saved, tmp_path):
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
     change_weights(folder, lambda tensors: tensors.pop("text_projection.weight"))

@@ -124,7 +124,7 @@ class Library:
     def fingerprint(self, reading: str) -> str:
         """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
         if self._identity is None:
-            kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length")
+            kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
             settings: dict[str, Any] = {name: getattr(self.model, name, None) for name in kept}
             settings["activation"] = str(getattr(self.model, "activation_fn", None))
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
@@ -162,7 +162,7 @@ def _tokenizer_of(part: Network) -> PreTrainedTokenizerBase | None:
 
 def _module_facts(module: Network) -> object:
     """Describe a part of a model: its class and its settings; of a network of transformers its configuration."""
-    facts: dict[str, Any] = {"kind": type(module).__name__}
+    facts: dict[str, Any] = {"kind": type(module).__name__, "length": getattr(module, "max_seq_length", None)}
     if hasattr(module, "get_config_dict"):
         facts["settings"] = str(module.get_config_dict())  # no JSON: a router's keys are tuples
     if hasattr(config := getattr(module, "config", None), "to_dict"):
