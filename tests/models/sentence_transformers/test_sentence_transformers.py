@@ -203,10 +203,18 @@ def test_a_route_is_known_by_how_many_tokens_it_reads(saved, tmp_path):
     assert loaded(folder).fingerprint != loaded(saved("routed")).fingerprint
 
 
-def test_weights_that_are_missing_are_not_drawn_at_random(saved, tmp_path):
+def test_weights_that_are_missing_are_not_drawn_and_those_of_a_layer_too_many_not_dropped(saved, tmp_path):
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
     change_weights(folder, lambda tensors: tensors.pop("text_projection.weight"))
     with raises(ModelError, "1", "CLIPModel", "text_projection"):
+        loaded(folder)
+    folder = Path(shutil.copytree(saved("dual"), tmp_path / "more"))
+    change_weights(folder, lambda tensors: tensors.update({"head.weight": torch.ones(2)}))
+    assert loaded(folder).fingerprint == loaded(saved("dual")).fingerprint
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["num_hidden_layers"] = 1
+    (folder / "config.json").write_text(json.dumps(config))
+    with raises(ModelError, "left over", "text_model.encoder.layers.1"):
         loaded(folder)
 
 
