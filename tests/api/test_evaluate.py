@@ -401,7 +401,7 @@ def write(folder: Path, form: str, made: dict[str, Any], order=slice(None)) -> N
             np.savez(path, ids=names, vectors=vectors)
         elif form == "npy":
             np.save(path, vectors)
-            path.with_suffix(".txt").write_text("\n".join(names) + "\n")
+            path.with_suffix(".txt").write_bytes("".join(f"{name}\r\n" for name in names).encode())
         elif form == "parquet":
             pyarrow = pytest.importorskip("pyarrow")
             from pyarrow import parquet
@@ -471,6 +471,8 @@ def test_what_does_not_fit_is_named_by_its_row(pairs, made):
         ta.score_vectors(images, texts[:-1], pairs, text_ids=ids["texts"][:-1])
     with raises(ScoreError, "pixels", "(2, 4, 4, 3)"):
         ta.score_vectors(np.zeros((2, 4, 4, 3)), texts, pairs)
+    with raises(ScoreError, "images", "(2, 5, 6)", "(5, 2)"):
+        ta.score_vectors(images.reshape(2, 5, 6), texts, pairs)
     with raises(ScoreError, "(n, dimensions)", "['a.png']"):
         ta.score_vectors(["a.png"], texts, pairs)
     with raises(ScoreError, "images", "x.npz", "vectors:FOLDER"):

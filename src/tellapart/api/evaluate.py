@@ -476,6 +476,5 @@ def score_vectors(
     given = (("images", images, image_ids), ("texts", texts, text_ids))
     for side, values, ids in given:
         read, listed = read_vectors(as_path(values, side)) if isinstance(values, str | Path) else (values, None)
-        slots = [reference for item in pairs.items for reference in getattr(item, side)]
-        sides.append(name_rows(side, read, ids if ids is not None else listed, slots, pairs.name))
+        sides.append(name_rows(side, read, ids if ids is not None else listed, pairs.items, pairs.name))
     return evaluate(VectorModel(name, *sides), pairs, out=out, limit=limit, seed=seed, cache=False, command=command)

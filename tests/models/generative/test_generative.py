@@ -502,3 +502,7 @@ def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders,
     words = second / "qformer_tokenizer" / "tokenizer_config.json"
     words.write_text(json.dumps(json.loads(words.read_text()) | {"do_lower_case": False}))
     assert of(second) != of(folders["instructblip"])
+    third = shutil.copytree(folders["blip-2"], tmp_path / "third")
+    beginning = json.loads((third / "generation_config.json").read_text()) | {"decoder_start_token_id": 1}
+    (third / "generation_config.json").write_text(json.dumps(beginning))
+    assert of(third) != of(folders["blip-2"])

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,25 @@ def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(tmp_path, towe
     )
     numbers = np.frombuffer(bytes_of(by_hand, pairs), np.float32)
     assert np.allclose(numbers, np.frombuffer(bytes_of(one, pairs), np.float32), atol=1e-6)
+
+
+def test_a_module_is_at_rest_however_far_behind_a_function_it_lies(towers, picture_set):
+    class Behind:
+        def __init__(self):
+            self.parts = [towers]
+
+        def images(self, images):
+            return self.parts[0].encode_image(torch.stack([*map(preprocess, images)]))
+
+        def texts(self, texts):
+            return [*torch.nn.Parameter(self.parts[0].encode_text(tokenizer(texts)))]  # which ask for a gradient
+
+    behind, pairs = Behind(), picture_set(3)
+    expected = np.frombuffer(bytes_of(ta.model(towers, **PREPARED), pairs), np.float32)
+    for texts in (behind.texts, partial(Behind.texts, behind)):
+        held = ta.model(images=behind.images, texts=texts, fingerprint="a")
+        assert np.allclose(np.frombuffer(bytes_of(held, pairs), np.float32), expected, atol=1e-6)  # without dropout
+    assert towers.visual.training
 
 
 def state_of(model) -> list[Any]:

@@ -81,6 +81,19 @@ def test_texts_that_lose_their_end_are_counted(tiny_encoder):
     assert model.truncated == 3
 
 
+def test_a_text_is_cut_and_padded_at_the_side_that_its_tokenizer_names(tiny_encoder):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tiny_encoder.folder / "tokenizer.json"))
+    tokenizer.enable_truncation(3, direction="left")
+    tokenizer.enable_padding(direction="left")
+    tiny_encoder.replace("tokenizer.json", tokenizer.to_str().encode())
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    words = ["one", "two", "red", "blue", "cup", "bowl", "left"]
+    ids = [tiny_encoder.vocabulary[word] for word in words]
+    assert model.token_ids([" ".join(words), "red cup"]) == [ids[1:], [0, 0, 0, 0, ids[2], ids[4]]]
+
+
 def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder, graphs):
     wide = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
     tiny_encoder.replace("text.onnx", graphs["text"](tiny_encoder.weights, integer="INT32").SerializeToString())

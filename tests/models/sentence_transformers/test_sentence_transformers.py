@@ -44,6 +44,13 @@ def qwen(folder: Path, **options):
     return library.base.modules.Transformer(str(folder / "base"), **options)
 
 
+def save_routed(folder: Path):
+    routes = {side: [library.base.modules.Transformer(str(tiny_models.clip(folder / side)))] for side in "ab"}
+    return library.SentenceTransformer(
+        modules=[library.base.modules.Router(routes, route_mappings={(None, "image"): "a", (None, "text"): "b"})]
+    )
+
+
 def save_dual_of_chat(folder: Path):
     pooling = library.sentence_transformer.modules.Pooling(32, "lasttoken")
     return library.SentenceTransformer(modules=[qwen(folder), pooling])
@@ -65,6 +72,7 @@ def save_many_vectors(folder: Path):
 SAVERS: dict[str, Callable[[Path], Any]] = {
     "dual": save_dual,
     "dual_with_default_prompt": partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
+    "routed": save_routed,
     "dual_of_chat": save_dual_of_chat,
     "cross": save_cross,
     "many_vectors": save_many_vectors,
@@ -188,10 +196,25 @@ def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_pl
     assert loaded(edit(elsewhere, prompts={"query": "Q ", "hint": "the "})).fingerprint != model.fingerprint
 
 
-def test_weights_that_are_missing_are_not_drawn_at_random(saved, tmp_path):
+def test_a_route_is_known_by_how_many_tokens_it_reads(saved, tmp_path):
+    folder = Path(shutil.copytree(saved("routed"), tmp_path / "model"))
+    path = folder / "b_0_Transformer" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 9}))
+    assert loaded(folder).fingerprint != loaded(saved("routed")).fingerprint
+
+
+def test_weights_that_are_missing_are_not_drawn_and_those_of_a_layer_too_many_not_dropped(saved, tmp_path):
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
     change_weights(folder, lambda tensors: tensors.pop("text_projection.weight"))
     with raises(ModelError, "1", "CLIPModel", "text_projection"):
+        loaded(folder)
+    folder = Path(shutil.copytree(saved("dual"), tmp_path / "more"))
+    change_weights(folder, lambda tensors: tensors.update({"head.weight": torch.ones(2)}))
+    assert loaded(folder).fingerprint == loaded(saved("dual")).fingerprint
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["num_hidden_layers"] = 1
+    (folder / "config.json").write_text(json.dumps(config))
+    with raises(ModelError, "left over", "text_model.encoder.layers.1"):
         loaded(folder)
 
 
@@ -247,7 +270,7 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved, tmp_path):
         hold_library("broken", model, Runtime("cpu"), None)
 
 
-@pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
+@pytest.mark.parametrize("kind", ["dual_with_default_prompt", "routed", "cross", "many_vectors"])
 def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_set):
     classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
     folder, pairs = saved(kind), picture_set(2)

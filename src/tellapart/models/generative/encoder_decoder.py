@@ -62,6 +62,8 @@ class EncoderDecoderModel(Reader):
         self._start, forced = settings.decoder_start_token_id, settings.forced_bos_token_id
         if self._start is None:
             self._start = self.language.decoder_start_token_id
+        elif self._start != getattr(self.language, "decoder_start_token_id", None):  # which the fingerprint has
+            self.method += f", begins by token {self._start}"
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,

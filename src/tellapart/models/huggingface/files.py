@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
-_COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
+COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 
 #: Fields of a configuration about its file and the library that wrote it, not about the model.
 _INCIDENTAL = {"_name_or_path", "name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
@@ -133,7 +133,7 @@ def load_weights(
     problems = {"missing": report["missing_keys"], "unexpected": report["unexpected_keys"], "of another shape": shapes}
     reasons = []
     for problem, listed in problems.items():
-        keys = sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key))
+        keys = sorted(key for key in listed if not key.startswith(heads) and not COUNTERS.search(key))
         if keys:
             reasons += [f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"]
     if reasons:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from types import CellType
+from types import CellType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError, quote
-from tellapart.models.memory.identity import Identity
+from tellapart.models.memory.identity import Identity, is_installed
 from tellapart.models.memory.mistakes import explain_mistakes, read_output, to_array
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import inference
@@ -43,6 +43,9 @@ _MORE_METHODS = ("choose", "find_cut", "read_box", "task_prompt")
 #: Attributes of protocols; the second ones, of prepared images in the store, only if the model reads arrays.
 _ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
 _STORED_IMAGES = ("preparation", "pack_image", "unpack_image")
+
+#: How far the modules that a call uses may lie: from a method to its object, its part, a function's partial...
+_STEPS = 5
 
 #: The packages whose models are given arrays.
 _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
@@ -119,7 +122,7 @@ class MemoryModel:
             pictures: dict[int, Image] = {}
             if not self._arrays:
                 arguments = tuple(_to_pictures(argument, pictures) for argument in arguments)
-            modules = {id(module): module for holder in self._holders for module in modules_of(holder)}
+            modules = {id(module): module for holder in self._holders for module in modules_of(holder, _STEPS)}
             with explain_mistakes(f"{self.name}: {name} fails"), at_rest([*modules.values()], self._gradients):
                 return method(*arguments, **options)
 
@@ -257,23 +260,35 @@ def keep_random_state() -> Iterator[None]:
             restore(state)
 
 
-def modules_of(holder: object) -> list[Any]:
-    """Return the torch modules that an object or a function uses: itself, or those that it refers to.
+def modules_of(holder: object, steps: int = 1) -> list[Any]:
+    """Return the torch modules that an object or a function uses: itself, or those that it refers to in so many steps.
 
-    An object refers to its attributes; a function to its object (of a method), its closure, and globals that it names.
+    An object refers to its attributes; a function to its object (of a method), its arguments (of a partial one), its
+    closure, and globals that it names. Of an installed package only the holder itself is followed.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    if isinstance(holder, torch.nn.Module):
-        return [holder]
-    inner: Any = holder.func if isinstance(holder, partial) else holder
-    values = [getattr(inner, "__self__", None)]
-    code = getattr(inner, "__code__", None)
-    if code is None:
-        values += [*getattr(inner, "__dict__", {}).values()]
-    else:
-        cells = [cell.cell_contents for cell in getattr(inner, "__closure__", None) or () if cell != CellType()]
-        values += [*cells, *(inner.__globals__[name] for name in code.co_names if name in inner.__globals__)]
-    modules = [value for value in values if isinstance(value, torch.nn.Module)]
-    return list({id(module): module for module in modules}.values())
+    reached, level = {id(holder): holder}, [holder]
+    for _ in range(steps):
+        level = [part for value in level for part in _list_parts(value, torch.nn.Module, whole=value is holder)]
+        level = [*{id(part): part for part in level if id(part) not in reached}.values()]
+        reached |= {id(part): part for part in level}
+    return [value for value in reached.values() if isinstance(value, torch.nn.Module)]
+
+
+def _list_parts(value: Any, module: type, *, whole: bool) -> list[Any]:
+    """Return what an object or a function refers to; of a container its modules alone, of a module nothing."""
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, list | tuple | dict):
+        return [entry for entry in (value.values() if isinstance(value, dict) else value) if isinstance(entry, module)]
+    if isinstance(value, module | type | ModuleType):
+        return []
+    parts, code = [getattr(value, "__self__", None)], getattr(value, "__code__", None)
+    if whole or not is_installed(type(value) if code is None else value):
+        if code is None:
+            return [*parts, *getattr(value, "__dict__", {}).values()]
+        parts += [cell.cell_contents for cell in getattr(value, "__closure__", None) or () if cell != CellType()]
+        parts += [value.__globals__[name] for name in code.co_names if name in value.__globals__]
+    return parts

@@ -172,9 +172,9 @@ class Description:
             elif foreign or _is_preparation(value):
                 self.add_callable(value, f"{name}.{key}")
         if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
-            self.facts.append(json.dumps(settings(), sort_keys=True, default=str))
+            self.facts.append(str(settings()))  # no JSON: a router's keys are tuples
         if foreign:
-            self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not _is_installed(base)]
+            self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not is_installed(base)]
 
     def add_callable(self, thing: Any, role: str) -> None:
         """Describe the preparation of images or texts: a library's transform, tokenizer, processor, or a function."""
@@ -222,8 +222,8 @@ def _is_preparation(value: object) -> bool:
     return processes or inspect.isroutine(value) or isinstance(value, partial)
 
 
-def _is_installed(kind: type) -> bool:
-    """Return whether a class comes with Python or with an installed package."""
+def is_installed(kind: Any) -> bool:
+    """Return whether a class or a function comes with Python or with an installed package."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return _library_of(kind) in {*sys.stdlib_module_names, *_LIBRARIES, "tellapart"} or "-packages" in file
 

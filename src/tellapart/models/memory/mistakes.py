@@ -75,7 +75,9 @@ def refuse_async(function: object, parameter: str) -> None:
 
 def to_array(value: object) -> NDArray[np.float32] | None:
     """Return numbers of any kind, tensors too, as float32; None if they are none."""
-    if hasattr(value, "detach"):
+    if isinstance(value, list | tuple) and value and hasattr(value[0], "detach"):
+        value = [to_array(entry) for entry in value]
+    elif hasattr(value, "detach"):
         value = value.detach().to("cpu").double().numpy()
     try:
         array = np.asarray(value)

@@ -109,12 +109,17 @@ def name_vectors(side: str, values: object, ids: Sequence[str]) -> NamedVectors:
     return NamedVectors(side, rows, unit, (float(lengths.min()), float(lengths.max())))
 
 
-def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Sequence[str], owner: str) -> NamedVectors:
+def name_rows(side: str, values: object, ids: Sequence[str] | None, items: Sequence[Item], owner: str) -> NamedVectors:
     """Give each row its id: the caller's, or that of its place among the items' images or texts."""
     array = to_array(values)
+    slots = [name for item in items for name in getattr(item, side)]
     if array is not None and array.ndim == 4:
         raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
-    if array is not None and array.ndim == 3:  # (items, images, dimensions)
+    if array is not None and array.ndim == 3:
+        if ids is None and array.shape[:2] != (whole := (len(items), len(slots) // len(items))):
+            raise ScoreError(
+                f"{side}= is an array {array.shape}; in the order of the items it is {whole} by dimensions"
+            )
         array = array.reshape(-1, array.shape[-1])
     distinct, numbers = list(dict.fromkeys(slots)), values if array is None else array
     if ids is not None:
@@ -141,7 +146,7 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
         array, listed = read_array(path), path.with_suffix(".txt")
         if not listed.is_file():
             return array, None
-        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError)
+        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError).replace("\r\n", "\n")
         return array, lines.removesuffix("\n").split("\n")
     if path.suffix == ".npz":
         arrays = read_arrays(path, ("ids", "vectors"))

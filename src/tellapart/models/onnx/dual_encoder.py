@@ -56,8 +56,9 @@ def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokeniz
     number = tokenizer.token_to_id(pad)
     if number is None:
         raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
-    tokenizer.enable_truncation(length)
-    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad)
+    sides = [(settings or {}).get("direction", "right") for settings in (tokenizer.truncation, tokenizer.padding)]
+    tokenizer.enable_truncation(length, direction=sides[0])
+    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad, direction=sides[1])
     return tokenizer
 
 

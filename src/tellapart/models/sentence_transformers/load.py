@@ -124,7 +124,7 @@ class Library:
     def fingerprint(self, reading: str) -> str:
         """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
         if self._identity is None:
-            kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length")
+            kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
             settings: dict[str, Any] = {name: getattr(self.model, name, None) for name in kept}
             settings["activation"] = str(getattr(self.model, "activation_fn", None))
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
@@ -162,9 +162,9 @@ def _tokenizer_of(part: Network) -> PreTrainedTokenizerBase | None:
 
 def _module_facts(module: Network) -> object:
     """Describe a part of a model: its class and its settings; of a network of transformers its configuration."""
-    facts: dict[str, Any] = {"kind": type(module).__name__}
+    facts: dict[str, Any] = {"kind": type(module).__name__, "length": getattr(module, "max_seq_length", None)}
     if hasattr(module, "get_config_dict"):
-        facts["settings"] = module.get_config_dict()
+        facts["settings"] = str(module.get_config_dict())  # no JSON: a router's keys are tuples
     if hasattr(config := getattr(module, "config", None), "to_dict"):
         facts["config"] = files.config_facts(config)
     processor = getattr(module, "processor", None)
@@ -349,7 +349,10 @@ def _kind_of(source: str) -> str:
 
 @contextmanager
 def _all_weights(source: str) -> Iterator[None]:
-    """Refuse weights that are missing or of another shape, which the library would draw at random."""
+    """Refuse weights that are missing or of another shape, which the library would draw at random.
+
+    So are those left over in a part that the model has, as of a layer too many; other parts are heads of another task.
+    """
     base = files.import_transformers().PreTrainedModel
     original = base.__dict__["from_pretrained"]
 
@@ -357,10 +360,12 @@ def _all_weights(source: str) -> Iterator[None]:
         asked = options.pop("output_loading_info", False)
         files.refuse_other_shards(str(arguments[0]))
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
-        lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
-        if lost:
+        parts, base = dict(model.named_children()), f"{model.base_model_prefix}."
+        left = {key for key in report["unexpected_keys"] if key.removeprefix(base).partition(".")[0] in parts}
+        lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"]), *left})
+        if lost := [key for key in lost if not files.COUNTERS.search(key)]:
             raise ModelError(
-                f"{source}: {len(lost)} weights of {kind.__name__} are missing or of another shape "
+                f"{source}: {len(lost)} weights of {kind.__name__} are missing, left over or of another shape "
                 f"({join_names(lost, 3)}); check that config.json and the checkpoint belong together"
             )
         return (model, report) if asked else model
