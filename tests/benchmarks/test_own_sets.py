@@ -23,6 +23,7 @@ from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.benchmarks.locations import FolderImages, Locations
 from tellapart.benchmarks.pair_table import read_pair_table
+from tellapart.data.images import decode
 from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
@@ -136,6 +137,7 @@ def test_a_users_own_gallery_is_measured_both_ways(own, command):
         ("[[item]]", 'load = "minimal_pairs:load_eqben"\n[[item]]', ("'load'", "field")),  # a set that ships may
         ('id = "{row}"', 'id = "same"', ("rows.jsonl:2", "id", "'same'", "rows.jsonl:1")),
         ('id = "{row}"', 'id = "{row}"\ntrue = 0', ("'true'", "2x2")),
+        ("[[item]]", 'corrected = {0 = "b"}\n[[item]]', ("'corrected'", "[[question]]")),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
@@ -456,6 +458,15 @@ def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shar
         ta.load_pairs(str(tmp_path / "s.toml"))
 
 
+def test_a_box_is_cut_out_of_a_table_s_picture(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"image": [shade(1)], "box": [[0, 0, 2, 3]]}), tmp_path / "a.parquet")
+    item = '[[item]]\nid = "0"\nimages = "@image"\ntexts = ["a", "b"]\ncrop = "box"\n'
+    (tmp_path / "s.toml").write_text(head(files=["a.parquet"]) + item)
+    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
+    assert decode(pairs.read_bytes(pairs.items[0].images[0]), "").shape == (3, 2, 3)
+
+
 @pytest.mark.parametrize("true", [2, "2", "2.0", [2]])
 def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
@@ -465,6 +476,10 @@ def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     (shades / "pairs.jsonl").write_text(json.dumps(row | {"answer": "b"}))
     with raises(DataError, "'true'", "'b'", "place"):
         ta.load_pairs(f"table:{shades / 'pairs.jsonl'}", columns={"true": "answer"})
+    del row["answer"]
+    write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": "b"}])  # no first text by default
+    with raises(DataError, "row-2", "'true'", "'b'"):
+        ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
     of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
     (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
     assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}

@@ -302,6 +302,14 @@ def test_the_colour_of_the_object_alone_differs(aspect):
         assert [{*pair} <= set(PALETTE) for pair in changed] == [True]
 
 
+@pytest.mark.parametrize(("seed", "number"), [(1, 52), (1, 102), (2, 36)])
+def test_no_sneaker_distracts_from_the_one_shoe_of_a_caption(seed, number):
+    quadruple = draw_level(Key("test", seed, "distractors", number, vocabulary="figure-14"))
+    assert " 1 " in f" {quadruple.captions[0]}"
+    assert "shoe" in quadruple.captions[0]
+    assert not {thing.shape for thing in quadruple.scenes[0].things} & {"boot", "sneaker", "canvas shoe", "high heel"}
+
+
 @pytest.mark.parametrize("aspect", ["size", "distance", "angle", "height"])
 def test_levels_of_the_scene_are_the_drawn_steps_up_to_rounding(aspect):
     for number, quadruple in enumerate(draw_levels(aspect)):

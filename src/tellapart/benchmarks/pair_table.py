@@ -13,7 +13,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.answer_text import PREDICTION
-from tellapart.data.columns import describe_columns, fields_of
+from tellapart.data.columns import describe_columns, expect_places, fields_of
 from tellapart.data.folder import make_item, read_card
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -105,6 +105,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
             f"columns={{'negative_caption': 'COLUMN'}}, or a second image ('image_1'){unread}",
             path=path,
         )
+    expect_places(items.values(), path)
     _warn_of_blanks(path, items.values())
     card, frames = read_card(path.parent)
     read = table if encoded else images

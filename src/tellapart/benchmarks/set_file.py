@@ -362,6 +362,8 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
     if sum(bool(getattr(declared, kind)) for kind in (*kinds, "gallery")) != 1:
         tables = " or ".join(f"[[{kind}]]" for kind in kinds)
         raise DataError(f"{place}: declare {tables} tables or a [gallery], one kind of them")
+    if declared.corrected and not declared.question:
+        raise DataError(f"{place}: 'corrected' has answers to [[question]] tables; correct other files themselves")
     return declared
 
 
@@ -479,7 +481,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
     columns = {cell["column"] for template in templates if (cell := _CELL.fullmatch(template))}
     if columns:
         files = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
-        return ParquetTable(files, images=sorted(columns))
+        return crop_images(ParquetTable(files, images=sorted(columns)))
     folder = place.folder(declared.name) or Path()
     if (
         declared.archive

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from tellapart.data.images import IMAGE_SUFFIXES
+from tellapart.data.item import Item
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_distinct, parse_json
 from tellapart.errors import DataError, TellapartError, nearest, quote
@@ -127,6 +128,20 @@ def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
     cells = cell if isinstance(cell, list) else [cell]
     numbers = [re.fullmatch(r"(\d{1,3})(?:\.0)?", str(value)) for value in cells]
     return [int(number[1]) for number in numbers if number] if all(numbers) else []
+
+
+def expect_places(items: Collection[Item], path: Path) -> None:
+    """Refuse a column `true` with places in some rows and another value elsewhere: the first would be the truth there.
+
+    An empty cell is the first place.
+    """
+    other = next((item for item in items if not _is_empty(item.provenance.get("true"))), None)
+    if other is not None and any(item.true for item in items):
+        value = other.provenance["true"]
+        fault = f"{quote(value)} is no place of a text or an image, counted from 0, as other rows have it"
+        raise DataError(
+            f"{path}: item {quote(other.id, 200)}: field 'true': {fault}", path=path, field="true", got=value
+        )
 
 
 def _as_json(cell: object) -> object:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_folder
-from tellapart.data.columns import describe_columns, fields_of
+from tellapart.data.columns import describe_columns, expect_places, fields_of
 from tellapart.data.images import check_reference, file_format, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -84,6 +84,8 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
         raise _join_faults(listing, faults)
     if not items:
         raise DataError(f"{listing} lists no pairs")
+    if not is_native:
+        expect_places(items, listing)
     card, frames = read_card(folder)
     read_as = "" if is_native else describe_columns(first_row, items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)

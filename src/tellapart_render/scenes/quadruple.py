@@ -78,6 +78,9 @@ _SIDED = frozenset(
     {"coffee mug", "porcelain teapot", "frypan", "milk frother"} | {"animal", "shoe", "footwear", "gaming mouse"}
 )
 
+#: Categories of Figure 14 of which a boot or a sneaker is in one, and may be called by the name of the other.
+_SHOES = frozenset({"shoe", "footwear"})
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -672,7 +675,8 @@ def _draw_distractors(key: Key, step: float, rng: np.random.Generator) -> Quadru
     """Scatter other objects round the object: the whole part of the step, less 1."""
     noun, other, _ = _pick_three(key, rng)
     words = vocabulary(key.vocabulary)
-    pool = tuple(rest for rest in filter_allowed(words.objects, key, words) if rest.category != noun.category)
+    alike = _SHOES if noun.category in _SHOES else {noun.category}
+    pool = tuple(rest for rest in filter_allowed(words.objects, key, words) if rest.category not in alike)
     things = _scatter([noun, *(pick_noun(pool, rng) for _ in range(int(step) - 1))], rng)
     repainted = (replace(things[0], colour=other.colour), *things[1:])
     return _finish(key, _say_numbers([(1, noun), (1, other)], rng), (things, repainted), rng, slack=0.25, high=True)

@@ -428,6 +428,13 @@ def test_a_caption_that_holds_at_the_other_moment_is_no_false_one(builder, frame
     ) | dict.fromkeys(("-13", "-23", "-24", "-34"))
 
 
+def test_an_action_that_goes_on_elsewhere_in_the_film_is_no_false_one_there(builder):
+    stretches = {"A dog runs.": (4, 6), "A man speaks.": (0, 10), "a man speaks": (12, 20)}
+    rows = [{"video": "v", "start": start, "end": end, "caption": text} for text, (start, end) in stretches.items()]
+    faults = {name: pair.fault for name, pair in builder(rows).pairs.items()}
+    assert faults["1-3"] == ("moments", "a caption holds at both")
+
+
 def test_words_that_differ_are_counted_without_case_and_punctuation():
     assert differing_words("A red box.", "a red box") == 0
     assert differing_words("a red box", "a blue box") == 2

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, dropwhile, pairwise
+from itertools import chain, dropwhile, pairwise, takewhile
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -144,6 +144,7 @@ _Step = Rewrite | _Unmet
 
 #: "Cars in front of and behind a bus" keeps both.
 _BINDING = frozenset({"made", "up", "along", "together", "and"})
+_ARTICLES = frozenset({"a", "an", "the", "another", "other"})
 
 
 def _no_object(caption: _Caption) -> _Unmet:
@@ -242,12 +243,20 @@ def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
     def called(noun: _Noun) -> tuple[str, bool, list[str]]:
         start = max((k for k in range(noun.index) if caption.words[k] in lexicon.BEFORE_NOUN), default=0)
         words = caption.words[start : noun.index]
-        return noun.singular, noun.many, [word for word in words if word not in {"a", "an", "the", "another"}]
+        return noun.singular, noun.many, [word for word in words if word not in _ARTICLES]
 
+    if caption.word(last) == "another" or caption.words[last : last + 2] in {("each", "other"), ("one", "another")}:
+        return True
     before = [called(noun) for noun in caption.nouns if noun.index < first][-1:]
     after = [noun for noun in caption.nouns if noun.index >= last][:1]
     near = [called(noun) for noun in after if _begins_phrase(caption.words[last : noun.index])]
-    return caption.word(last) == "another" or (bool(near) and before == near)
+    if near:
+        return before == near
+    # "A person behind a person", "the cup on the other cup": the words alone are compared.
+    phrase = takewhile(lambda word: not lexicon.follows_noun(word), caption.words[last:])
+    name = tuple(word for word in phrase if word not in _ARTICLES)
+    starts = (k for k in range(first) if name and caption.words[k : k + len(name)] == name and k + len(name) <= first)
+    return any(k == 0 or {caption.words[k - 1], name[0]} & lexicon.BEFORE_NOUN for k in starts)
 
 
 def turns_equals(text: str, old: str, new: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +34,11 @@ class _Caption:
     text: str
     start: float
     end: float
+
+    @property
+    def plain(self) -> str:
+        """The words, by which rows are compared."""
+        return " ".join(self.text.casefold().strip(" .").split())
 
     def holds_at(self, seconds: float) -> bool:
         return self.start <= seconds < self.end
@@ -77,6 +82,9 @@ class TimestampedCaptions(VideoPairs):
         for caption in index_by_id(self.annotations, _read_captions(self.annotations)).values():
             video = names.setdefault(self._find_file(caption.video) or caption.video, caption.video)
             groups[video, caption.group].append(replace(caption, video=video))
+        same: dict[tuple[str, str], list[_Caption]] = defaultdict(list)  # by video and text: an action may come again
+        for caption in chain.from_iterable(groups.values()):
+            same[caption.video, caption.plain].append(caption)
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
             for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
@@ -84,10 +92,12 @@ class TimestampedCaptions(VideoPairs):
                 if name in pairs:
                     fault = f"two pairs would have the id {name!r}; give the captions other ids"
                     raise DataError(f"{self.annotations}: {fault}")
-                pairs[name] = self._make_pair(*two)
+                pairs[name] = self._make_pair(*two, same)
         return self._draw_pairs(pairs)
 
-    def _make_pair(self, first: _Caption, second: _Caption) -> FramePair:
+    def _make_pair(
+        self, first: _Caption, second: _Caption, same: Mapping[tuple[str, str], Sequence[_Caption]]
+    ) -> FramePair:
         stills = Still(first.text, self._frame_time(first)), Still(second.text, self._frame_time(second))
         fault = None
         if differing_words(first.text, second.text) < self._options.min_words:
@@ -96,7 +106,11 @@ class TimestampedCaptions(VideoPairs):
             fault = "captions", "both are the same"
         elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
-        elif first.holds_at(self._frame_time(second)) or second.holds_at(self._frame_time(first)):
+        elif any(
+            caption.holds_at(self._frame_time(other))
+            for one, other in ((first, second), (second, first))
+            for caption in same[one.video, one.plain]
+        ):
             fault = "moments", "a caption holds at both"
         tags = {"group": first.group} if first.group else {}
         asked: list[JsonValue] = [still.seconds for still in stills]
