@@ -330,6 +330,7 @@ def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float)
     are left out.
     """
     nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
+    nats = nats.masked_fill(~there, 0.0)  # of a missing caption they may be below 0, and a power of these not finite
     focal = nats * (-torch.expm1(-nats)) ** gamma
     label = (smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
     label[:, 0] += 1 - smoothing
