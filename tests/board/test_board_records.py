@@ -20,6 +20,7 @@ from tellapart.records.samples import read_samples
 from tellapart.report.interchange.foreign import import_results
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, tiers
+from tellapart.tasks.registry import read_bounded
 
 
 def names(tables: Tables) -> list[str]:
@@ -223,6 +224,9 @@ def test_a_draw_of_answers_is_not_ranked_beside_its_model(tmp_path):
     assert {tables.models[slug].name for slug in ranked} == {"a", "b"}
 
 
+PERCENT = 'source = "a"\n[[models]]\nname = "b"\n[models.scores.y]\ncider = 1.4\nhuman_score = 4.2\n'
+
+
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
@@ -231,6 +235,8 @@ def test_a_draw_of_answers_is_not_ranked_beside_its_model(tmp_path):
         (read_imported, 'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
         (read_imported, 'source = "a"\nmodel = []', ("'model'", "'models'")),
         (read_imported, "source =", "TOML"),
+        (read_bounded, f"{PERCENT}[models.scores.winoground]\ngroup_score = 8.5", ("group_score", "8.5", "percent")),
+        (read_bounded, f"{PERCENT}[models.by.domain.out.x]\nsoft_accuracy = 78.37", ("soft_accuracy", "78.37", "x")),
         (read_settings, "[bord]", "'bord'"),
         (read_settings, "[board]\ntitel = 'a'", ("'titel'", "'title'")),
         (read_settings, "[board", "TOML"),

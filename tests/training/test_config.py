@@ -68,6 +68,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path):
         ({"report": {"alphas": [2.0]}}, ("[report]", "'alphas[0]'")),
         ({"report": {"licence": "Not One"}}, ("[report]", "'licence'")),
         ({"report": {"alphas": [0.5], "benchmarks": []}}, ("[report]", "alphas", "benchmarks")),
+        ({"report": {"benchmarks": ["demo", "demo"]}}, ("[report]", "benchmarks", "'demo'", "twice")),
         ({"device": "tpu"}, ("'device'", "'cpu'", "'cuda'", "'mps'", "'tpu'")),
         ({"name": "a/b"}, ("'name'", "field")),
         ({"seed": -1}, ("'seed'", "field")),

@@ -23,6 +23,7 @@ from tellapart.training.record import (
     log_charts,
     model_card,
     read_record,
+    settings_of,
     sweep_chart,
     write_record,
     write_training_report,
@@ -121,6 +122,19 @@ def lost(low: float, high: float, name: str = "cifar10", **tests: object) -> Com
     return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
+def test_the_settings_hold_nought_and_no_and_all_that_decides_the_weights(record):
+    stated = record.config | {"loss": {"name": "eqsim", "alpha": 0.0}, "matching": {"contrast": False}}
+    stated |= {"dropout": {"*ln_2": 0.1}, "batch_norm": "frozen", "lora": {"rank": 2, "dropout": 0.0}}
+    settings = dict(settings_of(changed(record, config=stated)))
+    assert (settings["loss.alpha"], settings["matching.contrast"], settings["optimiser.weight_decay"]) == (
+        0,
+        False,
+        0.1,
+    )
+    assert (settings["dropout"], settings["batch_norm"], settings["validation.every"]) == ({"*ln_2": 0.1}, "frozen", 2)
+    assert not settings.keys() & {"name", "data.take", "optimiser.clip_norm"}
+
+
 def test_the_card_says_what_was_forgotten_shared_and_unknown(record, tmp_path, monkeypatch):
     worse = model_card(changed(record, comparison=lost(-0.2, -0.01)))
     assert (
@@ -157,10 +171,12 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(record, tmp_path, m
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
 
 
-def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(record):
+def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card_and_on_the_page(record, tmp_path):
     floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
     drawn = changed(record, comparison=lost(-0.2, -0.01, flips=10_000, **floor))
     assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
+    (tmp_path / "log.jsonl").touch()
+    assert "<td>&lt;= 0.0002</td>" in write_training_report(tmp_path, drawn).read_text(encoding="utf-8")
     assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=lost(-0.2, -0.01)))
 
 

@@ -32,12 +32,12 @@ from tellapart.errors import DataError, RunError, TellapartError, UnknownNameErr
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.models.transductive import MARK
-from tellapart.records.imported import Imported, ImportedModel, read_imported
+from tellapart.records.imported import Imported, ImportedModel
 from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult, Result, RunRecord, Sample, Value
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import Timings, read_timings
-from tellapart.tasks.registry import headline, is_higher_better, main_metric
+from tellapart.tasks.registry import headline, is_higher_better, main_metric, read_bounded
 
 _TABLES = {"board", "submissions", "hidden"}
 
@@ -596,7 +596,7 @@ def _count_flips(result: Result) -> str:
 
 
 def _read_imported(path: Path) -> tuple[tuple[Model, Entry | None], ...]:
-    imported = read_imported(path)
+    imported = read_bounded(path)
     entries: list[tuple[Model, Entry | None]] = []
     for each in imported.models:
         model = Model(

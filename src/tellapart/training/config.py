@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.catalog import LOSSES, names
 from tellapart.data.rows import read_toml
+from tellapart.data.strict_json import first_repeated
 from tellapart.data.validation import find_problems
 from tellapart.errors import DataError, TellapartError, nearest
 from tellapart.training.losses.loss import LossTerm, find_loss, read_terms
@@ -238,7 +239,9 @@ class ReportConfig(_Table):
     licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
 
     @model_validator(mode="after")
-    def _check_alphas(self) -> ReportConfig:
+    def _check_benchmarks(self) -> ReportConfig:
+        if twice := first_repeated(self.benchmarks):
+            raise ValueError(f"benchmarks: {twice!r} is named twice; name each once")
         if self.alphas and not self.benchmarks:
             raise ValueError("alphas: no weights are interpolated without benchmarks; name some")
         return self

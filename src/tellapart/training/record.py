@@ -229,14 +229,12 @@ def model_card(record: TrainRecord, start: str = "") -> str:
 def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
     """Yield the settings that decide the weights, in the configuration's keys; empty values are left out."""
     for key, value in record.config.items():
-        if key in {"loss", "matching", "optimiser", "batch", "lora", "data"} and isinstance(value, dict):
-            for name, entry in value.items():
-                if name not in {"train", "images"} and entry not in (None, [], False):
-                    yield f"{key}.{name}", entry
-            if key == "lora":
+        if key not in {"name", "model", "preset", "report", "log"}:
+            for name, entry in value.items() if isinstance(value, dict) and key != "dropout" else [("", value)]:
+                if name not in {"train", "images"} and entry not in (None, [], {}):  # 0 and False are values
+                    yield f"{key}.{name}".removesuffix("."), entry
+            if key == "lora" and value is not None:
                 yield "lora: updated", record.updated
-        elif key in {"seed", "precision", "device", "reading"} and value is not None:
-            yield key, value
 
 
 def _escape_cell(text: str) -> str:

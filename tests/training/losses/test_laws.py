@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.catalog import LOSSES
-from tellapart.training.losses.contrast import clic, fsc_clip, itc
+from tellapart.training.losses.contrast import clic, fsc_clip, fsc_global, itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import (
     Batch,
@@ -246,6 +246,16 @@ def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_
 def test_clic_of_plain_pictures_is_plain_contrast():
     alone = replace(batch(), positive_texts=None, negative_texts=None, has_negative=None)
     assert clic(alone)["total"] == itc(alone)["total"]
+
+
+@pytest.mark.parametrize(("gamma", "scale"), [(1.5, 8.0), (2.0, 100.0)])
+def test_a_missing_caption_leaves_the_gradient_finite_if_all_others_are_far_from_the_image(gamma, scale):
+    made = batch(scale=scale)
+    images = made.images.float().requires_grad_()
+    texts, false = -made.images.float(), -made.images.float()[:, None].expand(-1, 2, -1)
+    far = Batch(images, texts, made.scale, made.image_ids, negative_texts=false, has_negative=made.has_negative)
+    (gradient,) = torch.autograd.grad(fsc_global(far, gamma=gamma)["total"], images)
+    assert gradient.isfinite().all()
 
 
 @pytest.mark.slow

@@ -13,14 +13,13 @@ import numpy as np
 from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import leave_references
-from tellapart.records.imported import read_imported
 from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
 from tellapart.report.plots.style import PAGE, axes_of, draw_shades, fold, write_title
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
-from tellapart.tasks.registry import headline, main_metric
+from tellapart.tasks.registry import headline, main_metric, read_bounded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +164,7 @@ def _read_numbers(
         if numbers:
             table.setdefault(model, {})[benchmark] = numbers
 
-    for imported in (read_imported(path) for path in paths if path.suffix == ".toml"):
+    for imported in (read_bounded(path) for path in paths if path.suffix == ".toml"):
         for model in (model for model in imported.models if model.kind == "model"):
             for name, scores in model.scores.items():
                 size = imported.items.get(name, 0)

@@ -329,8 +329,8 @@ def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float)
     `smoothing / m`; a caption of probability `p` costs its label times `-(1 - p)^gamma ln p`. Images of one caption
     are left out.
     """
-    nats = logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits
-    focal = nats * (-torch.expm1(-nats)) ** gamma
+    nats = (logits.masked_fill(~there, float("-inf")).logsumexp(1, keepdim=True) - logits).masked_fill(~there, 0.0)
+    focal = nats * (-torch.expm1(-nats)) ** gamma  # not finite of nats below 0, which a missing caption could have
     label = (smoothing / there.sum(1, keepdim=True).to(nats.dtype)).repeat(1, nats.shape[1])
     label[:, 0] += 1 - smoothing
     asked = there[:, 1:].any(1)
