@@ -87,7 +87,7 @@ class TrainingStep:
     def _seed_dropout(self, step: int, piece: int | None = None) -> None:
         """Let dropout draw from the seed, the step, the rank and the piece alone."""
         number = (self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index
-        torch.manual_seed((number if piece is None else number * 4099 + piece) % (1 << 63))
+        torch.manual_seed((number if piece is None else number * 4099 + piece) % (1 << 64))
 
 
 #: Some prepared images and some texts that are encoded at a time.
