@@ -132,6 +132,12 @@ class Found:
     truth: float
 
 
+def join(parts: Sequence[Found]) -> Found:
+    """Return the intervals of several parts of one setting."""
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
+    return Found(*columns, parts[0].truth)
+
+
 @lru_cache(maxsize=1)
 def _drawn(clusters: int) -> Floats:
     return np.concatenate([*yield_times(clusters, RESAMPLES, 0)])
@@ -244,9 +250,7 @@ def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:
     """Simulate a hundred data sets at once, which fit the processor's memory."""
 
     def all_parts(rng: Draws, datasets: int, **setting: Any) -> Found:
-        parts = [simulate(rng, min(100, datasets - at), **setting) for at in range(0, datasets, 100)]
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
-        return Found(*columns, parts[0].truth)
+        return join([simulate(rng, min(100, datasets - at), **setting) for at in range(0, datasets, 100)])
 
     return all_parts
 
