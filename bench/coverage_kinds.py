@@ -1,4 +1,4 @@
-"""The catalogue of `coverage.toml`, every kind of interval and every test that is printed, and how a cell is measured."""
+"""The catalogue of `coverage.toml`: every interval and every test that is printed, and how a cell is measured."""
 
 import json
 import tomllib
