@@ -39,19 +39,8 @@ def measure() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder, out = Path(scratch), Path(scratch) / "run"
         write_benchmark(folder)
-        command = [
-            "-m",
-            "tellapart",
-            "score",
-            "eqben",
-            "--scores",
-            folder / "scores.npz",
-            "--data",
-            folder,
-            "--out",
-            out,
-        ]
-        used, _ = run_python(*command, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+        command = ["-m", "tellapart", "score", "eqben", "--data", folder, "--scores", folder / "scores.npz", "--out"]
+        used, _ = run_python(*command, out, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
         megabytes = (out / "report.html").stat().st_size / 1e6
     print(f"{used['processor_seconds']:.1f} CPU-s, report {megabytes:.1f} MB")
 
