@@ -13,12 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 from benchmark_pages import benchmark_pages
+from examples.findings.frame import make_table  # `benchmark_pages` has put the repository on the path
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -128,24 +128,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def _decisions() -> str:
     """Return the list of decisions, by their titles."""
     lines = ["# Decisions", "", "Choices that somebody will question, each with its reasons.", ""]
-    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
-        title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-        number, _, name = title.partition(". ")
-        lines.append(f"{number}. [{name}]({path.name})")
+    for path in list_folders()["decisions"][1:]:
+        number, _, name = _title_of(path).partition(". ")
+        lines.append(f"{number}. [{name}]({posixpath.basename(path)})")
     return "\n".join(lines) + "\n"
 
 
 def _api() -> dict[str, str]:
     """Return the pages of the API reference: a list of what `import tellapart` has, then a page for each room."""
-    package = importlib.import_module("tellapart")
-    lines = ["# `import tellapart`", "", (package.__doc__ or "").split(">>>")[0].strip(), ""]
-    lines += ["| name | what it is |", "|---|---|"]
+    package, rows = importlib.import_module("tellapart"), []
     for name, where in sorted(package._WHERE.items()):
         found = getattr(package, name)
-        about = inspect.getdoc(found) if callable(found) else ""
-        shown = f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]"
-        lines.append(f"| {shown} | {(about or '').partition(chr(10))[0]} |")
-    pages = {"api/index.md": "\n".join(lines) + "\n"}
+        about = (inspect.getdoc(found) or "").partition("\n")[0] if callable(found) else ""
+        rows.append((f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]", about))
+    names = make_table(["name", "what it is"], "l|l", rows)
+    about = (package.__doc__ or "").split(">>>")[0].strip()
+    pages = {"api/index.md": f"# `import tellapart`\n\n{about}\n\n{names}\n"}
     for room in (*ROOMS, *NAMED_ROOMS):
         about = (importlib.import_module(f"tellapart.{room}").__doc__ or "").strip()
         reference = "\n".join(f"::: {module}\n" for module in _modules(room))
@@ -163,7 +161,9 @@ def _modules(room: str) -> list[str]:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository into links of the site, with a copy of the file where it is no page."""
-    source = {target: own for own, target in OWN_PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    here = page.file.src_uri
+    folder = posixpath.dirname(here) or "."
+    source = {target: own for own, target in OWN_PAGES.items()}.get(here, f"docs/{here}")
 
     def moved(match: re.Match[str]) -> str:
         target = match[2]
@@ -181,18 +181,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             path, inside = ROOT / inside, f"repository/{inside}"
             if files.get_file_from_path(inside) is None:
                 files.append(File.generated(config, inside, abs_src_path=str(path)))
-        return match[1] + posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or ".")
+        return match[1] + posixpath.relpath(inside, folder)
 
-    if page.file.src_uri == "index.md":  # GitHub, which shows the same file, has no buttons
+    if here == "index.md":  # GitHub, which shows the same file, has no buttons
         markdown = markdown.replace("\n```bash\n", f"\n{BUTTON}\n\n```bash\n", 1)
-    if page.file.src_uri in WIDE_PAGES:
+    if here in WIDE_PAGES:
         page.meta["hide"] = ["navigation"]
-    if page.file.src_uri == "benchmarks.md":
+    if here == "benchmarks.md":
         markdown = NAMED.sub(r"| [`\1`](benchmarks/\1.md) |", markdown)
-    if following := next_step(page.file.src_uri):
-        address = posixpath.relpath(following, posixpath.dirname(page.file.src_uri) or ".")
-        return f"{_move_links(markdown, moved)}\n\n**Next:** [{_title_of(following)}]({address})\n"
-    return _move_links(markdown, moved)
+    prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
+    markdown = "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
+    if following := next_step(here):
+        markdown += f"\n\n**Next:** [{_title_of(following)}]({posixpath.relpath(following, folder)})\n"
+    return markdown
 
 
 def _title_of(page: str) -> str:
@@ -202,11 +203,6 @@ def _title_of(page: str) -> str:
         return path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     name = Path(page).parent.name if Path(page).stem == "index" else Path(page).stem.replace("_", " ")
     return f"tellapart.{Path(page).stem}" if page.startswith("api/") else name.capitalize()
-
-
-def _move_links(markdown: str, moved: Callable[[re.Match[str]], str]) -> str:
-    prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
-    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

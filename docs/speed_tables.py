@@ -29,28 +29,21 @@ NAMES = {
 }
 
 
-#: Table -> its record, and the bench that writes this; `templates` has the table.
+#: Table -> its record, which the bench of that name writes; `templates` has the table.
 RECORD_TABLES = {
-    "real-captions": ("speed", "speed.py"),
-    "all-shapes": ("speed", "speed.py"),
-    "shared-beginnings": ("shared_beginnings", "shared_beginnings.py"),
-    "growth": ("growth", "growth.py"),
-    "screened": ("screened", "screened.py"),
-    "large": ("large", "large.py"),
-    "gpu": ("gpu", "gpu.py"),
-    "intervals": ("coverage", "coverage.py"),
-    "alarms": ("coverage", "coverage.py"),
-    "loss-costs": ("losses", "losses.py"),
-    "matching-rounds": ("matching_rounds", "matching_rounds.py"),
+    **dict.fromkeys(("real-captions", "all-shapes"), "speed"),
+    **dict.fromkeys(("intervals", "alarms"), "coverage"),
+    **{name: name for name in ("growth", "screened", "large", "gpu")},
+    **{name: name.replace("-", "_") for name in ("shared-beginnings", "matching-rounds")},
+    "loss-costs": "losses",
 }
 
 
 def record_table(name: str) -> str:
     """A table of what was last measured, if its record is kept."""
-    record, bench = RECORD_TABLES[name]
-    found = read_record(record)
+    found = read_record(RECORD_TABLES[name])
     if found is None:
-        return f"Not measured yet: no record of `bench/{bench}` is kept.\n"
+        return f"Not measured yet: no record of `bench/{RECORD_TABLES[name]}.py` is kept.\n"
     values = {"record": found, "names": NAMES, "picture": PICTURE.is_file(), "write_change": points}
     return fill_table(name.replace("-", "_"), **values)
 
