@@ -5,9 +5,9 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from examples.findings.frame import make_table, write_pages_text  # `generate` has put the repository on the path
 from generate import share
 from jinja2 import Environment, FileSystemLoader
+from speed_tables import make_table, write_pages_text
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark

@@ -48,7 +48,6 @@ from tellapart.training.config import TrainConfig, list_presets, merge_preset
 from tellapart.training.losses.loss import find_loss
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for `examples`
 BASELINES = ROOT / "docs" / "baselines.json"
 FIRST = "prefers_first_text"
 PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")

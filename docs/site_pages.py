@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmark_pages import benchmark_pages
-from examples.findings.frame import make_table  # `benchmark_pages` has put the repository on the path
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_pages import NOTEBOOKS, notebook_pages
+from speed_tables import make_table
 
 from tellapart.board.serve import board_export
 from tellapart.catalog import BENCHMARKS

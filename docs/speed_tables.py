@@ -12,7 +12,10 @@ from tellapart.report.numbers import points
 from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for `examples`
+sys.path.insert(0, str(ROOT))  # for `examples`, of which the other files here take the form of pages, too
+from examples.findings.frame import make_table, render_page, write_pages_text  # noqa: E402
+
+__all__ = ["RECORD_TABLES", "fill_table", "make_table", "record_table", "write_pages_text"]
 
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"
@@ -50,8 +53,6 @@ def record_table(name: str) -> str:
 
 def fill_table(name: str, **values: Any) -> str:
     """Fill the template of a table."""
-    from examples.findings.frame import render_page
-
     return render_page(HERE / "templates", name, values).strip("\n") + "\n"
 
 
