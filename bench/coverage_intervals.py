@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,22 +34,42 @@ from tellapart.tasks import retrieval
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
 
+
+class Values(NamedTuple):
+    """Measured values: the bounds that an item can have, None without; the true mean; and how a shape is drawn."""
+
+    bounds: tuple[float, float] | None
+    truth: float
+    draw: Callable[[Draws, tuple[int, ...]], Floats]
+
+
 SOFT = np.array([0.0, 0.3, 0.6, 0.9, 1.0])
-_SOFT_SHARES = {
-    "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
-    "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
-    "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
-    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
-}
-#: Measured values: name -> the bounds that an item can have, None where there are none, and the true mean.
-MEASURED: dict[str, tuple[tuple[float, float] | None, float]] = {
-    "normal": (None, 0.0),
-    "long tails": (None, 0.0),
-    "lognormal": (None, float(np.exp(0.5))),
-    "CIDEr": ((0.0, 10.0), 0.7 * 0.8),
-    **{name: ((0.0, 1.0), float(SOFT @ shares)) for name, shares in _SOFT_SHARES.items()},
-    "ROUGE-L": ((0.0, 1.0), 2 / 7),
-    "rank correlation": ((-1.0, 1.0), 0.2),
+
+
+def _soft(*shares: float) -> Values:
+    """Values of soft accuracy with such shares."""
+
+    def draw(rng: Draws, shape: tuple[int, ...]) -> Floats:
+        return SOFT[np.searchsorted(np.cumsum(shares)[:-1], rng.random(shape), side="right")]
+
+    return Values((0.0, 1.0), float(SOFT @ shares), draw)
+
+
+def _cider(rng: Draws, shape: tuple[int, ...]) -> Floats:
+    return np.minimum((rng.random(shape) < 0.7) * rng.gamma(0.8, 1.0, shape), 10.0)
+
+
+MEASURED = {
+    "normal": Values(None, 0.0, lambda rng, shape: rng.normal(size=shape)),
+    "long tails": Values(None, 0.0, lambda rng, shape: rng.standard_t(4, size=shape)),
+    "lognormal": Values(None, float(np.exp(0.5)), lambda rng, shape: np.exp(rng.normal(size=shape))),
+    "CIDEr": Values((0.0, 10.0), 0.7 * 0.8, _cider),
+    "soft accuracy": _soft(0.5, 0.1, 0.1, 0.1, 0.2),
+    "soft accuracy, rarely right": _soft(0.94, 0.01, 0.01, 0.01, 0.03),
+    "soft accuracy, nearly perfect": _soft(0.02, 0.02, 0.02, 0.04, 0.9),
+    "soft accuracy, right or wrong": _soft(0.12, 0.0, 0.0, 0.0, 0.88),
+    "ROUGE-L": Values((0.0, 1.0), 2 / 7, lambda rng, shape: rng.beta(2.0, 5.0, shape)),
+    "rank correlation": Values((-1.0, 1.0), 0.2, lambda rng, shape: 2 * rng.beta(1.2, 0.8, shape) - 1),
 }
 
 
@@ -71,29 +91,12 @@ def right_in_clusters(rng: Draws, counts: Floats, share: float, correlation: flo
     return rng.binomial(counts.astype(np.int64), inside).astype(np.float64)
 
 
-def measured(rng: Draws, name: str, shape: tuple[int, ...]) -> Floats:
-    """Return independent measured values."""
-    if name.startswith("soft accuracy"):
-        return SOFT[np.searchsorted(np.cumsum(_SOFT_SHARES[name])[:-1], rng.random(shape), side="right")]
-    return _DRAWN[name](rng, shape)
-
-
-_DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
-    "normal": lambda rng, shape: rng.normal(size=shape),
-    "long tails": lambda rng, shape: rng.standard_t(4, size=shape),
-    "lognormal": lambda rng, shape: np.exp(rng.normal(size=shape)),
-    "CIDEr": lambda rng, shape: np.minimum((rng.random(shape) < 0.7) * rng.gamma(0.8, 1.0, shape), 10.0),
-    "ROUGE-L": lambda rng, shape: rng.beta(2.0, 5.0, shape),
-    "rank correlation": lambda rng, shape: 2 * rng.beta(1.2, 0.8, shape) - 1,
-}
-
-
 def measured_in_clusters(rng: Draws, name: str, counts: Floats, correlation: float) -> Floats:
     """Return sums of measured values of each cluster, some of which repeat the first one, for the correlation."""
-    shared = measured(rng, name, counts.shape)
+    shared = MEASURED[name].draw(rng, counts.shape)
     repeated = 1 + rng.binomial(counts.astype(np.int64) - 1, np.sqrt(correlation))
     others = (counts - repeated).astype(np.int64)
-    fresh = measured(rng, name, (int(others.sum()),))
+    fresh = MEASURED[name].draw(rng, (int(others.sum()),))
     owner = np.repeat(np.arange(others.size), others.ravel())
     return shared * repeated + np.bincount(owner, fresh, minlength=others.size).reshape(counts.shape)
 
@@ -196,7 +199,7 @@ def undrawn_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share
 
 def measured_mean(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, correlation: float) -> Found:
     """Measured values: soft accuracy, overlap, captions' metrics, rank correlations, deviations."""
-    bounds, truth = MEASURED[values]
+    bounds, truth, _ = MEASURED[values]
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     sums = measured_in_clusters(rng, values, counts, correlation)
     moments = moments_of_mean(sums, counts)
@@ -273,12 +276,12 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
 @in_parts
 def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
     """The mean of groups' means of measured values."""
-    bounds, truth = MEASURED[values]
+    bounds, truth, _ = MEASURED[values]
     sizes = GROUPS[groups]
     owner = np.repeat(np.arange(len(sizes)), sizes)
     counts = np.zeros((len(owner), len(sizes)))
     counts[np.arange(len(owner)), owner] = 1
-    sums = measured(rng, values, (datasets, len(owner), 1)) * counts
+    sums = MEASURED[values].draw(rng, (datasets, len(owner), 1)) * counts
     counts = np.broadcast_to(counts, sums.shape)
     estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
     return Found(estimate, *macro_bounds(sums, counts, LEVEL, binary=False, bounds=bounds), truth)
@@ -498,7 +501,7 @@ def difference_of_shares(
 @one_by_one(lambda *_, **__: 0.0)
 def difference_of_means(rng: Draws, *, items: int, values: str, same: float) -> tuple[float | None, Any]:
     """The paired difference of two runs' measured values, of which a part is the same in both."""
-    first, second = measured(rng, values, (items,)), measured(rng, values, (items,))
+    first, second = MEASURED[values].draw(rng, (items,)), MEASURED[values].draw(rng, (items,))
     second = np.where(rng.random(items) < same, first, second)
     found = paired_difference(first, second, None, binary=False)
     return found.value, found
@@ -512,8 +515,8 @@ def difference_in_clusters(
     codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
     runs = []
     for _ in range(2):  # some items repeat their cluster's first value, for a correlation of 0.6
-        first, repeats = measured(rng, values, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
-        runs.append(np.where(repeats, first[codes], measured(rng, values, (len(codes),))))
+        first, repeats = MEASURED[values].draw(rng, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
+        runs.append(np.where(repeats, first[codes], MEASURED[values].draw(rng, (len(codes),))))
     runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
     found = paired_difference(*runs, codes, binary=False)
     return found.value, found
