@@ -1,8 +1,10 @@
 """Simulations: each function draws data sets of one setting, and takes the intervals that would be printed of them."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +116,11 @@ def caption_counts(rng: Draws, images: int) -> Floats:
     columns = [written, reference, *(one for _, one in rows), *(one for one, _ in rows)]
     return np.stack(columns, axis=1).astype(np.float64)
 
+
+#: Kinds, tests, and the grids of their settings.
+CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text(encoding="utf-8"))
+#: Name -> the items of each group.
+GROUPS: dict[str, list[int]] = CATALOGUE["groups"]
 
 LEVEL = 0.95
 # Data sets whose resamples are held at once: 10,000 float64 each.
@@ -227,21 +234,6 @@ def _grouped(
         own = rng.random((datasets, clusters, len(size)))
     sums = (own < shares) * counts
     return sums, np.broadcast_to(counts, sums.shape)
-
-
-GROUPS: dict[str, tuple[int, ...]] = {
-    "1 and 300": (1, 300),
-    "3 and 30": (3, 30),
-    "1, 2, 5, 10, 20 and 50": (1, 2, 5, 10, 20, 50),
-    "50 of 1": (1,) * 50,
-    "10 of 1 and 10 of 30": (1,) * 10 + (30,) * 10,
-    "18 of 3 to 20": (3, 3, 6, 7, 7, 7, 12, 13, 13, 14, 14, 15, 16, 17, 18, 18, 20, 97),
-    "10 of 5": (5,) * 10,
-    "2 of 20": (20,) * 2,
-    "3 of 100": (100,) * 3,
-    "2 of 1": (1,) * 2,
-    "1, 1 and 30": (1, 1, 30),
-}
 
 
 def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:

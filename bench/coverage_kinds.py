@@ -1,18 +1,16 @@
 """The catalogue of `coverage.toml`: every interval and every test that is printed, and how a cell is measured."""
 
 import json
-import tomllib
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import coverage_intervals
 import coverage_tests
 import numpy as np
-from coverage_intervals import LEVEL, Found
+from coverage_intervals import CATALOGUE, LEVEL, Found
 
 #: Every cell's data are drawn from this seed and its name. Methods were chosen on other seeds.
 BASE_SEED = 2026
@@ -102,12 +100,9 @@ class Test:
         }
 
 
-_CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text(encoding="utf-8"))
-
-
 def _settings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for grid in row.pop("grids"):
-        axes = [_CATALOGUE["axes"][axis[1:]] if isinstance(axis, str) else axis for axis in grid.values()]
+        axes = [CATALOGUE["axes"][axis[1:]] if isinstance(axis, str) else axis for axis in grid.values()]
         yield from (dict(zip(grid, values, strict=True)) for values in product(*axes))
 
 
@@ -118,11 +113,11 @@ KINDS = {
         base_seed=LATER_SEED if row.pop("later", False) else BASE_SEED,
         **row,
     )
-    for row in _CATALOGUE["kinds"]
+    for row in CATALOGUE["kinds"]
 }
 TESTS = {
     row["name"]: Test(settings=tuple(_settings(row)), simulate=getattr(coverage_tests, row.pop("simulate")), **row)
-    for row in _CATALOGUE["tests"]
+    for row in CATALOGUE["tests"]
 }
 
 

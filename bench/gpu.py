@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -351,25 +352,8 @@ def _write_failure(error: Exception) -> str:
     return f"failed: {type(error).__name__}: {str(error)[:300]}"
 
 
-_WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
-
-TINY_DUAL = "tiny"
-
-#: Sizes of Qwen2.5-VL's configurations, of the language model and of the tower: width, of the layers between, depth,
-#: heads. The 2 B one is Qwen2-VL's language model beside a tower of half the width.
-CHATS = {
-    "writer-tiny": ((32, 64, 2, 4), (32, 64, 2, 4)),
-    "writer-small": ((896, 4864, 12, 14), (320, 856, 4, 8)),
-    "writer-2b": ((1536, 8960, 28, 12), (640, 1712, 32, 8)),
-    "writer-7b": ((3584, 18944, 28, 28), (1280, 3420, 32, 16)),
-}
-_MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
-_MARKS += ["<|image_pad|>", "<|video_pad|>"]
-_CHAT = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for c in m['content'] %}{% if c['type'] == 'image' %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+#: Configurations of models, and what their tokenizers are made of.
+MODELS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, Any]:
@@ -377,11 +361,7 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, An
     torch = import_torch()
     import open_clip
 
-    if architecture == TINY_DUAL:
-        # Registered for this process only: open_clip makes models by name.
-        vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-        text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
-        open_clip.factory._MODEL_CONFIGS[TINY_DUAL] = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
+    open_clip.factory._MODEL_CONFIGS |= MODELS["duals"]  # of this process: open_clip makes models by name
     torch.manual_seed(0)
     module = open_clip.create_model(architecture, pretrained=None, pretrained_image=False).eval()
     config = open_clip.get_model_config(architecture)
@@ -405,52 +385,30 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, An
 
 
 def make_itm(device: str, dtype: str, *, tiny: bool) -> tuple[FusionScorer, Any]:
-    """Make a BLIP with its matching head, of the base size at 384 pixels; return it with its module."""
-    torch, transformers = import_torch(), import_transformers()
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS.split(), *(f"[unused{k}]" for k in range(30495))]
-    words = words[:60] if tiny else words[:30524]
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    size = 32 if tiny else 384
-    text = {"vocab_size": len(words), "bos_token_id": 2, "sep_token_id": 3, "pad_token_id": 0}
-    text |= {"encoder_hidden_size": 32 if tiny else 768, "max_position_embeddings": 512}
-    vision = {"image_size": size, "patch_size": 16} | (small if tiny else {})
-    config = transformers.BlipConfig(text_config=text | (small if tiny else {}), vision_config=vision)
+    """Make a BLIP with its matching head; return it with its module."""
+    torch, transformers, sizes = import_torch(), import_transformers(), MODELS["itms"]["tiny" if tiny else "blip"]
+    marks = {"bos_token_id": 2, "sep_token_id": 3, "pad_token_id": 0, "max_position_embeddings": 512}
+    config = transformers.BlipConfig(text_config=sizes["text"] | marks, vision_config=sizes["vision"])
     torch.manual_seed(0)
-    module = transformers.BlipForImageTextRetrieval(config).eval()
     where = runtime(ModelOptions(device=device, dtype=dtype))
-    module = module.to(where.device, where.torch_dtype)
-    tokenizer = transformers.BertTokenizer(vocab={word: k for k, word in enumerate(words)}, model_max_length=512)
-    images = transformers.BlipImageProcessorPil(size={"height": size, "width": size})
-    processor = transformers.BlipProcessor(images, tokenizer)
-
+    module = transformers.BlipForImageTextRetrieval(config).eval().to(where.device, where.torch_dtype)
+    words = [*MODELS["bert_marks"], *MODELS["words"].split(), *(f"[unused{k}]" for k in range(30495))]
+    vocabulary = {word: k for k, word in enumerate(words[: config.text_config.vocab_size])}
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary, model_max_length=512)
+    side = config.vision_config.image_size
+    processor = transformers.BlipProcessor(
+        transformers.BlipImageProcessorPil(size={"height": side, "width": side}), tokenizer
+    )
     halves = Blip(module)
-    return FusionScorer(
-        TorchFusionEncoder("blip-itm", halves, prepare_pixels("blip-itm", BLIP, halves, processor), where)
-    ), module
+    prepare = prepare_pixels("blip-itm", BLIP, halves, processor)
+    return FusionScorer(TorchFusionEncoder("blip-itm", halves, prepare, where)), module
 
 
 def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, Any, Any]:
     """Make a writer of Qwen2.5-VL's shape; return its likelihood reading, its module and its processor."""
-    torch, transformers = import_torch(), import_transformers()
-    ((size, between, layers, heads), tower), tiny, words = CHATS[name], name == "writer-tiny", _tokenizer(transformers)
-    width = size // heads
-    sections = [width // 8, width // 16 * 3, width // 2 - width // 8 - width // 16 * 3]
-    text = {
-        "hidden_size": size,
-        "intermediate_size": between,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": 2 if heads % 4 else 4,
-        "vocab_size": 400 if tiny else 152064,
-        "max_position_embeddings": 4096,
-        "rope_parameters": {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e6},
-        **{"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0},
-    }
-    patch = 4 if tiny else 14
-    vision = dict(zip(("hidden_size", "intermediate_size", "depth", "num_heads"), tower, strict=True))
-    vision |= {"out_hidden_size": size, "patch_size": patch, "spatial_merge_size": 2}
-    depth = vision["depth"]
-    vision |= {"window_size": patch * 8, "fullatt_block_indexes": [k for k in range(depth) if k % 8 == 7] or [1]}
+    torch, transformers, sizes = import_torch(), import_transformers(), MODELS["writers"][name]
+    text = sizes["text"] | {"max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
+    vision = sizes["vision"] | {"spatial_merge_size": 2}
     marks = {"image_token_id": 5, "video_token_id": 6, "vision_start_token_id": 3, "vision_end_token_id": 4}
     config = transformers.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **marks)
     where = runtime(ModelOptions(device=device, dtype=dtype))
@@ -462,24 +420,23 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
             module = transformers.Qwen2_5_VLForConditionalGeneration(config).eval()
     finally:
         torch.set_default_dtype(before)
-    cuts = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
-    most = 1024 if tiny else 448 * 448
-    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64 if tiny else 56 * 56, max_pixels=most)
-    videos = transformers.Qwen2VLVideoProcessor(**cuts)
-    processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=_CHAT)
+    cuts = {"patch_size": vision["patch_size"], "merge_size": 2, "temporal_patch_size": 2}
+    images = transformers.Qwen2VLImageProcessor(**cuts, **sizes["pixels"])
+    videos, words = transformers.Qwen2VLVideoProcessor(**cuts), _tokenizer(transformers)
+    processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=MODELS["chat"])
     return CaptionLikelihood(ChatModel(name, module, processor, where), "likelihood", dtype), module, processor
 
 
 def _tokenizer(transformers: Any) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    bpe = Tokenizer(models.BPE())
+    bpe, marks = Tokenizer(models.BPE()), MODELS["marks"]
     bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=_MARKS, initial_alphabet=alphabet, show_progress=False)
-    bpe.train_from_iterator([_WORDS] * 3, trainer)
-    special = {"pad_token": _MARKS[0], "eos_token": _MARKS[2]}
-    rest = [mark for mark in _MARKS if mark not in special.values()]
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
+    bpe.train_from_iterator([MODELS["words"]] * 3, trainer)
+    special = {"pad_token": marks[0], "eos_token": marks[2]}
+    rest = [mark for mark in marks if mark not in special.values()]
     return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
 
 

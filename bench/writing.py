@@ -24,7 +24,7 @@ CAPTIONS = (
 
 
 def measure(writer: str = "writer-small", prompts: int = 8, tokens: int = 24, rounds: int = 3) -> dict[str, Any]:
-    """Measure; the writers are those of `gpu.CHATS`."""
+    """Measure; the writers are those of `gpu.toml`."""
     torch = import_torch()
     model, module, _ = make_writer(writer, "cpu", "float32")
     module.generation_config.eos_token_id = 1 << 30  # so that no answer ends early

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,7 @@ from tellapart.cli.main import app
 DOCS = Path(__file__).resolve().parent
 PICTURE = DOCS / "flow.svg"
 
-#: A box of the picture: its title, the rooms of the house that it stands for, its part in the flow, and the panel of
-#: its commands. Boxes of one row stand side by side; rows follow each other downwards; one without rooms has no arrows.
-FLOW: list[list[tuple[str, tuple[str, ...], str, str | None]]] = [
-    [
-        ("builders", ("builders", "auditing", "annotate"), "pictures, captions to pairs", "Build and check pairs"),
-        ("training", ("training",), "a model learns pairs", "Train"),
-    ],
-    [
-        ("benchmarks", ("benchmarks", "data"), "sets of items", None),
-        ("models", ("models",), "weights, files, servers", None),
-    ],
-    [("scores", ("evaluation", "records"), "of each image with each text of an item", "Measure")],
-    [("metrics", ("metrics", "stats"), "right or wrong, ties, chance, intervals", None)],
-    [("report", ("report",), "comparisons, tables, pictures", "Compare and publish")],
-    [("board", ("board",), "a leaderboard, with hidden labels", "Host")],
-    [("tools", (), "at any step", "Tools")],
-]
+FLOW: list[list[dict[str, Any]]] = tomllib.loads((DOCS / "flow.toml").read_text(encoding="utf-8"))["rows"]
 
 
 def list_commands() -> Iterator[tuple[str, str, Any]]:
@@ -118,14 +103,13 @@ def flow_picture() -> str:
     above: list[tuple[float, float]] = []
     for row in FLOW:
         columns = (width - margin * (len(row) + 1)) / len(row)
-        wrapped = [_wrap_names(panels.get(panel or "", []), columns - 24) for *_, panel in row]
+        wrapped = [_wrap_names(panels.get(box.get("panel", ""), []), columns - 24) for box in row]
         height = 44 + 20 * max(map(len, wrapped))
         middles = []
-        for k, ((title, rooms, about, panel), lines) in enumerate(zip(row, wrapped, strict=True)):
+        for k, (box, lines) in enumerate(zip(row, wrapped, strict=True)):
             place = (margin + k * (columns + margin), y, columns, height)
-            colour = "#eef1fb" if panel else "#f6f6f6"
-            parts.append({"place": place, "title": title, "about": about, "lines": lines, "colour": colour})
-            middles += [place[0] + columns / 2] if rooms else []
+            parts.append({**box, "place": place, "lines": lines})
+            middles += [place[0] + columns / 2] if box["rooms"] else []
         for x, bottom in above:
             below = middles if len(middles) == 1 else [m for m in middles if abs(m - x) < 1]
             parts += [{"arrow": (x, bottom, (x + middle) / 2, y)} for middle in below]
