@@ -186,19 +186,20 @@ def share_intervals(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def clustered_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
-    """0/1 values in clusters."""
-    counts = cluster_sizes(rng, sizes, (datasets, clusters))
-    sums = right_in_clusters(rng, counts, share, correlation)
-    return Found(sums.sum(axis=1) / counts.sum(axis=1), *share_intervals(sums, counts), share)
+def _share_in_clusters(intervals: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Callable[..., Found]:
+    """Simulate 0/1 values in clusters, and take intervals of their sums and counts, `(data set, cluster)`."""
+
+    def simulate(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
+        counts = cluster_sizes(rng, sizes, (datasets, clusters))
+        sums = right_in_clusters(rng, counts, share, correlation)
+        return Found(sums.sum(axis=1) / counts.sum(axis=1), *intervals(sums, counts), share)
+
+    return simulate
 
 
-def undrawn_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
-    """0/1 values in clusters without resampling: `share_in_clusters`, of validation and of weak subsets."""
-    counts = cluster_sizes(rng, sizes, (datasets, clusters))
-    sums = right_in_clusters(rng, counts, share, correlation)
-    moments = moments_of_mean(sums, counts, outcomes=True)
-    return Found(moments.estimate, *share_bounds(moments, LEVEL), share)
+clustered_share = _share_in_clusters(share_intervals)
+#: Without resampling: `share_in_clusters`, of validation and of weak subsets.
+undrawn_share = _share_in_clusters(lambda *table: share_bounds(moments_of_mean(*table, outcomes=True), LEVEL))
 
 
 # -- measured values

@@ -25,11 +25,10 @@ from tellapart.training.training_run import run_training
 
 SCENES = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"
 
-#: Configurations, and a small ViT with a text transformer; SCENES is a pair set of 36 items.
+#: Configurations, and sizes of a small dual encoder and of a small BLIP; SCENES is a pair set of 36 items.
 FORECAST, RUNS = Path(__file__).parent / "forecast", ("contrast", "false-captions", "fusion")
 
 WORDS = "red green blue grey round square big small cup bowl cat dog left right of on under two three a the".split()  # noqa: SIM905
-TOWER = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
 
 
 def write_rows(folder: Path, count: int) -> None:
@@ -49,13 +48,7 @@ def fusion_folder(folder: Path) -> Path:
     library = import_transformers()
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     tokenizer = library.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}, model_max_length=32)
-    ends = {"vocab_size": 64, "max_position_embeddings": 32, "pad_token_id": 0, "sep_token_id": 3, "bos_token_id": 2}
-    config = library.BlipConfig(
-        text_config=TOWER | ends | {"encoder_hidden_size": 192},
-        vision_config=TOWER | {"image_size": 112, "patch_size": 16},
-        projection_dim=128,
-        image_text_hidden_size=128,
-    )
+    config = library.BlipConfig.from_json_file(FORECAST / "blip.json")
     images = library.BlipImageProcessorPil(size={"height": 112, "width": 112})
     with quiet():
         library.BlipForImageTextRetrieval(config).save_pretrained(folder)
