@@ -30,7 +30,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 from PIL import Image
 from psutil import Process
-from record import circumstances, run_bench
+from record import circumstances, run_bench, run_python
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings, rank
@@ -193,9 +193,8 @@ def make_hidden(folder: Path, size: int = ITEMS) -> str:
     images = {reference: stream.getvalue() + reference.encode() for item in items for reference in item.images}
     write_pair_set(folder / "pairs", items, images, {"title": "Clocks", "licence": "CC0"})
     shutil.copy(Path(__file__).with_name("board.toml"), folder)
-    command = ["board", "user", "ada", "--role", "submitter", "--board", str(folder / "board.toml")]
-    told = subprocess.run([sys.executable, "-m", "tellapart", *command], check=True, capture_output=True, text=True)
-    return told.stdout.split()[-1]
+    user = ["-m", "tellapart", "board", "user", "ada", "--role", "submitter", "--board", folder / "board.toml"]
+    return run_python(*user)[1].split()[-1]
 
 
 def free_port() -> int:

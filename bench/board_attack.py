@@ -13,23 +13,22 @@ their times separates the labels, and how well that of drawn times would: 99 of 
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
-from types import SimpleNamespace
 
 import httpx
 import numpy as np
-from record import circumstances, run_bench
+import psutil
+from record import circumstances, run_bench, run_python
 
 from board import free_port, make_hidden, open_client, read, send_scores, start_server
 from tellapart.board.submissions.accounts import Database
@@ -129,9 +128,9 @@ class Attack:
         """Kill the process that reads or measures a file; wait for one."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
-            for child in _children(self.server.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+            for child in psutil.Process(self.server.pid).children():
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
                     self.killed += 1
                     return
             time.sleep(0.005)
@@ -141,13 +140,6 @@ class Attack:
         self.server.kill()
         self.server.wait()
         self.server = start_server(self.folder, self.port)
-
-
-def _children(parent: int) -> Iterator[int]:
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
-                yield int(path.parent.name)
 
 
 def act(attack: Attack, seconds: float, locked: float) -> None:
@@ -177,29 +169,30 @@ def states_of(attack: Attack) -> dict[str, str]:
         time.sleep(0.5)
 
 
-def attack_board(folder: Path, options: SimpleNamespace) -> dict[str, object]:
-    """Attack a board, and return what was measured."""
-    tellapart = [sys.executable, "-m", "tellapart"]
-    subprocess.run([*tellapart, "run", "--out", str(folder / "first")], check=True, stdout=subprocess.DEVNULL)
+def attack_board(
+    folder: Path, seconds: float, files: int, readers: int, locked: float, oldest: float
+) -> dict[str, object]:
+    """Attack a board, and return what was measured, with the goals that were missed."""
+    run_python("-m", "tellapart", "run", "--out", folder / "first")
     shutil.copytree(folder / "first", folder / "runs" / "first")
     token, port = make_hidden(folder, ITEMS), free_port()
     attack = Attack(folder, port, token, start_server(folder, port))
     try:
         threads = [
-            Thread(target=attack.add_runs, args=(min(RUN_EVERY, options.seconds / 6),)),
+            Thread(target=attack.add_runs, args=(min(RUN_EVERY, seconds / 6),)),
             Thread(target=attack.watch_first_page),
-            Thread(target=act, args=(attack, options.seconds, options.locked)),
-            Thread(target=attack.send_files, args=(options.files, 0.8 * options.seconds / options.files)),
+            Thread(target=act, args=(attack, seconds, locked)),
+            Thread(target=attack.send_files, args=(files, 0.8 * seconds / files)),
         ]
         for thread in threads:
             thread.start()
-        waits = read(port, [(options.readers, PAGES)], options.seconds, pause=0.5)
+        waits = read(port, [(readers, PAGES)], seconds, pause=0.5)
         for thread in threads[2:]:
             thread.join()
         states = states_of(attack)
         attack.enough.set()
         threads[0].join()
-        end = time.monotonic() + options.oldest
+        end = time.monotonic() + oldest
         while attack.shown != attack.added.keys() and time.monotonic() < end:
             time.sleep(0.25)
         attack.over.set()
@@ -210,25 +203,38 @@ def attack_board(folder: Path, options: SimpleNamespace) -> dict[str, object]:
     finally:
         attack.server.terminate()
         attack.server.wait()
-    command = [*tellapart, "board", "check", "--board", str(folder / "board.toml")]
-    checked = subprocess.run(command, check=False, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tellapart", "board", "check", "--board", str(folder / "board.toml")]
+    checked = subprocess.run(command, check=False, capture_output=True).returncode
     ended = Counter(states[id_] for id_ in attack.accepted if id_ in states)
+    lost = len({*attack.accepted} - states.keys()) + sum(ended[state] for state in UNDER_WAY)
+    explained = sum(bool(run["reason"]) for run in page["unread"])
+    goals = {
+        "every file is acknowledged": len(attack.accepted) == files,
+        "no file is lost": lost == 0,
+        "only files whose process was killed are not measured": ended["done"] >= files - attack.killed,
+        "every run is shown": len(attack.shown) == len(attack.added),
+        "every bad run is shown with its reason": explained == len(BAD_RUNS),
+        f"the first page is never older than {oldest:g} s": attack.oldest <= oldest,
+        "no answer is an error": waits["failed"] == 0,
+        "the board is well": health == 200 and checked == 0,
+    }
     return {
-        "seconds": options.seconds,
-        "databases_locked_for_seconds": options.locked,
+        "seconds": seconds,
+        "databases_locked_for_seconds": locked,
         "servers_killed": 1,
         "measuring_processes_killed": attack.killed,
         "bad_runs": len(BAD_RUNS),
-        "bad_runs_shown_with_reason": sum(bool(each["reason"]) for each in page["unread"]),
+        "bad_runs_shown_with_reason": explained,
         "runs_added": len(attack.added),
         "runs_shown": len(attack.shown),
         "oldest_first_page_seconds": round(attack.oldest, 1),
         "files_acknowledged": len(attack.accepted),
-        "files_lost": len({*attack.accepted} - states.keys()) + sum(ended[state] for state in UNDER_WAY),
+        "files_lost": lost,
         "files_by_state": dict(ended),
         "healthz": health,
-        "board_check": checked.returncode,
+        "board_check": checked,
         "readers": waits,
+        "missed": [name for name, reached in goals.items() if not reached],
     }
 
 
@@ -285,23 +291,6 @@ def attack_clock(folder: Path) -> dict[str, object]:
     return {**sizes, "missed": late}
 
 
-def missed(found: dict[str, object], options: SimpleNamespace) -> list[str]:
-    """Return the goals that were missed."""
-    by_state, killed = found["files_by_state"], found["measuring_processes_killed"]
-    oldest = found["oldest_first_page_seconds"]
-    goals = {
-        "every file is acknowledged": found["files_acknowledged"] == options.files,
-        "no file is lost": found["files_lost"] == 0,
-        "only files whose process was killed are not measured": by_state.get("done", 0) >= options.files - killed,  # type: ignore[attr-defined,operator]
-        "every run is shown": found["runs_shown"] == found["runs_added"],
-        "every bad run is shown with its reason": found["bad_runs_shown_with_reason"] == found["bad_runs"],
-        f"the first page is never older than {options.oldest:g} s": oldest <= options.oldest,  # type: ignore[operator]
-        "no answer is an error": found["readers"]["failed"] == 0,  # type: ignore[index]
-        "the board is well": found["healthz"] == 200 and found["board_check"] == 0,
-    }
-    return [name for name, reached in goals.items() if not reached]
-
-
 def measure(
     seconds: float = 300.0,
     files: int = 50,
@@ -311,11 +300,10 @@ def measure(
     clock: bool = False,
 ) -> dict[str, object]:
     """Attack for so many seconds, or labels by the clock; the first page may be `oldest` seconds old."""
-    options = SimpleNamespace(seconds=seconds, files=files, readers=readers, locked=locked, oldest=oldest)
     with tempfile.TemporaryDirectory() as scratch:
-        found = attack_clock(Path(scratch)) if clock else attack_board(Path(scratch), options)
-    told = {"missed": found["missed"] if clock else missed(found, options)}
-    return {**circumstances(), **found, **told, "load_at_the_end": round(os.getloadavg()[0], 1)}
+        folder = Path(scratch)
+        found = attack_clock(folder) if clock else attack_board(folder, seconds, files, readers, locked, oldest)
+    return {**circumstances(), **found, "load_at_the_end": round(os.getloadavg()[0], 1)}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Simulations: each function draws data sets of one setting, and takes the intervals that would be printed of them."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +31,47 @@ from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, 
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.item_analysis import discrimination_bounds, reliability
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_by_seed, paired_difference
+from tellapart.tasks import retrieval
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
 
+
+class Values(NamedTuple):
+    """Measured values: the bounds that an item can have, None without; the true mean; and how a shape is drawn."""
+
+    bounds: tuple[float, float] | None
+    truth: float
+    draw: Callable[[Draws, tuple[int, ...]], Floats]
+
+
 SOFT = np.array([0.0, 0.3, 0.6, 0.9, 1.0])
-_SOFT_SHARES = {
-    "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
-    "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
-    "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
-    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
-}
-#: Measured values: name -> the bounds that an item can have, None where there are none, and the true mean.
-MEASURED: dict[str, tuple[tuple[float, float] | None, float]] = {
-    "normal": (None, 0.0),
-    "long tails": (None, 0.0),
-    "lognormal": (None, float(np.exp(0.5))),
-    "CIDEr": ((0.0, 10.0), 0.7 * 0.8),
-    **{name: ((0.0, 1.0), float(SOFT @ shares)) for name, shares in _SOFT_SHARES.items()},
-    "ROUGE-L": ((0.0, 1.0), 2 / 7),
-    "rank correlation": ((-1.0, 1.0), 0.2),
+
+
+def _soft(*shares: float) -> Values:
+    """Values of soft accuracy with such shares."""
+
+    def draw(rng: Draws, shape: tuple[int, ...]) -> Floats:
+        return SOFT[np.searchsorted(np.cumsum(shares)[:-1], rng.random(shape), side="right")]
+
+    return Values((0.0, 1.0), float(SOFT @ shares), draw)
+
+
+def _cider(rng: Draws, shape: tuple[int, ...]) -> Floats:
+    return np.minimum((rng.random(shape) < 0.7) * rng.gamma(0.8, 1.0, shape), 10.0)
+
+
+MEASURED = {
+    "normal": Values(None, 0.0, lambda rng, shape: rng.normal(size=shape)),
+    "long tails": Values(None, 0.0, lambda rng, shape: rng.standard_t(4, size=shape)),
+    "lognormal": Values(None, float(np.exp(0.5)), lambda rng, shape: np.exp(rng.normal(size=shape))),
+    "CIDEr": Values((0.0, 10.0), 0.7 * 0.8, _cider),
+    "soft accuracy": _soft(0.5, 0.1, 0.1, 0.1, 0.2),
+    "soft accuracy, rarely right": _soft(0.94, 0.01, 0.01, 0.01, 0.03),
+    "soft accuracy, nearly perfect": _soft(0.02, 0.02, 0.02, 0.04, 0.9),
+    "soft accuracy, right or wrong": _soft(0.12, 0.0, 0.0, 0.0, 0.88),
+    "ROUGE-L": Values((0.0, 1.0), 2 / 7, lambda rng, shape: rng.beta(2.0, 5.0, shape)),
+    "rank correlation": Values((-1.0, 1.0), 0.2, lambda rng, shape: 2 * rng.beta(1.2, 0.8, shape) - 1),
 }
 
 
@@ -70,29 +93,12 @@ def right_in_clusters(rng: Draws, counts: Floats, share: float, correlation: flo
     return rng.binomial(counts.astype(np.int64), inside).astype(np.float64)
 
 
-def measured(rng: Draws, name: str, shape: tuple[int, ...]) -> Floats:
-    """Return independent measured values."""
-    if name.startswith("soft accuracy"):
-        return SOFT[np.searchsorted(np.cumsum(_SOFT_SHARES[name])[:-1], rng.random(shape), side="right")]
-    return _DRAWN[name](rng, shape)
-
-
-_DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
-    "normal": lambda rng, shape: rng.normal(size=shape),
-    "long tails": lambda rng, shape: rng.standard_t(4, size=shape),
-    "lognormal": lambda rng, shape: np.exp(rng.normal(size=shape)),
-    "CIDEr": lambda rng, shape: np.minimum((rng.random(shape) < 0.7) * rng.gamma(0.8, 1.0, shape), 10.0),
-    "ROUGE-L": lambda rng, shape: rng.beta(2.0, 5.0, shape),
-    "rank correlation": lambda rng, shape: 2 * rng.beta(1.2, 0.8, shape) - 1,
-}
-
-
 def measured_in_clusters(rng: Draws, name: str, counts: Floats, correlation: float) -> Floats:
     """Return sums of measured values of each cluster, some of which repeat the first one, for the correlation."""
-    shared = measured(rng, name, counts.shape)
+    shared = MEASURED[name].draw(rng, counts.shape)
     repeated = 1 + rng.binomial(counts.astype(np.int64) - 1, np.sqrt(correlation))
     others = (counts - repeated).astype(np.int64)
-    fresh = measured(rng, name, (int(others.sum()),))
+    fresh = MEASURED[name].draw(rng, (int(others.sum()),))
     owner = np.repeat(np.arange(others.size), others.ravel())
     return shared * repeated + np.bincount(owner, fresh, minlength=others.size).reshape(counts.shape)
 
@@ -111,11 +117,10 @@ def caption_counts(rng: Draws, images: int) -> Floats:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def labels(rng: Draws, table: Floats, datasets: int, items: int) -> NDArray[np.int64]:
-    """Return two people's labels `(data set, item, 2)`, drawn from the shares of each pair of labels."""
-    pairs = np.searchsorted(table.ravel().cumsum()[:-1], rng.random((datasets, items)), side="right")
-    return np.stack(np.divmod(pairs, len(table)), axis=-1).astype(np.int64)
-
+#: Kinds, tests, and the grids of their settings.
+CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("coverage.toml").read_text(encoding="utf-8"))
+#: Name -> the items of each group.
+GROUPS: dict[str, list[int]] = CATALOGUE["groups"]
 
 LEVEL = 0.95
 # Data sets whose resamples are held at once: 10,000 float64 each.
@@ -130,6 +135,12 @@ class Found:
     low: Floats
     high: Floats
     truth: float
+
+
+def join(parts: Sequence[Found]) -> Found:
+    """Return the intervals of several parts of one setting."""
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
+    return Found(*columns, parts[0].truth)
 
 
 @lru_cache(maxsize=1)
@@ -175,19 +186,20 @@ def share_intervals(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def clustered_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
-    """0/1 values in clusters."""
-    counts = cluster_sizes(rng, sizes, (datasets, clusters))
-    sums = right_in_clusters(rng, counts, share, correlation)
-    return Found(sums.sum(axis=1) / counts.sum(axis=1), *share_intervals(sums, counts), share)
+def _share_in_clusters(intervals: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Callable[..., Found]:
+    """Simulate 0/1 values in clusters, and take intervals of their sums and counts, `(data set, cluster)`."""
+
+    def simulate(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
+        counts = cluster_sizes(rng, sizes, (datasets, clusters))
+        sums = right_in_clusters(rng, counts, share, correlation)
+        return Found(sums.sum(axis=1) / counts.sum(axis=1), *intervals(sums, counts), share)
+
+    return simulate
 
 
-def undrawn_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
-    """0/1 values in clusters without resampling: `share_in_clusters`, of validation and of weak subsets."""
-    counts = cluster_sizes(rng, sizes, (datasets, clusters))
-    sums = right_in_clusters(rng, counts, share, correlation)
-    moments = moments_of_mean(sums, counts, outcomes=True)
-    return Found(moments.estimate, *share_bounds(moments, LEVEL), share)
+clustered_share = _share_in_clusters(share_intervals)
+#: Without resampling: `share_in_clusters`, of validation and of weak subsets.
+undrawn_share = _share_in_clusters(lambda *table: share_bounds(moments_of_mean(*table, outcomes=True), LEVEL))
 
 
 # -- measured values
@@ -195,7 +207,7 @@ def undrawn_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share
 
 def measured_mean(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, correlation: float) -> Found:
     """Measured values: soft accuracy, overlap, captions' metrics, rank correlations, deviations."""
-    bounds, truth = MEASURED[values]
+    bounds, truth, _ = MEASURED[values]
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     sums = measured_in_clusters(rng, values, counts, correlation)
     moments = moments_of_mean(sums, counts)
@@ -225,28 +237,11 @@ def _grouped(
     return sums, np.broadcast_to(counts, sums.shape)
 
 
-GROUPS: dict[str, tuple[int, ...]] = {
-    "1 and 300": (1, 300),
-    "3 and 30": (3, 30),
-    "1, 2, 5, 10, 20 and 50": (1, 2, 5, 10, 20, 50),
-    "50 of 1": (1,) * 50,
-    "10 of 1 and 10 of 30": (1,) * 10 + (30,) * 10,
-    "18 of 3 to 20": (3, 3, 6, 7, 7, 7, 12, 13, 13, 14, 14, 15, 16, 17, 18, 18, 20, 97),
-    "10 of 5": (5,) * 10,
-    "2 of 20": (20,) * 2,
-    "3 of 100": (100,) * 3,
-    "2 of 1": (1,) * 2,
-    "1, 1 and 30": (1, 1, 30),
-}
-
-
 def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:
     """Simulate a hundred data sets at once, which fit the processor's memory."""
 
     def all_parts(rng: Draws, datasets: int, **setting: Any) -> Found:
-        parts = [simulate(rng, min(100, datasets - at), **setting) for at in range(0, datasets, 100)]
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("estimate", "low", "high"))
-        return Found(*columns, parts[0].truth)
+        return join([simulate(rng, min(100, datasets - at), **setting) for at in range(0, datasets, 100)])
 
     return all_parts
 
@@ -274,12 +269,12 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
 @in_parts
 def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
     """The mean of groups' means of measured values."""
-    bounds, truth = MEASURED[values]
+    bounds, truth, _ = MEASURED[values]
     sizes = GROUPS[groups]
     owner = np.repeat(np.arange(len(sizes)), sizes)
     counts = np.zeros((len(owner), len(sizes)))
     counts[np.arange(len(owner)), owner] = 1
-    sums = measured(rng, values, (datasets, len(owner), 1)) * counts
+    sums = MEASURED[values].draw(rng, (datasets, len(owner), 1)) * counts
     counts = np.broadcast_to(counts, sums.shape)
     estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
     return Found(estimate, *macro_bounds(sums, counts, LEVEL, binary=False, bounds=bounds), truth)
@@ -288,62 +283,61 @@ def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Fo
 # -- ratios, the smallest of two, and other statistics of means: data set after data set, by `interval_for`
 
 
-def one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
-    """Simulate data sets by a function that draws one, and returns its estimate and its interval."""
-    rows = []
-    for _ in range(datasets):
-        estimate, interval = draw()
-        ends = (np.nan, np.nan) if interval.low is None else (interval.low, interval.high)
-        rows.append((estimate, *ends))
-    table = np.array(rows, np.float64)
-    return Found(table[:, 0], table[:, 1], table[:, 2], truth)
+def one_by_one(truth: Callable[..., float]) -> Callable[[Callable[..., tuple[Any, Any]]], Callable[..., Found]]:
+    """Simulate data sets by a function that draws one, and returns its estimate and its interval, or both ends."""
+
+    def decorate(draw: Callable[..., tuple[Any, Any]]) -> Callable[..., Found]:
+        def simulate(rng: Draws, datasets: int, **setting: Any) -> Found:
+            true, rows = truth(rng, **setting), []
+            for _ in range(datasets):
+                estimate, found = draw(rng, **setting)
+                rows.append((estimate, *(found if isinstance(found, tuple) else (found.low, found.high))))
+            return Found(*np.array(rows, np.float64).T, true)
+
+        return simulate
+
+    return decorate
 
 
+# Of a question to be answered yes the share right is `right`; so is precision's, as both answers are as frequent.
+@one_by_one(lambda _, *, right, **__: right)
 def ratio_of_counts(
-    rng: Draws, datasets: int, *, of: str, clusters: int, sizes: str, right: float, correlation: float
-) -> Found:
+    rng: Draws, *, of: str, clusters: int, sizes: str, right: float, correlation: float
+) -> tuple[float, Any]:
     """Precision, recall and F1 of yes; half of the questions are to be answered so."""
     ratio = {"precision": RatioOfCounts(1), "recall": RatioOfCounts(2), "F1": RatioOfCounts(1, 2)}[of]
-
-    def draw() -> tuple[float, Any]:
-        counts = cluster_sizes(rng, sizes, (clusters,)).astype(np.int64)
-        hits = right_in_clusters(rng, counts.astype(np.float64), right, correlation).astype(np.int64)
-        correct = np.concatenate([np.arange(n) < k for n, k in zip(counts, hits, strict=True)])
-        is_yes = rng.random(len(correct)) < 0.5
-        answered = np.where(correct, is_yes, ~is_yes)
-        table = np.stack([answered & is_yes, answered, is_yes], axis=1).astype(np.float64)
-        codes = np.repeat(np.arange(clusters), counts)
-        return float(ratio(table.mean(axis=0))), interval_for(table, codes, binary=True, reduce=ratio)
-
-    # Of a question to be answered yes the share right is `right`; so is precision's, as both answers are as frequent.
-    return one_by_one(datasets, right, draw)
+    counts = cluster_sizes(rng, sizes, (clusters,)).astype(np.int64)
+    hits = right_in_clusters(rng, counts.astype(np.float64), right, correlation).astype(np.int64)
+    correct = np.concatenate([np.arange(n) < k for n, k in zip(counts, hits, strict=True)])
+    is_yes = rng.random(len(correct)) < 0.5
+    answered = np.where(correct, is_yes, ~is_yes)
+    table = np.stack([answered & is_yes, answered, is_yes], axis=1).astype(np.float64)
+    codes = np.repeat(np.arange(clusters), counts)
+    return float(ratio(table.mean(axis=0))), interval_for(table, codes, binary=True, reduce=ratio)
 
 
-def smallest_of_two(rng: Draws, datasets: int, *, items: int, first: float, second: float) -> Found:
+@one_by_one(lambda _, *, first, second, **__: min(first, second))
+def smallest_of_two(rng: Draws, *, items: int, first: float, second: float) -> tuple[float, Any]:
     """The smaller of captions accepted and foils rejected."""
-
-    def draw() -> tuple[float, Any]:
-        table = (rng.random((items, 2)) < (first, second)).astype(np.float64)
-        return float(table.mean(axis=0).min()), interval_for(table, None, binary=True, reduce=SmallestMean())
-
-    return one_by_one(datasets, min(first, second), draw)
+    table = (rng.random((items, 2)) < (first, second)).astype(np.float64)
+    return float(table.mean(axis=0).min()), interval_for(table, None, binary=True, reduce=SmallestMean())
 
 
-def mean_of_six(rng: Draws, datasets: int, *, images: int, recalls: tuple[float, float, float]) -> Found:
-    """Retrieval's mean of six recalls: of images, and of the five captions of each; deeper recalls hold shallower."""
-    from tellapart.tasks.retrieval import mean_of_six
-
-    def draw() -> tuple[float, Any]:
-        hard = rng.beta(2, 2, (images, 1))
-        own = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
-        found = [np.stack([row < recall for recall in recalls], axis=-1) for row in (own[:, :1], own[:, 1:])]
-        table = np.column_stack([found[0][:, 0], found[1].sum(axis=1), np.full(images, 5.0)]).astype(np.float64)
-        interval = interval_for(table, None, binary=False, reduce=mean_of_six, bounds=(0.0, 1.0))
-        return float(mean_of_six(table.mean(axis=0))), interval
-
+def _true_six(rng: Draws, *, recalls: tuple[float, float, float], **_: Any) -> float:
     # The fractional part of hard + u / 2 is not uniform: the truth is that of a large draw.
     many = np.mod(rng.random((400_000, 1)) * 0.5 + rng.beta(2, 2, (400_000, 1)), 1.0)
-    return one_by_one(datasets, float(np.mean([(many < recall).mean() for recall in recalls])), draw)
+    return float(np.mean([(many < recall).mean() for recall in recalls]))
+
+
+@one_by_one(_true_six)
+def mean_of_six(rng: Draws, *, images: int, recalls: tuple[float, float, float]) -> tuple[float, Any]:
+    """Retrieval's mean of six recalls: of images, and of the five captions of each; deeper recalls hold shallower."""
+    hard = rng.beta(2, 2, (images, 1))
+    own = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
+    found = [np.stack([row < recall for recall in recalls], axis=-1) for row in (own[:, :1], own[:, 1:])]
+    table = np.column_stack([found[0][:, 0], found[1].sum(axis=1), np.full(images, 5.0)]).astype(np.float64)
+    interval = interval_for(table, None, binary=False, reduce=retrieval.mean_of_six, bounds=(0.0, 1.0))
+    return float(retrieval.mean_of_six(table.mean(axis=0))), interval
 
 
 @lru_cache(maxsize=4)
@@ -351,19 +345,15 @@ def _true_bleu(order: int) -> float:
     return float(bleu(caption_counts(np.random.default_rng(99), 400_000).sum(axis=0))[order - 1])
 
 
-def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
+@one_by_one(lambda _, *, order, **__: _true_bleu(order))
+def corpus_bleu(rng: Draws, *, images: int, order: int) -> tuple[float, Any]:
     """BLEU of a set of captions."""
+    rows = caption_counts(rng, images)
 
-    def draw() -> tuple[float, Any]:
-        rows = caption_counts(rng, images)
+    def reduce(means: Floats) -> Floats:
+        return np.asarray(bleu(means * images)[..., order - 1])
 
-        def reduce(means: Floats) -> Floats:
-            return np.asarray(bleu(means * images)[..., order - 1])
-
-        interval = interval_for(rows, None, binary=False, reduce=reduce, bounds=(0.0, 1.0))
-        return float(reduce(rows.mean(axis=0))), interval
-
-    return one_by_one(datasets, _true_bleu(order), draw)
+    return float(reduce(rows.mean(axis=0))), interval_for(rows, None, binary=False, reduce=reduce, bounds=(0.0, 1.0))
 
 
 # -- agreement
@@ -372,17 +362,14 @@ def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
 def _agreement(of: Callable[..., Any]) -> Callable[..., Found]:
     """Simulate a statistic of two people's labels; of the same marginals alpha is kappa in a large sample."""
 
-    def simulate(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
+    @one_by_one(lambda _, *, kappa, **__: kappa)
+    def simulate(rng: Draws, *, units: int, shares: tuple[float, ...], kappa: float) -> tuple[float | None, Any]:
         marginals = np.array(shares)
         # Shares of each pair of labels with these marginals and this kappa.
         table = kappa * np.diag(marginals) + (1 - kappa) * np.outer(marginals, marginals)
-        pairs = iter(labels(rng, table, datasets, units))
-
-        def draw() -> tuple[float, Any]:
-            found = of([[str(label) for label in row] for row in next(pairs)])
-            return np.nan if found.value is None else found.value, found.interval
-
-        return one_by_one(datasets, kappa, draw)
+        pairs = np.searchsorted(table.ravel().cumsum()[:-1], rng.random(units), side="right")
+        found = of([[str(label) for label in divmod(pair, len(shares))] for pair in pairs.tolist()])
+        return found.value, found.interval
 
     return simulate
 
@@ -424,17 +411,13 @@ def true_agreement(metric: str, noise: float) -> float:
     return float(max(right.max(), (ordered > 0).sum()) / half)
 
 
-def agreement_with_people(rng: Draws, datasets: int, *, metric: str, prompts: int, noise: float) -> Found:
+@one_by_one(lambda _, *, metric, noise, **__: true_agreement(metric, noise))
+def agreement_with_people(rng: Draws, *, metric: str, prompts: int, noise: float) -> tuple[float, Any]:
     """One of the metrics of the task `ratings`, its interval over prompts."""
-    codes = np.repeat(np.arange(prompts), IMAGES)
-
-    def draw() -> tuple[float, object]:
-        scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
-        values = _values(metric, scores, ratings)
-        one = PerItem(name=metric, strict=values)
-        return float(values.mean()), interval_for(values, codes, binary=False, reduce=one.reduce, bounds=one.bounds)
-
-    return one_by_one(datasets, true_agreement(metric, noise), draw)
+    scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
+    values, codes = _values(metric, scores, ratings), np.repeat(np.arange(prompts), IMAGES)
+    one = PerItem(name=metric, strict=values)
+    return float(values.mean()), interval_for(values, codes, binary=False, reduce=one.reduce, bounds=one.bounds)
 
 
 def _values(metric: str, scores: Floats, ratings: Floats) -> Floats:
@@ -469,22 +452,21 @@ def _true_items(spread: float) -> tuple[Floats, float]:
     return alone, float(items / (items - 1) * (1 - many.var(axis=1).sum() / total.var()))
 
 
+@one_by_one(lambda _, *, spread, item, **__: float(_true_items(spread)[0][item]))
 def item_discrimination(
-    rng: Draws, datasets: int, *, systems: int, spread: float, item: int, of_family: int = 1
-) -> Found:
+    rng: Draws, *, systems: int, spread: float, item: int, of_family: int = 1
+) -> tuple[float, tuple[float, float]]:
     """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
-    family = np.arange(systems) // of_family
-    drawn = (_abilities(rng, systems, spread, of_family) for _ in range(datasets))
-    found = np.array([[column[item] for column in discrimination_bounds(one, family)] for one in drawn])
-    return Found(*found.T, float(_true_items(spread)[0][item]))
+    outcomes, family = _abilities(rng, systems, spread, of_family), np.arange(systems) // of_family
+    estimate, low, high = (column[item] for column in discrimination_bounds(outcomes, family))
+    return estimate, (low, high)
 
 
-def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float, of_family: int = 1) -> Found:
+@one_by_one(lambda _, *, spread, **__: _true_items(spread)[1])
+def item_reliability(rng: Draws, *, systems: int, spread: float, of_family: int = 1) -> tuple[float | None, Any]:
     """Cronbach's alpha over systems."""
-    family = np.arange(systems) // of_family
-    found = [reliability(_abilities(rng, systems, spread, of_family), family) for _ in range(datasets)]
-    columns = (np.array([getattr(one, name) for one in found], np.float64) for name in ("alpha", "low", "high"))
-    return Found(*columns, _true_items(spread)[1])
+    found = reliability(_abilities(rng, systems, spread, of_family), np.arange(systems) // of_family)
+    return found.alpha, found
 
 
 # -- two runs
@@ -509,32 +491,28 @@ def difference_of_shares(
     return Found(moments.estimate, low, high, (only[0] - only[1]) / (1 + same))
 
 
-def difference_of_means(rng: Draws, datasets: int, *, items: int, values: str, same: float) -> Found:
+@one_by_one(lambda *_, **__: 0.0)
+def difference_of_means(rng: Draws, *, items: int, values: str, same: float) -> tuple[float | None, Any]:
     """The paired difference of two runs' measured values, of which a part is the same in both."""
-
-    def draw() -> tuple[float, Any]:
-        first, second = measured(rng, values, (items,)), measured(rng, values, (items,))
-        second = np.where(rng.random(items) < same, first, second)
-        found = paired_difference(first, second, None, binary=False)
-        return found.value, found
-
-    return one_by_one(datasets, 0.0, draw)
+    first, second = MEASURED[values].draw(rng, (items,)), MEASURED[values].draw(rng, (items,))
+    second = np.where(rng.random(items) < same, first, second)
+    found = paired_difference(first, second, None, binary=False)
+    return found.value, found
 
 
-def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str, same: float) -> Found:
+@one_by_one(lambda *_, **__: 0.0)
+def difference_in_clusters(
+    rng: Draws, *, clusters: int, sizes: str, values: str, same: float
+) -> tuple[float | None, Any]:
     """The paired difference of measured values in clusters, in a part of which both runs have the same values."""
-
-    def draw() -> tuple[float, Any]:
-        codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
-        runs = []
-        for _ in range(2):  # some items repeat their cluster's first value, for a correlation of 0.6
-            first, repeats = measured(rng, values, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
-            runs.append(np.where(repeats, first[codes], measured(rng, values, (len(codes),))))
-        runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
-        found = paired_difference(*runs, codes, binary=False)
-        return found.value, found
-
-    return one_by_one(datasets, 0.0, draw)
+    codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
+    runs = []
+    for _ in range(2):  # some items repeat their cluster's first value, for a correlation of 0.6
+        first, repeats = MEASURED[values].draw(rng, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
+        runs.append(np.where(repeats, first[codes], MEASURED[values].draw(rng, (len(codes),))))
+    runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
+    found = paired_difference(*runs, codes, binary=False)
+    return found.value, found
 
 
 def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:
@@ -556,11 +534,11 @@ def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share:
     return Found(value, *independent_bounds(np.multiply(value, worth), worth, 0.95), share)
 
 
-def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:
+@one_by_one(lambda *_, **__: 0.0)
+def over_seeds(rng: Draws, *, seeds: int) -> tuple[float, Any]:
     """Student's interval of the mean difference over seeds."""
-    table = rng.normal(size=(datasets, seeds))
-    ends = np.array([paired_by_seed(row.tolist(), [0.0] * seeds)[:2] for row in table], np.float64)
-    return Found(table.mean(axis=1), ends[:, 0], ends[:, 1], 0.0)
+    row = rng.normal(size=seeds)
+    return float(row.mean()), paired_by_seed(row.tolist(), [0.0] * seeds)[:2]
 
 
 # -- risk over coverage
@@ -580,12 +558,10 @@ def _true_area(clusters: int, size: int, rate: float) -> float:
     return float(np.mean([risk_curve(*_draw_decisions(rng, clusters, size, rate)).mean() for _ in range(4000)]))
 
 
-def risk_area(rng: Draws, datasets: int, *, clusters: int, size: int, rate: float) -> Found:
+@one_by_one(lambda _, **setting: _true_area(**setting))
+def risk_area(rng: Draws, *, clusters: int, size: int, rate: float) -> tuple[float, Any]:
     """The area under risk over coverage."""
     codes = np.repeat(np.arange(clusters), size)
-    rows = []
-    for _ in range(datasets):
-        margins, wrong = _draw_decisions(rng, clusters, size, rate)
-        drawn = draw_many(margins, wrong, codes, seed=0)
-        rows.append((risk_curve(margins, wrong).mean(), *area_bounds(margins, wrong, codes, drawn)))
-    return Found(*np.array(rows, np.float64).T, _true_area(clusters, size, rate))
+    margins, wrong = _draw_decisions(rng, clusters, size, rate)
+    bounds = area_bounds(margins, wrong, codes, draw_many(margins, wrong, codes, seed=0))
+    return float(risk_curve(margins, wrong).mean()), tuple(bounds)

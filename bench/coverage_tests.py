@@ -52,21 +52,21 @@ def _changes(rng: Draws, clusters: int, sizes: str, values: str) -> tuple[Floats
     return np.stack([np.maximum(change, 0), np.maximum(-change, 0)], axis=1), counts
 
 
+def flips_reject(sums: Floats, resamples: int = 1000, seed: int = 3) -> bool:
+    """Return whether flips of clusters tell both columns of sums apart."""
+    observed = np.abs(np.diff(sums.sum(axis=0)))
+    return float(sign_flip_p(sums, np.array([[0, 1]]), observed, resamples=resamples, seed=seed)[0]) <= ALPHA
+
+
 def sign_flip_level(rng: Draws, datasets: int, *, clusters: int, sizes: str, values: str) -> dict[str, float]:
     """Sign flips of clusters that are alike within, under the null and with A better by a third of the spread."""
     alarms = power = exact = 0
-    pair = np.array([[0, 1]])
     for _ in range(datasets):
         sums, counts = _changes(rng, clusters, sizes, values)
         moved = sums + np.stack([np.rint(400 * counts), np.zeros(clusters)], axis=1)
-        for number, table in enumerate((sums, moved)):
-            observed = np.abs(np.diff(table.sum(axis=0)))
-            found = float(sign_flip_p(table, pair, observed, resamples=1000, seed=3)[0]) <= ALPHA
-            if number == 0:
-                alarms += found
-            else:
-                power += found
-                exact += float(sign_flip_p(table, pair, observed, resamples=4096, seed=4)[0]) <= ALPHA
+        alarms += flips_reject(sums)
+        power += flips_reject(moved)
+        exact += flips_reject(moved, resamples=4096, seed=4)
     return {"alarms": alarms / datasets, "power": power / datasets, "exact_power": exact / datasets}
 
 
@@ -121,23 +121,20 @@ def gate_level(rng: Draws, *, headlines: int, items: int, clusters: bool) -> boo
     return bool(((holm(tests) <= ALPHA) & np.array(falls)).any())
 
 
-def margin_level(rng: Draws, datasets: int, *, items: int, margin: float) -> dict[str, float]:
+@counted()
+def margin_level(rng: Draws, *, items: int, margin: float) -> bool:
     """Non-inferiority: a model that is worse by just the margin passes if the paired interval lies above it."""
-    alarms = 0
-    for _ in range(datasets):
-        outcome = rng.random(items)
-        base, new = outcome < 0.7, (outcome < 0.6 - margin) | (outcome >= 0.9)
-        low = paired_difference(new, base, None, binary=True).low
-        alarms += low is not None and low > -margin
-    return {"alarms": alarms / datasets}
+    outcome = rng.random(items)
+    base, new = outcome < 0.7, (outcome < 0.6 - margin) | (outcome >= 0.9)
+    low = paired_difference(new, base, None, binary=True).low
+    return low is not None and low > -margin
 
 
-def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str, float]:
+@counted()
+def seeds_level(rng: Draws, *, seeds: int, test: str) -> bool:
     """The paired t-test and Wilcoxon's signed ranks over seeds."""
-    place = 2 if test == "t" else 3
-    table = rng.normal(size=(datasets, seeds))
-    found = [paired_by_seed(row.tolist(), [0.0] * seeds)[place] for row in table]
-    return {"alarms": float(np.mean([p is not None and p <= ALPHA for p in found]))}
+    p = paired_by_seed(rng.normal(size=seeds).tolist(), [0.0] * seeds)[2 if test == "t" else 3]
+    return p is not None and p <= ALPHA
 
 
 def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, float]:

@@ -12,20 +12,20 @@ Models have random weights, so that no network is needed, but these wheels besid
 A flip is an item whose better text is another one than on the CPU in float32; random weights have close scores.
 """
 
-import argparse
-import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import circumstances, write_record
+from record import circumstances, run_bench
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -111,9 +111,16 @@ def differences(found: np.ndarray, reference: np.ndarray) -> dict[str, Any]:
     }
 
 
-def scores_of(model: Any, pairs: PairSet) -> np.ndarray:
-    """Return a model's scores, `(items, 2)`, with nothing stored before."""
-    return score(model, pairs, store=EmbeddingStore(None)).scores.values[:, 0]
+def compare_with_cpu(
+    make: Callable[[str, str], Any], pairs: PairSet, device: str, dtypes: Sequence[str]
+) -> dict[str, Any]:
+    """Compare a model's scores by each dtype with those on the CPU; `make` takes a device and a dtype."""
+
+    def scores_of(model: Any) -> np.ndarray:
+        return score(model, pairs, store=EmbeddingStore(None)).scores.values[:, 0]
+
+    reference = scores_of(make("cpu", "float32"))
+    return {f"{dtype}_against_cpu": differences(scores_of(make(device, dtype)), reference) for dtype in dtypes}
 
 
 def measure_decoding(bench: Bench) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
         try:
             found["on_gpu"] = measure_gpu_decoding([bench.folder / name for name in few], list(map(pairs.pixels, few)))
         except (RuntimeError, OSError, ImportError) as error:  # a torchvision without nvJPEG
-            found["on_gpu_left_out"] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+            found["on_gpu_left_out"] = _write_failure(error)
     return found
 
 
@@ -195,11 +202,8 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     found["from_files_share"] = round(found["from_files"] / found["bare"], 3)
     if bench.device == "cuda":
         found["peak_bytes"] = int(torch.cuda.max_memory_allocated())
-    few = bench.pairs(bench.count(64, 4))
-    reference = scores_of(make_dual(name, "cpu", "float32")[0], few)
-    found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
-    for dtype in ("float32", "float16"):
-        found[f"{dtype}_against_cpu"] = differences(scores_of(make_dual(name, bench.device, dtype)[0], few), reference)
+    few, dtypes = bench.pairs(bench.count(64, 4)), (DTYPE, "float32", "float16")
+    found |= compare_with_cpu(lambda *asked: make_dual(name, *asked)[0], few, bench.device, dtypes)
     found["texts"] = measure_texts(bench, model, module)
     if bench.tiny or bench.left < 60:
         found["compiled_left_out"] = "tiny" if bench.tiny else "no time was left"
@@ -208,7 +212,7 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
         try:
             found["compiled"] = bench.rate(lambda: bare(compiled))
         except (RuntimeError, OSError) as error:  # no compiler of C there, for example
-            found["compiled_left_out"] = f"failed: {type(error).__name__}: {str(error)[:300]}"
+            found["compiled_left_out"] = _write_failure(error)
     return found
 
 
@@ -262,11 +266,8 @@ def measure_itm(bench: Bench) -> dict[str, Any]:
     found["pairs_from_files"] = round(result.pairs_scored / result.seconds, 2)
     found["from_files_share"] = round(found["pairs_from_files"] / found["bare_pairs"], 3)
     few = bench.pairs(bench.count(16, 4))
-    reference = scores_of(make_itm("cpu", "float32", tiny=bench.tiny)[0], few)
-    found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
-    own = make_itm(bench.device, "float32", tiny=bench.tiny)[0]
-    found["float32_against_cpu"] = differences(scores_of(own, few), reference)
-    return found
+    make = lambda *asked: make_itm(*asked, tiny=bench.tiny)[0]  # noqa: E731
+    return found | compare_with_cpu(make, few, bench.device, (DTYPE, "float32"))
 
 
 def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
@@ -300,95 +301,46 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
     return found
 
 
-def measure_onnx(bench: Bench) -> dict[str, Any]:
-    """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
-    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, import_onnxruntime
-    from tellapart.models.reference import DEMO_ENCODER_FOLDER
-
-    providers = import_onnxruntime().get_available_providers()
-    few = bench.pairs(bench.count(256, 4))
-    reference = score(OnnxDualEncoder.load(DEMO_ENCODER_FOLDER), few, store=EmbeddingStore(None))
-    found: dict[str, Any] = {"providers": providers, "cpu": round(len(few) / reference.seconds, 2)}
-    if bench.device == "cuda" and "CUDAExecutionProvider" in providers:
-        result = score(OnnxDualEncoder.load(DEMO_ENCODER_FOLDER, device="cuda"), few, store=EmbeddingStore(None))
-        found["cuda"] = round(len(few) / result.seconds, 2)
-        found["cuda_against_cpu"] = differences(result.scores.values[:, 0], reference.scores.values[:, 0])
-    return found
-
-
-def measure_ranks(bench: Bench) -> dict[str, Any]:
-    """Encode half of the images in each of two processes and exchange the vectors by NCCL; compare with one."""
-    torch = import_torch()
-    torch.multiprocessing.spawn(_rank, (bench.folder, bench.tiny), nprocs=2)
-    return dict(json.loads((bench.folder / "ranks.json").read_text()))
-
-
-def _rank(rank: int, folder: Path, tiny: bool) -> None:
-    torch = import_torch()
-    import torch.distributed as dist
-
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    bench = Bench("cuda", tiny, 600.0, folder)
-    model, _ = make_dual("tiny" if tiny else "ViT-B-32", bench.device, "float32")
-    pairs = bench.pairs(256)
-    pixels = [pairs.pixels(item.images[0]) for item in pairs.items]
-    model.encode_images(pixels[:4])
-    began = time.perf_counter()
-    own = torch.from_numpy(model.encode_images(pixels[rank::2])).cuda()
-    both = [torch.empty_like(own) for _ in range(2)]
-    dist.all_gather(both, own)
-    seconds = time.perf_counter() - began
-    if rank == 0:
-        began, whole = time.perf_counter(), model.encode_images(pixels)
-        alone = time.perf_counter() - began
-        apart = max(float(np.abs(part.cpu().numpy() - whole[k::2]).max()) for k, part in enumerate(both))
-        found = {"two_ranks": round(256 / seconds, 2), "one": round(256 / alone, 2), "largest_difference": apart}
-        (folder / "ranks.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
-
-
 def plan(bench: Bench) -> dict[str, tuple[float, Callable[[], dict[str, Any]]]]:
     """Return the parts, the most telling first: name -> the seconds it needs at least (a guess), and the measure."""
-    parts: dict[str, tuple[float, Callable[[], dict[str, Any]]]] = {"decoding": (15, lambda: measure_decoding(bench))}
-    for name in ("tiny",) if bench.tiny else DUALS[:3]:
-        parts[name] = (40, lambda name=name: measure_dual(bench, name))
-    parts["blip-itm"] = (30, lambda: measure_itm(bench))
-    for name in ("writer-tiny",) if bench.tiny else ("writer-2b", "writer-7b"):
-        parts[name] = (60, lambda name=name: measure_writer(bench, name))
-    if not bench.tiny:
-        parts[DUALS[3]] = (60, lambda: measure_dual(bench, DUALS[3]))
-    parts["onnx"] = (10, lambda: measure_onnx(bench))
-    if bench.device == "cuda" and import_torch().cuda.device_count() >= 2:
-        parts["two ranks"] = (40, lambda: measure_ranks(bench))
-    return parts
+    duals, writers = (("tiny",), ("writer-tiny",)) if bench.tiny else (DUALS, ("writer-2b", "writer-7b"))
+    return {
+        "decoding": (15, partial(measure_decoding, bench)),
+        **{name: (40, partial(measure_dual, bench, name)) for name in duals[:3]},
+        "blip-itm": (30, partial(measure_itm, bench)),
+        **{name: (60, partial(measure_writer, bench, name)) for name in writers},
+        **{name: (60, partial(measure_dual, bench, name)) for name in duals[3:]},
+    }
 
 
-def measure(bench: Bench) -> dict[str, Any]:
-    """Measure what the time allows; a part that fails or does not fit is named with the reason."""
+def measure(device: str = "cuda", tiny: bool = False, seconds: float = 480.0) -> dict[str, Any]:
+    """Measure what the seconds allow, with `tiny` models to see that it works; what is left out is named with why."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
     torch = import_torch()
-    on_gpu = bench.device == "cuda"
-    record = circumstances(bench.device)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("torch sees no GPU here; to see that this works: --device cpu --tiny")
+    record = circumstances(device)
     record |= {"gpus": torch.cuda.device_count(), "versions": versions(), "parts": {}, "left_out": {}}
-    if on_gpu and torch.cuda.device_count() < 2:
-        record["left_out"]["two ranks"] = "there is one GPU"
-    for name, (needs, run) in plan(bench).items():
-        if bench.left < needs:
-            record["left_out"][name] = f"{bench.left:.0f} s were left; it needs {needs:.0f}"
-            continue
-        began = time.perf_counter()
-        signal.alarm(max(1, int(bench.left + _GRACE)))
-        try:
-            found = run()
-        except Exception as error:  # the other parts are worth having
-            record["left_out"][name] = f"failed: {type(error).__name__}: {str(error)[:300]}"
-        else:
-            record["parts"][name] = {**found, "seconds": round(time.perf_counter() - began, 2)}
-        signal.alarm(0)
-        if on_gpu:
-            torch.cuda.empty_cache()
-        print(name, record["parts"].get(name) or record["left_out"][name], file=sys.stderr, flush=True)
-    record["seconds"] = round(time.perf_counter() - bench.began, 2)
+    signal.signal(signal.SIGALRM, _stop)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(device, tiny, seconds, Path(folder))
+        for name, (needs, run) in plan(bench).items():
+            if bench.left < needs:
+                record["left_out"][name] = f"{bench.left:.0f} s were left; it needs {needs:.0f}"
+                continue
+            began = time.perf_counter()
+            signal.alarm(max(1, int(bench.left + _GRACE)))
+            try:
+                found = run()
+            except Exception as error:  # the other parts are worth having
+                record["left_out"][name] = _write_failure(error)
+            else:
+                record["parts"][name] = {**found, "seconds": round(time.perf_counter() - began, 2)}
+            signal.alarm(0)
+            if device == "cuda":
+                torch.cuda.empty_cache()
+            print(name, record["parts"].get(name) or record["left_out"][name], file=sys.stderr, flush=True)
+        record["seconds"] = round(time.perf_counter() - bench.began, 2)
     return record
 
 
@@ -396,42 +348,12 @@ def _stop(_number: int, _frame: object) -> None:
     raise TimeoutError("the time of the whole run is over")
 
 
-def main() -> None:
-    """Measure, and write the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--tiny", action="store_true", help="tiny models and few images, to see that it works")
-    parser.add_argument("--seconds", type=float, default=480.0, help="no part starts that would not end by then")
-    parser.add_argument("--out", type=Path, required=True, help="the record, JSON")
-    options = parser.parse_args()
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    signal.signal(signal.SIGALRM, _stop)
-    if options.device == "cuda" and not import_torch().cuda.is_available():
-        parser.error("torch sees no GPU here; to see that this works: --device cpu --tiny")
-    with tempfile.TemporaryDirectory() as folder:
-        record = measure(Bench(options.device, options.tiny, options.seconds, Path(folder)))
-    write_record(options.out, record)
+def _write_failure(error: Exception) -> str:
+    return f"failed: {type(error).__name__}: {str(error)[:300]}"
 
 
-_WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
-
-TINY_DUAL = "tiny"
-
-#: Sizes of Qwen2.5-VL's configurations, of the language model and of the tower: width, of the layers between, depth,
-#: heads. The 2 B one is Qwen2-VL's language model beside a tower of half the width.
-CHATS = {
-    "writer-tiny": ((32, 64, 2, 4), (32, 64, 2, 4)),
-    "writer-small": ((896, 4864, 12, 14), (320, 856, 4, 8)),
-    "writer-2b": ((1536, 8960, 28, 12), (640, 1712, 32, 8)),
-    "writer-7b": ((3584, 18944, 28, 28), (1280, 3420, 32, 16)),
-}
-_MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
-_MARKS += ["<|image_pad|>", "<|video_pad|>"]
-_CHAT = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for c in m['content'] %}{% if c['type'] == 'image' %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ c['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+#: Configurations of models, and what their tokenizers are made of.
+MODELS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, Any]:
@@ -439,11 +361,7 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, An
     torch = import_torch()
     import open_clip
 
-    if architecture == TINY_DUAL:
-        # Registered for this process only: open_clip makes models by name.
-        vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-        text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
-        open_clip.factory._MODEL_CONFIGS[TINY_DUAL] = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
+    open_clip.factory._MODEL_CONFIGS |= MODELS["duals"]  # of this process: open_clip makes models by name
     torch.manual_seed(0)
     module = open_clip.create_model(architecture, pretrained=None, pretrained_image=False).eval()
     config = open_clip.get_model_config(architecture)
@@ -467,52 +385,30 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, An
 
 
 def make_itm(device: str, dtype: str, *, tiny: bool) -> tuple[FusionScorer, Any]:
-    """Make a BLIP with its matching head, of the base size at 384 pixels; return it with its module."""
-    torch, transformers = import_torch(), import_transformers()
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS.split(), *(f"[unused{k}]" for k in range(30495))]
-    words = words[:60] if tiny else words[:30524]
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    size = 32 if tiny else 384
-    text = {"vocab_size": len(words), "bos_token_id": 2, "sep_token_id": 3, "pad_token_id": 0}
-    text |= {"encoder_hidden_size": 32 if tiny else 768, "max_position_embeddings": 512}
-    vision = {"image_size": size, "patch_size": 16} | (small if tiny else {})
-    config = transformers.BlipConfig(text_config=text | (small if tiny else {}), vision_config=vision)
+    """Make a BLIP with its matching head; return it with its module."""
+    torch, transformers, sizes = import_torch(), import_transformers(), MODELS["itms"]["tiny" if tiny else "blip"]
+    marks = {"bos_token_id": 2, "sep_token_id": 3, "pad_token_id": 0, "max_position_embeddings": 512}
+    config = transformers.BlipConfig(text_config=sizes["text"] | marks, vision_config=sizes["vision"])
     torch.manual_seed(0)
-    module = transformers.BlipForImageTextRetrieval(config).eval()
     where = runtime(ModelOptions(device=device, dtype=dtype))
-    module = module.to(where.device, where.torch_dtype)
-    tokenizer = transformers.BertTokenizer(vocab={word: k for k, word in enumerate(words)}, model_max_length=512)
-    images = transformers.BlipImageProcessorPil(size={"height": size, "width": size})
-    processor = transformers.BlipProcessor(images, tokenizer)
-
+    module = transformers.BlipForImageTextRetrieval(config).eval().to(where.device, where.torch_dtype)
+    words = [*MODELS["bert_marks"], *MODELS["words"].split(), *(f"[unused{k}]" for k in range(30495))]
+    vocabulary = {word: k for k, word in enumerate(words[: config.text_config.vocab_size])}
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary, model_max_length=512)
+    side = config.vision_config.image_size
+    processor = transformers.BlipProcessor(
+        transformers.BlipImageProcessorPil(size={"height": side, "width": side}), tokenizer
+    )
     halves = Blip(module)
-    return FusionScorer(
-        TorchFusionEncoder("blip-itm", halves, prepare_pixels("blip-itm", BLIP, halves, processor), where)
-    ), module
+    prepare = prepare_pixels("blip-itm", BLIP, halves, processor)
+    return FusionScorer(TorchFusionEncoder("blip-itm", halves, prepare, where)), module
 
 
 def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, Any, Any]:
     """Make a writer of Qwen2.5-VL's shape; return its likelihood reading, its module and its processor."""
-    torch, transformers = import_torch(), import_transformers()
-    ((size, between, layers, heads), tower), tiny, words = CHATS[name], name == "writer-tiny", _tokenizer(transformers)
-    width = size // heads
-    sections = [width // 8, width // 16 * 3, width // 2 - width // 8 - width // 16 * 3]
-    text = {
-        "hidden_size": size,
-        "intermediate_size": between,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": 2 if heads % 4 else 4,
-        "vocab_size": 400 if tiny else 152064,
-        "max_position_embeddings": 4096,
-        "rope_parameters": {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e6},
-        **{"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0},
-    }
-    patch = 4 if tiny else 14
-    vision = dict(zip(("hidden_size", "intermediate_size", "depth", "num_heads"), tower, strict=True))
-    vision |= {"out_hidden_size": size, "patch_size": patch, "spatial_merge_size": 2}
-    depth = vision["depth"]
-    vision |= {"window_size": patch * 8, "fullatt_block_indexes": [k for k in range(depth) if k % 8 == 7] or [1]}
+    torch, transformers, sizes = import_torch(), import_transformers(), MODELS["writers"][name]
+    text = sizes["text"] | {"max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
+    vision = sizes["vision"] | {"spatial_merge_size": 2}
     marks = {"image_token_id": 5, "video_token_id": 6, "vision_start_token_id": 3, "vision_end_token_id": 4}
     config = transformers.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **marks)
     where = runtime(ModelOptions(device=device, dtype=dtype))
@@ -524,26 +420,25 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
             module = transformers.Qwen2_5_VLForConditionalGeneration(config).eval()
     finally:
         torch.set_default_dtype(before)
-    cuts = {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2}
-    most = 1024 if tiny else 448 * 448
-    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64 if tiny else 56 * 56, max_pixels=most)
-    videos = transformers.Qwen2VLVideoProcessor(**cuts)
-    processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=_CHAT)
+    cuts = {"patch_size": vision["patch_size"], "merge_size": 2, "temporal_patch_size": 2}
+    images = transformers.Qwen2VLImageProcessor(**cuts, **sizes["pixels"])
+    videos, words = transformers.Qwen2VLVideoProcessor(**cuts), _tokenizer(transformers)
+    processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=MODELS["chat"])
     return CaptionLikelihood(ChatModel(name, module, processor, where), "likelihood", dtype), module, processor
 
 
 def _tokenizer(transformers: Any) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    bpe = Tokenizer(models.BPE())
+    bpe, marks = Tokenizer(models.BPE()), MODELS["marks"]
     bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=_MARKS, initial_alphabet=alphabet, show_progress=False)
-    bpe.train_from_iterator([_WORDS] * 3, trainer)
-    special = {"pad_token": _MARKS[0], "eos_token": _MARKS[2]}
-    rest = [mark for mark in _MARKS if mark not in special.values()]
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
+    bpe.train_from_iterator([MODELS["words"]] * 3, trainer)
+    special = {"pad_token": marks[0], "eos_token": marks[2]}
+    rest = [mark for mark in marks if mark not in special.values()]
     return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from large import make_set, measured
-from record import command_line, run_bench
+from large import make_set
+from record import command_line, run_bench, run_python
 from typer import Option
 
 MODEL = Path(__file__).resolve().parent / "drivers" / "hashing_model.py"
@@ -68,17 +68,17 @@ def measure_scores(folder: Path, items: int) -> dict[str, float]:
     make_set(folder / "set", items)
     scores = np.random.default_rng(0).random((items, 2, 2)).astype(np.float32)
     np.savez(folder / "scores.npz", ids=np.array([str(k) for k in range(items)]), scores=scores)
-    command = ["-m", "tellapart", "score", f"folder:{folder / 'set'}", "--scores", str(folder / "scores.npz"), "--json"]
-    return measured([*command, "--out", str(folder / "run")])[0]
+    command = ["-m", "tellapart", "score", f"folder:{folder / 'set'}", "--scores", folder / "scores.npz", "--json"]
+    return run_python(*command, "--out", folder / "run")[0]
 
 
 def measure_vectors(folder: Path, items: int) -> dict[str, float]:
     """Measure from a store that an earlier run filled."""
     make_set(folder / "set", items)
     command = ["-m", "tellapart", "run", "-m", f"{MODEL}:HASHING", "-b", f"folder:{folder / 'set'}", "--json"]
-    command += ["--cache", str(folder / "store"), "--out"]
-    measured([*command, str(folder / "first")])
-    return measured([*command, str(folder / "again")])[0]
+    command += ["--cache", folder / "store", "--out"]
+    run_python(*command, folder / "first")
+    return run_python(*command, folder / "again")[0]
 
 
 KEYS = ("processor_seconds", "mb")

@@ -47,28 +47,24 @@ def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
     true_alpha = ITEMS / (ITEMS - 1) * (1 - many.var(axis=1).sum() / total.var())
     minority = np.minimum(many.mean(axis=1), 1 - many.mean(axis=1))
     rng = np.random.default_rng(2)
-    hits, ignoring, known = (np.zeros(ITEMS) for _ in range(3))
-    errors: list[Floats] = []
-    alphas = alarms = any_holm = any_fdr = groups = found_reversed = null_tests = 0
+    cells, errors, nulls, shares = [], [], [], []
     for _ in range(datasets):
         values, codes = draw_outcomes(rng, setting, slopes, hard)
         family = codes.astype(np.int64)
         found, naive, whole = item_statistics(values, family), item_statistics(values), reliability(values, family)
         has = ~np.isnan(found.low)
-        known += has
-        hits += has & (found.low <= truth) & (truth <= found.high)
-        ignoring += has & (naive.low <= truth) & (truth <= naive.high)
+        cells.append([has, *(has & (one.low <= truth) & (truth <= one.high) for one in (found, naive))])
         errors.append(found.discrimination - truth)
-        alphas += whole.low <= true_alpha <= whole.high
-        tested = ~np.isnan(found.p[:NULLS])
-        alarms += int((found.p[:NULLS][tested] <= 0.05).sum())
-        null_tests += int(tested.sum())
-        any_holm += bool((found.p_holm <= 0.05).any())
-        any_fdr += bool((found.p_fdr <= 0.05).any())
-        groups += bool(shared_residuals(values, family))
-        best = int(np.nanargmax(found.discrimination))
+        nulls.append(found.p[:NULLS])
+        by_holm, by_rate = (bool((p <= 0.05).any()) for p in (found.p_holm, found.p_fdr))
+        grouped, best = bool(shared_residuals(values, family)), int(np.nanargmax(found.discrimination))
         values[best] = 1 - values[best]
-        found_reversed += bool(item_statistics(values, family).p_fdr[best] <= 0.05)
+        turned = item_statistics(values, family).p_fdr[best] <= 0.05
+        shares.append((whole.low <= true_alpha <= whole.high, by_holm, by_rate, grouped, turned))
+    known, hits, ignoring = np.sum(cells, axis=0)
+    tests = np.concatenate(nulls)
+    alarms = (tests <= 0.05).sum() / (~np.isnan(tests)).sum()
+    alphas, any_holm, any_fdr, groups, found_reversed = np.mean(shares, axis=0).round(3).tolist()
     return {
         "coverage of discrimination": _share(hits, known),
         "the same, by the smaller of an item's shares of right and wrong": {
@@ -80,12 +76,12 @@ def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
         "intervals that could be given": round(float(known.sum()) / datasets / ITEMS, 3),
         "mean error of discrimination": round(float(np.nanmean(errors)), 4),
         "root mean square error of discrimination": round(float(np.sqrt(np.nanmean(np.square(errors)))), 3),
-        "coverage of alpha": round(float(alphas / datasets), 3),
-        "items that do not discriminate with p <= 5%": round(alarms / null_tests, 4),
-        "data sets with a suspect by Holm": round(any_holm / datasets, 3),
-        "data sets with a suspect by the false discovery rate": round(any_fdr / datasets, 3),
-        "data sets with a group of items": round(groups / datasets, 3),
-        "the best item with its label turned round is a suspect": round(found_reversed / datasets, 3),
+        "coverage of alpha": alphas,
+        "items that do not discriminate with p <= 5%": round(float(alarms), 4),
+        "data sets with a suspect by Holm": any_holm,
+        "data sets with a suspect by the false discovery rate": any_fdr,
+        "data sets with a group of items": groups,
+        "the best item with its label turned round is a suspect": found_reversed,
     }
 
 
@@ -93,17 +89,14 @@ def measure_rasch(datasets: int) -> dict[str, object]:
     """Return how well difficulties of the Rasch model are recovered from 55 systems."""
     rng = np.random.default_rng(3)
     hard = np.linspace(-2, 2, ITEMS)
-    inside, errors, count = 0, [], 0
+    errors, inside = [], []
     for _ in range(datasets):
         odds = rng.standard_normal(55) - hard[:, None]
         found = fit_rasch(rng.random(odds.shape) < 1 / (1 + np.exp(-odds)))
-        error = found.difficulty - hard
-        known = ~np.isnan(error)
-        inside += int((np.abs(error[known]) <= 1.96 * found.difficulty_error[known]).sum())
-        count += int(known.sum())
-        errors.append(error)
+        errors.append(found.difficulty - hard)
+        inside.append(np.abs(errors[-1]) <= 1.96 * found.difficulty_error)
     return {
-        "coverage of difficulty": round(inside / count, 3),
+        "coverage of difficulty": _share(np.array(inside), ~np.isnan(errors)),
         "root mean square error of difficulty, logits": round(float(np.sqrt(np.nanmean(np.square(errors)))), 3),
     }
 

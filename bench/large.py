@@ -6,18 +6,15 @@ A run again has every score in its store. Beside the gallery stands the product 
 """
 
 import json
-import os
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from record import command_line, run_bench
+from record import command_line, run_bench, run_python
 from typer import Option
 
 PICTURES, DIMENSIONS, CAPTIONS = 500, 512, 5
@@ -34,16 +31,14 @@ def measure(
         folder = Path(scratch)
         make_set(folder / "set", items)
         command = ["-m", "tellapart", "run", "-m", "demo-encoder", "-b", f"folder:{folder / 'set'}", "--json"]
-        run, again = (
-            measured([*command, "--cache", str(folder / "store"), "--out", str(folder / out)])[0]
-            for out in ("run", "again")
-        )
-    usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(images)])
+        command += ["--cache", folder / "store", "--out"]
+        run, again = (run_python(*command, folder / out)[0] for out in ("run", "again"))
+    usage, found = run_python(Path(__file__).resolve(), "--rank", "--images", images)
     return {
         "command": command_line(),
         "run": {"items": items} | run,
         "again": {"items": items} | again,
-        "gallery": {"images": images, "captions": CAPTIONS * images} | usage | json.loads(said),
+        "gallery": {"images": images, "captions": CAPTIONS * images} | usage | json.loads(found),
     }
 
 
@@ -61,23 +56,6 @@ def make_set(folder: Path, items: int) -> None:
             images = [f"{each}.png" for each in chosen.sample(range(PICTURES), 2)]
             texts = [f"{k} {' '.join(chosen.choices(words, k=length))}" for length in (6, 7)]
             file.write(json.dumps({"id": str(k), "images": images, "texts": texts}) + "\n")
-
-
-def measured(arguments: list[str]) -> tuple[dict[str, float], str]:
-    """Return the wall and processor seconds of a Python command and its highest memory in MB, and what it printed."""
-    began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
-    said = process.stdout.read() if process.stdout else ""
-    _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - began
-    if status:
-        raise SystemExit(f"{' '.join(arguments)} failed")
-    processor = used.ru_utime + used.ru_stime
-    return {
-        "seconds": round(wall, 2),
-        "processor_seconds": round(processor, 2),
-        "mb": round(used.ru_maxrss / 1024),
-    }, said
 
 
 def rank(images: int) -> dict[str, Any]:

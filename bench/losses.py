@@ -8,9 +8,9 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 from typing import Annotated, Any
 
 import numpy as np
@@ -54,39 +54,28 @@ class Encoders(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
 
-        def layer() -> nn.Module:
-            return nn.TransformerEncoderLayer(
-                size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu", batch_first=True, norm_first=True
-            )
-
-        def layers() -> nn.Sequential:
-            return nn.Sequential(*(layer() for _ in range(size.depth)))
+        def layers(kind: type[nn.Module], count: int) -> nn.ModuleList:
+            sizes = (size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu")
+            return nn.ModuleList(kind(*sizes, batch_first=True, norm_first=True) for _ in range(count))
 
         self.patches = nn.Conv2d(3, size.width, size.patch, size.patch)
         self.words = nn.Embedding(size.vocabulary, size.width)
-        self.image_layers, self.text_layers = layers(), layers()
-        self.fusion_layers = nn.ModuleList(
-            nn.TransformerDecoderLayer(
-                size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu", batch_first=True, norm_first=True
-            )
-            for _ in range(size.depth // 2)
-        )
+        self.image_layers, self.text_layers = (layers(nn.TransformerEncoderLayer, size.depth) for _ in range(2))
+        self.fusion_layers = layers(nn.TransformerDecoderLayer, size.depth // 2)
         self.head = nn.Linear(size.width, 1)
         self.scale = nn.Parameter(torch.tensor(2.66))
 
     def image_tokens(self, images: Tensor) -> Tensor:
         """Encode images `(b, 3, h, w)` to `(b, tokens, width)`."""
-        return self.image_layers(self.patches(images).flatten(2).transpose(1, 2))
+        return reduce(lambda tokens, layer: layer(tokens), self.image_layers, self.patches(images).flatten(2).mT)
 
     def text_tokens(self, texts: Tensor) -> Tensor:
         """Encode texts `(b, words)` to `(b, words, width)`."""
-        return self.text_layers(self.words(texts))
+        return reduce(lambda tokens, layer: layer(tokens), self.text_layers, self.words(texts))
 
     def match(self, images: Tensor, texts: Tensor) -> Tensor:
         """Return the matching logits `(b,)` of encoded images and texts."""
-        mixed = texts
-        for layer in self.fusion_layers:
-            mixed = layer(mixed, images)
+        mixed = reduce(lambda tokens, layer: layer(tokens, images), self.fusion_layers, texts)
         return self.head(mixed.mean(1))[:, 0]
 
 
@@ -114,41 +103,41 @@ def draw_inputs(count: int, size: Size, device: str) -> Inputs:
     return Inputs(images(), texts(), images(), texts(), torch.cat([texts() for _ in range(4)]))
 
 
+def pool(tokens: Tensor) -> Tensor:
+    """Return the unit vectors of encoded tokens."""
+    return normalize(tokens.mean(1), dim=-1)
+
+
 def encoded(model: Encoders, inputs: Inputs, name: str) -> tuple[Batch, Tensor, Tensor]:
     """Return the batch of unit vectors that a loss needs, and the tokens of images and texts."""
-    image_tokens, text_tokens = model.image_tokens(inputs.images), model.text_tokens(inputs.texts)
-    ids = torch.arange(len(inputs.images), device=inputs.images.device)
-    vectors = [normalize(tokens.mean(1), dim=-1) for tokens in (image_tokens, text_tokens)]
-    batch = Batch(*vectors, model.scale.exp(), ids)
+    images, texts = model.image_tokens(inputs.images), model.text_tokens(inputs.texts)
+    count, scale, loss = len(inputs.images), model.scale.exp(), find_loss(name.removesuffix("-released"))
+    ids = torch.arange(count, device=inputs.images.device)
+    further: dict[str, Any] = {}
     if name == "siglip":
-        batch = replace(batch, bias=torch.tensor(-10.0, device=ids.device))
-    loss = find_loss(name.removesuffix("-released"))
+        further["bias"] = torch.tensor(-10.0, device=ids.device)
     if false := getattr(loss, "negative_captions", 0):
-        wrong = model.text_tokens(inputs.false_texts[: false * len(ids)])
-        batch = replace(batch, negative_texts=normalize(wrong.mean(1), dim=-1).reshape(len(ids), false, -1))
+        wrong = model.text_tokens(inputs.false_texts[: false * count])
+        further["negative_texts"] = pool(wrong).reshape(count, false, -1)
         if getattr(loss, "local", False):
-            words = torch.cat([text_tokens[:, None], wrong.unflatten(0, (len(ids), false))], dim=1)
-            batch = replace(batch, patches=image_tokens, words=normalize(words, dim=-1))
-            batch = replace(batch, real_words=torch.ones(words.shape[:3], dtype=torch.bool, device=ids.device))
+            words = torch.cat([texts[:, None], wrong.unflatten(0, (count, false))], dim=1)
+            real = torch.ones(words.shape[:3], dtype=torch.bool, device=ids.device)
+            further |= {"patches": images, "words": normalize(words, dim=-1), "real_words": real}
     if getattr(loss, "joins", False):
-        further = normalize(model.text_tokens(inputs.false_texts[-3 * len(ids) :]).mean(1), dim=-1)
-        batch = replace(batch, positive_texts=further.reshape(len(ids), 3, -1))
+        further["positive_texts"] = pool(model.text_tokens(inputs.false_texts[-3 * count :])).reshape(count, 3, -1)
     if units := getattr(loss, "units", 0):
-        both = normalize(model.text_tokens(inputs.false_texts[-2 * units * len(ids) :]).mean(1), dim=-1)
-        batch = replace(batch, units=both.reshape(len(ids), units, 2, -1))
+        both = pool(model.text_tokens(inputs.false_texts[-2 * units * count :]))
+        further["units"] = both.reshape(count, units, 2, -1)
     if getattr(loss, "negative_images", "none") == "mate":
-        more = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
-        mates = Batch(*(normalize(tokens.mean(1), dim=-1) for tokens in more), batch.scale, ids + len(ids))
-        batch = replace(batch, mates=mates)
-    return batch, image_tokens, text_tokens
+        mates = (model.image_tokens(inputs.mate_images), model.text_tokens(inputs.mate_texts))
+        further["mates"] = Batch(*map(pool, mates), scale, ids + count)
+    return Batch(pool(images), pool(texts), scale, ids, **further), images, texts
 
 
 def dual_step(model: Encoders, inputs: Inputs, name: str) -> Tensor:
     """Return a dual encoder's loss."""
-    batch, _, _ = encoded(model, inputs, name)
-    if name == "eqsim-released":
-        return find_loss("eqsim")(batch, as_released=True)["total"]
-    return find_loss(name)(batch)["total"]
+    options = {"as_released": True} if name.endswith("-released") else {}
+    return find_loss(name.removesuffix("-released"))(encoded(model, inputs, name)[0], **options)["total"]
 
 
 def fusion_step(model: Encoders, inputs: Inputs, name: str, negatives: int) -> Tensor:
@@ -194,8 +183,7 @@ def seconds(model: Encoders, step: Callable[[], Tensor], device: str) -> tuple[f
 def median(ratios: Sequence[float]) -> tuple[float, float, float]:
     """Return the median and its distribution-free interval (binomial, at least 95 % from six ratios on)."""
     ordered = sorted(ratios)
-    low = int(binom.ppf(0.025, len(ordered), 0.5))
-    low = max(low - 1, 0)
+    low = max(int(binom.ppf(0.025, len(ordered), 0.5)) - 1, 0)
     return float(np.median(ordered)), ordered[low], ordered[-1 - low]
 
 

@@ -49,9 +49,7 @@ def profile_time(command: list[str]) -> dict[str, Any]:
         "processor_seconds": round(used.ru_utime + used.ru_stime, 1),
         "mb": round(used.ru_maxrss / 1024),
         "alone": list_shares(stats, ALONE, total),
-        "with_callees": list_shares(
-            {where: entry for where, entry in stats.items() if ROOM in where[0]}, WITH_CALLEES, total
-        ),
+        "with_callees": list_shares({at: row for at, row in stats.items() if ROOM in at[0]}, WITH_CALLEES, total),
     }
 
 

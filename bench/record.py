@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import os
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +65,19 @@ def circumstances(device: str = "cpu") -> dict[str, Any]:
         import torch  # noqa: F401  (it names the GPU)
     machine = this_machine(device).model_dump(exclude_none=True)
     return {"command": command_line(), "date": time.strftime("%Y-%m-%d"), "machine": machine}
+
+
+def run_python(*arguments: object, **variables: str) -> tuple[dict[str, float], str]:
+    """Return a Python command's seconds by the clock and of processors, its highest memory in MB, and its output."""
+    command, began = [sys.executable, *map(str, arguments)], time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | variables)
+    output = process.stdout.read() if process.stdout else ""
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    if status:
+        raise SystemExit(f"{shlex.join(command)} failed")
+    processor, megabytes = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return {"seconds": round(seconds, 2), "processor_seconds": round(processor, 2), "mb": round(megabytes)}, output
 
 
 def time_call(run: Callable[[], Any]) -> tuple[Any, float, float]:

@@ -33,7 +33,9 @@ SETTINGS = (Setting(400, 1, 0.0), Setting(150, 8, 0.2), Setting(40, 8, 0.4))
 def _benchmark(rng: np.random.Generator, setting: Setting, name: str, fall: float) -> SharedBenchmark:
     codes = np.repeat(np.arange(setting.clusters), rng.integers(1, setting.largest + 1, setting.clusters))
     text = _outcomes(rng, codes, setting.icc, fall)
-    image = _mixed(rng, _outcomes(rng, codes, setting.icc), text if fall == 0 else None)
+    image = _outcomes(rng, codes, setting.icc)
+    if fall == 0:
+        image = _mixed(rng, image, text)
     group = _mixed(rng, _outcomes(rng, codes, setting.icc), image)
     record = BenchmarkResult(title=name, fingerprint="0", metrics={}, origin="drawn")
     columns = zip(HEADLINES, (text, image, group), strict=True)
@@ -49,12 +51,8 @@ def _outcomes(rng: np.random.Generator, codes: NDArray[np.int64], icc: float, fa
     return np.column_stack([np.isin(kind, (0, 2)), np.isin(kind, (1, 2))]).astype(np.float64)
 
 
-def _mixed(
-    rng: np.random.Generator, own: NDArray[np.float64], other: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+def _mixed(rng: np.random.Generator, own: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return outcomes of which half are another headline's, as those of one item are."""
-    if other is None:
-        return own
     return np.where(rng.random(len(own))[:, None] < 0.5, other, own)
 
 
@@ -62,9 +60,8 @@ def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> lis
     """Judge so many drawn pairs of runs; the first benchmark's text score falls by so much, the rest does not."""
     rng = np.random.default_rng(seed)
     run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
-    systems = [
-        System(name, {}, Result(run=run, model=ModelRecord(name=name), benchmarks={})) for name in ("base", "new")
-    ]
+    results = (Result(run=run, model=ModelRecord(name=name), benchmarks={}) for name in ("base", "new"))
+    systems = [System(result.model.name, {}, result) for result in results]
     falls = {"first": fall, "second": 0.0}
     return [
         judge(systems, [_benchmark(rng, setting, *each) for each in falls.items()], seed=number)

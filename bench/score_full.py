@@ -1,23 +1,14 @@
-"""How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is.
-
-With --against, a folder of another version's `src`, that version scores the same file, and the records must be equal
-but for the time.
-"""
+"""How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is."""
 
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from record import run_bench
+from record import run_bench, run_python
 
 from tellapart.benchmarks.minimal_pairs import EQBEN
 
-HERE = Path(__file__).resolve().parents[1] / "src"
 WORDS = "a the two red blue small man woman dog cat child table street cup stands sits holds opens near under on of"
 VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
 
@@ -43,44 +34,15 @@ def write_benchmark(folder: Path) -> None:
     np.savez(folder / "scores.npz", ids=np.array(ids), scores=scores)
 
 
-def score(source: Path, folder: Path, out: Path) -> tuple[float, float]:
-    """Score the file with one version; return its CPU seconds and the megabytes of its report."""
-    command = [sys.executable, "-m", "tellapart", "score", "eqben", "--scores", str(folder / "scores.npz")]
-    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [*command, "--data", str(folder), "--out", str(out)], check=True, env=environment, stdout=subprocess.DEVNULL
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return spent, (out / "report.html").stat().st_size / 1e6
-
-
-def numbers_of(out: Path) -> tuple[object, bytes]:
-    """Return what must not differ between versions: the samples, and the record but for its circumstances.
-
-    A field without a value is left out, for an older version may lack it.
-    """
-    record = json.loads((out / "results.json").read_text(encoding="utf-8"))["benchmarks"]["eqben"]
-    facts = {name: value for name, value in record.items() if value is not None and name not in {"seconds", "origin"}}
-    return facts, (out / "samples" / "eqben.jsonl").read_bytes()
-
-
-def measure(against: Path | None = None) -> None:
-    """Print CPU seconds and the report's size, of one version or of two: `against` is the src of the other."""
+def measure() -> None:
+    """Print CPU seconds, and the report's size."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+        folder, out = Path(scratch), Path(scratch) / "run"
         write_benchmark(folder)
-        results = {}
-        for name, source in {"this version": HERE, **({"the other": against.resolve()} if against else {})}.items():
-            spent, megabytes = score(source, folder, folder / name)
-            results[name] = spent
-            print(f"{name:14}{spent:8.1f} CPU-s  report {megabytes:6.1f} MB", flush=True)
-        if against:
-            print(f"{results['the other'] / results['this version']:.1f} times as fast")
-            if numbers_of(folder / "this version") != numbers_of(folder / "the other"):
-                sys.exit("the two versions' records or samples differ")
-            print("records and samples are the same")
+        command = ["-m", "tellapart", "score", "eqben", "--data", folder, "--scores", folder / "scores.npz", "--out"]
+        used, _ = run_python(*command, out, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+        megabytes = (out / "report.html").stat().st_size / 1e6
+    print(f"{used['processor_seconds']:.1f} CPU-s, report {megabytes:.1f} MB")
 
 
 if __name__ == "__main__":

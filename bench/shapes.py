@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from PIL import Image
+
+from tellapart.data.folder import write_pair_set
+from tellapart.data.item import Item
 
 #: What one command of a tool evaluates.
 GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro"), "valse": ("valse",)}
@@ -35,36 +39,37 @@ def make_sets(folder: Path, items: int, annotations: Path, seed: int = 0) -> dic
     rng = np.random.default_rng(seed)
     sets = read_sets(annotations, items, rng)
     stamp = folder / "stamp.json"
-    wanted = json.dumps({"items": items, "seed": seed, "format": 3})
+    wanted = json.dumps({"items": items, "seed": seed, "format": 4})
     if stamp.exists() and stamp.read_text() == wanted:
         return sets
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name, pairs in sets.items():
-        images = folder / name / "images"
-        images.mkdir(parents=True)
-        for image in dict.fromkeys(image for pair in pairs for image in pair.images):
-            (images / image).write_bytes(_picture(rng))
-        lines = [
-            json.dumps({"id": str(k), "images": [f"images/{i}" for i in pair.images], "texts": pair.texts})
+        images = {f"images/{image}": _picture(rng) for image in distinct_images(pairs)}
+        items = (
+            Item(id=str(k), images=tuple(f"images/{image}" for image in pair.images), texts=pair.texts)
             for k, pair in enumerate(pairs)
-        ]
-        (folder / name / "pairs.jsonl").write_text("\n".join(lines) + "\n")
+        )
+        write_pair_set(folder / name, items, images, {"title": name, "licence": "CC0"})
     _write_crepe(folder, sets)
     stamp.write_text(wanted)
     return sets
 
 
+def distinct_images(pairs: list[Pair]) -> list[str]:
+    """Return the names of the images of some items."""
+    return list(dict.fromkeys(image for pair in pairs for image in pair.images))
+
+
 def distinct(sets: dict[str, list[Pair]], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Return the distinct images (set/images/name) and texts of some sets."""
-    images = dict.fromkeys(f"{name}/images/{image}" for name in names for pair in sets[name] for image in pair.images)
+    images = [f"{name}/images/{image}" for name in names for image in distinct_images(sets[name])]
     texts = dict.fromkeys(text for name in names for pair in sets[name] for text in pair.texts)
-    return list(images), list(texts)
+    return images, list(texts)
 
 
 def _picture(rng: np.random.Generator) -> bytes:
     """Make a JPEG file of 640 by 480: smooth colours, as a photograph's, and grain."""
-    from PIL import Image
-
     smooth = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize((640, 480), Image.Resampling.BICUBIC)
     grain = rng.normal(0, 7, (480, 640, 1))
     picture = Image.fromarray(np.clip(np.asarray(smooth) + grain, 0, 255).astype(np.uint8))
@@ -77,15 +82,13 @@ def _write_crepe(folder: Path, sets: dict[str, list[Pair]]) -> None:
     home = folder / "crepe"
     (home / "val2017").mkdir(parents=True)
     for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json"), ("valse", "replace_att.json")):
-        rows = {
-            str(k): {"filename": pair.images[0], "caption": pair.texts[0], "negative_caption": list(pair.texts[1:])}
-            for k, pair in enumerate(sets[name])
-        }
-        if name != "aro":
-            for row in rows.values():
-                row["negative_caption"] = row["negative_caption"][0]
+        rows = {}
+        for k, pair in enumerate(sets[name]):
+            true, *false = pair.texts
+            negative = false if name == "aro" else false[0]
+            rows[k] = {"filename": pair.images[0], "caption": true, "negative_caption": negative}
         (home / file).write_text(json.dumps(rows))
-        for image in dict.fromkeys(pair.images[0] for pair in sets[name]):
+        for image in distinct_images(sets[name]):
             (home / "val2017" / image).hardlink_to(folder / name / "images" / image)
 
 

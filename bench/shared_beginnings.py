@@ -8,6 +8,7 @@ figures are processor seconds, weights are random.
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,11 +36,9 @@ def measure(data: Annotated[Path, Option()], architecture: str = "ViT-B-32") -> 
         loop = shared = difference = 0.0
         for start in range(0, len(captions), SLICE):
             part = captions[start : start + SLICE]
-            ids = torch.tensor(tokenise(part))
-            plain, _, seconds = time_call(lambda ids=ids: encode_loop(network, ids))
-            loop += seconds
-            vectors, _, seconds = time_call(lambda part=part: model.encode_texts(part))  # type: ignore[union-attr]
-            shared += seconds
+            plain, _, of_loop = time_call(partial(encode_loop, network, torch.tensor(tokenise(part))))
+            vectors, _, of_shared = time_call(partial(model.encode_texts, part))  # type: ignore[union-attr]
+            loop, shared = loop + of_loop, shared + of_shared
             difference = max(difference, float(np.abs(vectors - normalise(plain)).max()))
         record["sets"][name] = {
             "captions": len(captions),

@@ -10,81 +10,69 @@ measures again from its store, the others find their results, and a loop compute
 of each number is recorded. The bound is the model alone (`drivers/forward_driver.py`).
 """
 
-import argparse
 import statistics
 import sys
 import time
+from enum import StrEnum
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import rivals
-from record import RECORDS, circumstances, write_record
+from record import circumstances, run_bench
 from shapes import GROUPS, distinct, make_sets
+from typer import Option
 
 from tellapart.evaluation.run import compare_precisions
 from tellapart.records.machine import versions
 from tellapart.records.samples import read_samples
 
 MODELS = ("ViT-B-32", "ViT-S-32")
+Tool = StrEnum("Tool", {name: name for name in rivals.TOOLS})
+Group = StrEnum("Group", {name: name for name in GROUPS})
 
 
-def main() -> None:
-    """Measure, print and record."""
-    options = _options()
-    record = circumstances(options.device)
-    record["command"] = record["command"].replace(str(options.annotations), "DIR")
-    record["machine"]["device"] = options.device
+def measure(
+    annotations: Annotated[Path, Option(help="folder of published annotations: python ci/published_files.py DIR")],
+    *,
+    items: Annotated[int, Option(help="of each set")] = 300,
+    rounds: Annotated[int, Option(help="of all tools in turn; medians are recorded")] = 3,
+    models: Annotated[list[str], Option(help="architectures of open_clip")] = MODELS,  # type: ignore[assignment]
+    tools: Annotated[list[Tool], Option()] = rivals.TOOLS,  # type: ignore[assignment]
+    groups: Annotated[list[Group], Option(help="of sets")] = tuple(GROUPS),  # type: ignore[assignment]
+    device: Literal["cpu", "cuda"] = "cpu",
+    seconds: Annotated[float, Option(help="no group of sets starts after them")] = 1e9,
+) -> dict[str, Any]:
+    """Measure every architecture on every group of sets."""
+    record = circumstances(device)
+    record["command"] = record["command"].replace(str(annotations), "DIR")
+    record["machine"]["device"] = device
     packages = ("tellapart", "torch", "open_clip_torch", "numpy", "pillow")
-    record |= {"items": options.items, "versions": versions(packages), "left_out": {}, "runs": []}
-    tools = _usable(options.tools, record)
-    folder, work = (rivals.cache() / f"{kind}-{options.items}" for kind in ("sets", "work"))
-    sets = make_sets(folder, options.items, options.annotations)
+    record |= {"items": items, "versions": versions(packages), "left_out": {}, "runs": []}
+    usable = _usable(tools, record)
+    folder, work = (rivals.cache() / f"{kind}-{items}" for kind in ("sets", "work"))
+    sets = make_sets(folder, items, annotations)
     began, cores = time.perf_counter(), record["machine"]["cores"]
-    for architecture in options.models:
-        model = rivals.make_model(architecture)
-        for group in options.groups:
-            if time.perf_counter() - began > options.seconds:
-                record["left_out"][f"{architecture} on {group}"] = f"{options.seconds:g} seconds were over"
-                continue
-            images, texts = distinct(sets, GROUPS[group])
-            extra = {"images": images, "texts": texts}
-            job = rivals.Job(folder, GROUPS[group], model, work, cores, options.device, extra)
-            counts = {"images": len(images), "texts": len(texts)}
-            record["runs"].append(_measure(job, group, tools, counts, record["left_out"], options.rounds))
-    write_record(options.record, record)
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--items", type=int, default=300, help="of each set")
-    parser.add_argument("--rounds", type=int, default=3, help="of all tools in turn; medians are recorded")
-    parser.add_argument("--models", nargs="+", default=MODELS, help="architectures of open_clip")
-    parser.add_argument("--tools", nargs="+", default=rivals.TOOLS, choices=rivals.TOOLS)
-    parser.add_argument("--annotations", type=Path, required=True, help="folder of published annotations")
-    parser.add_argument("--groups", nargs="+", default=GROUPS, choices=GROUPS, help="of sets")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--seconds", type=float, default=1e9, help="no group of sets starts after them")
-    parser.add_argument("--record", type=Path, default=RECORDS / "speed.json", help="file to write")
-    options = parser.parse_args()
-    if not (folder := options.annotations).is_dir():
-        parser.error(f"{folder} is no folder; make it by: python ci/published_files.py {folder}")
-    return options
+    for architecture, group in product(models, groups):
+        if time.perf_counter() - began > seconds:
+            record["left_out"][f"{architecture} on {group}"] = f"{seconds:g} seconds were over"
+            continue
+        images, texts = distinct(sets, GROUPS[group])
+        extra = {"images": images, "texts": texts}
+        job = rivals.Job(folder, GROUPS[group], rivals.make_model(architecture), work, cores, device, extra)
+        counts = {"images": len(images), "texts": len(texts)}
+        record["runs"].append(_measure(job, group, usable, counts, record["left_out"], rounds))
+    return record
 
 
 def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
     """Return the tools that can be had; say of the others why not."""
-    found = []
-    for tool in tools:
-        if tool in rivals.OWN:
-            found.append(tool)
-            continue
+    for tool in (tool for tool in tools if tool in rivals.RIVALS):
         try:
             record["versions"][tool] = rivals.environment(tool)[1]
         except rivals.UnusableError as error:
             _leave_out(tool, error, record["left_out"])
-        else:
-            found.append(tool)
-    return found
+    return [tool for tool in tools if tool not in record["left_out"]]
 
 
 def _measure(
@@ -166,4 +154,4 @@ def _tell(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure, "speed", "--record")

@@ -1,9 +1,8 @@
 """How long importing takes in a fresh interpreter, beside an empty interpreter; the last three are a run's."""
 
 import statistics
-import subprocess
-import sys
-import time
+
+from record import run_python
 
 RUNS = 9
 ACTIONS = {
@@ -19,16 +18,7 @@ ACTIONS = {
 }
 
 
-def seconds(arguments: list[str]) -> float:
-    """Median wall time of one command."""
-    times = []
-    for _ in range(RUNS):
-        started = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
-
-
 if __name__ == "__main__":
     for name, arguments in ACTIONS.items():
-        print(f"{name:20} {seconds(arguments):.3f} s (median of {RUNS})")
+        seconds = statistics.median(run_python(*arguments)[0]["seconds"] for _ in range(RUNS))
+        print(f"{name:20} {seconds:.2f} s (median of {RUNS})")

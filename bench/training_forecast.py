@@ -6,12 +6,12 @@ forecast over the real time, less 1; the goal is 0.25 either way.
 
 import json
 import os
+import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
@@ -25,11 +25,10 @@ from tellapart.training.training_run import run_training
 
 SCENES = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"
 
-#: Configurations; SCENES is a pair set of 36 items.
-RUNS = ("contrast", "false-captions", "fusion")
+#: Configurations, and sizes of a small dual encoder and of a small BLIP; SCENES is a pair set of 36 items.
+FORECAST, RUNS = Path(__file__).parent / "forecast", ("contrast", "false-captions", "fusion")
 
 WORDS = "red green blue grey round square big small cup bowl cat dog left right of on under two three a the".split()  # noqa: SIM905
-TOWER = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
 
 
 def write_rows(folder: Path, count: int) -> None:
@@ -39,27 +38,9 @@ def write_rows(folder: Path, count: int) -> None:
     for k in range(count):
         Image.fromarray(rng.integers(0, 256, (128, 128, 3)).astype(np.uint8)).save(folder / f"{k}.png")
         caption, false = (" ".join(rng.choice(WORDS, 12)) for _ in range(2))
-        fields = {
-            "image": f"{k}.png",
-            "caption": caption,
-            "negative_captions": [false],
-            "negative_images": [(k + 1) % count],
-        }
-        lines.append(json.dumps(fields) + "\n")
+        further = {"negative_captions": [false], "negative_images": [(k + 1) % count]}
+        lines.append(json.dumps({"image": f"{k}.png", "caption": caption} | further) + "\n")
     (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
-
-
-def dual_folder(folder: Path) -> Path:
-    """Describe a small ViT and text transformer of open_clip."""
-    folder.mkdir()
-    text = {"context_length": 32, "vocab_size": 49408, "width": 192, "heads": 3, "layers": 6}
-    vision = {"image_size": 112, "layers": 6, "width": 192, "patch_size": 16, "head_width": 64}
-    config = {
-        "model_cfg": {"embed_dim": 128, "vision_cfg": vision, "text_cfg": text, "init_logit_bias": -10.0},
-        "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3},
-    }
-    (folder / "open_clip_config.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
 
 
 def fusion_folder(folder: Path) -> Path:
@@ -67,13 +48,7 @@ def fusion_folder(folder: Path) -> Path:
     library = import_transformers()
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     tokenizer = library.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}, model_max_length=32)
-    ends = {"vocab_size": 64, "max_position_embeddings": 32, "pad_token_id": 0, "sep_token_id": 3, "bos_token_id": 2}
-    config = library.BlipConfig(
-        text_config=TOWER | ends | {"encoder_hidden_size": 192},
-        vision_config=TOWER | {"image_size": 112, "patch_size": 16},
-        projection_dim=128,
-        image_text_hidden_size=128,
-    )
+    config = library.BlipConfig.from_json_file(FORECAST / "blip.json")
     images = library.BlipImageProcessorPil(size={"height": 112, "width": 112})
     with quiet():
         library.BlipForImageTextRetrieval(config).save_pretrained(folder)
@@ -81,38 +56,26 @@ def fusion_folder(folder: Path) -> Path:
     return folder
 
 
-@contextmanager
-def processor_clock() -> Iterator[None]:
-    """Let every clock that measures work count the processor's seconds of this process."""
-    wall = time.perf_counter
-    time.perf_counter = time.process_time
-    try:
-        yield
-    finally:
-        time.perf_counter = wall
-
-
 def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     """Return the forecast and the time of a run, by the clock and by the processor."""
-    found: dict[str, Any] = {}
     plan = rehearse(path, folder / "dry")
     assert plan.forecast is not None, plan.problems
-    with processor_clock():
+    with patch.object(time, "perf_counter", time.process_time):  # every clock that measures work
         again = rehearse(path, folder / "dry")
     assert again.forecast is not None, again.problems
     wall, processor = time.perf_counter(), time.process_time()
     run_training(read_config(path), path.parent, folder / path.stem)
     took = {"clock": time.perf_counter() - wall, "processor": time.process_time() - processor}
-    for name, forecast in (("clock", plan.forecast), ("processor", again.forecast)):
-        found[name] = {
+    used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())
+    return {
+        name: {
             "forecast": [round(each, 1) for each in forecast["seconds"].values()],
             "real": round(took[name], 1),
             "off": round(forecast["seconds"]["value"] / took[name] - 1, 3),
             "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast["parts"].items()},
         }
-    used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())
-    found["disk"] = {"forecast": plan.forecast["disk_bytes"], "real": used}
-    return found
+        for name, forecast in (("clock", plan.forecast), ("processor", again.forecast))
+    } | {"disk": {"forecast": plan.forecast["disk_bytes"], "real": used}}
 
 
 def measure() -> dict[str, Any]:
@@ -131,12 +94,13 @@ def measure() -> dict[str, Any]:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_rows(folder, 160)
-        dual_folder(folder / "arch")
+        (folder / "arch").mkdir()
+        shutil.copy(FORECAST / "open_clip_config.json", folder / "arch")
         torch.manual_seed(0)
         fusion_folder(folder / "blip")
         for name in RUNS:
             path = folder / f"{name}.toml"
-            path.write_text((Path(__file__).parent / "forecast" / path.name).read_text().replace("SCENES", SCENES))
+            path.write_text((FORECAST / path.name).read_text().replace("SCENES", SCENES))
             record["runs"][path.stem] = compare_times(path, folder)
     return record
 

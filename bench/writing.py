@@ -24,29 +24,23 @@ CAPTIONS = (
 
 
 def measure(writer: str = "writer-small", prompts: int = 8, tokens: int = 24, rounds: int = 3) -> dict[str, Any]:
-    """Measure; the writers are those of `gpu.CHATS`."""
+    """Measure; the writers are those of `gpu.toml`."""
     torch = import_torch()
     model, module, _ = make_writer(writer, "cpu", "float32")
     module.generation_config.eos_token_id = 1 << 30  # so that no answer ends early
     draw = np.random.default_rng(0)
     images = [[draw.integers(0, 256, (224, 224, 3), dtype=np.uint8)] for _ in range(prompts)]
     reader = model._reader
-    asked = [reader.tasks["caption"].text] * prompts
+    prompt = reader.tasks["caption"].text
 
     def alone() -> None:
-        for own, prompt in zip(images, asked, strict=True):
+        for own in images:
             reader.generate(own, prompt, tokens)
 
     def at_once() -> None:
-        rows = [
-            reader._encode_prompt(own, reader.format.render_prompt(1, prompt))
-            for own, prompt in zip(images, asked, strict=True)
-        ]
+        rows = [reader._encode_prompt(own, reader.format.render_prompt(1, prompt)) for own in images]
         with torch.inference_mode():
             module.generate(**{name: torch.cat([row[name] for row in rows]) for name in rows[0]}, max_new_tokens=tokens)
-
-    def ours() -> None:
-        model.answer(images, asked, max_new_tokens=tokens)
 
     unread = iter(draw.integers(0, 256, (3 * rounds, 224, 224, 3), dtype=np.uint8))
 
@@ -59,7 +53,8 @@ def measure(writer: str = "writer-small", prompts: int = 8, tokens: int = 24, ro
         with torch.inference_mode():
             module(**row).logits.log_softmax(-1)
 
-    ways: dict[str, Callable[[], None]] = {"generate": alone, "generate, all at once": at_once, "tellapart": ours}
+    ours = partial(model.answer, images, [prompt] * prompts, max_new_tokens=tokens)
+    ways: dict[str, Callable[[], Any]] = {"generate": alone, "generate, all at once": at_once, "tellapart": ours}
     ways["likelihood of 1, the library"] = library
     ways |= {f"likelihood of {n}": partial(likelihoods, CAPTIONS[:n]) for n in (1, 4)}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}

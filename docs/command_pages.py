@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,7 @@ from tellapart.cli.main import app
 DOCS = Path(__file__).resolve().parent
 PICTURE = DOCS / "flow.svg"
 
-#: A box of the picture: its title, the rooms of the house that it stands for, its part in the flow, and the panel of
-#: its commands. Boxes of one row stand side by side; rows follow each other downwards.
-FLOW: list[list[tuple[str, tuple[str, ...], str, str | None]]] = [
-    [
-        ("builders", ("builders", "auditing", "annotate"), "pictures, captions to pairs", "Build and check pairs"),
-        ("training", ("training",), "a model learns pairs", "Train"),
-    ],
-    [
-        ("benchmarks", ("benchmarks", "data"), "sets of items", None),
-        ("models", ("models",), "weights, files, servers", None),
-    ],
-    [("scores", ("evaluation", "records"), "of each image with each text of an item", "Measure")],
-    [("metrics", ("metrics", "stats"), "right or wrong, ties, chance, intervals", None)],
-    [("report", ("report",), "comparisons, tables, pictures", "Compare and publish")],
-    [("board", ("board",), "a leaderboard, with hidden labels", "Host")],
-]
-TOOLS = "Tools"
+FLOW: list[list[dict[str, Any]]] = tomllib.loads((DOCS / "flow.toml").read_text(encoding="utf-8"))["rows"]
 
 
 def list_commands() -> Iterator[tuple[str, str, Any]]:
@@ -115,33 +100,29 @@ def flow_picture() -> str:
     """Return the picture of the flow as SVG: boxes are rooms of the house, with the commands of their panels."""
     panels, parts = group_by_panel(), list[dict[str, Any]]()
     width, margin, gap, y = 460, 10, 28, 10
-    centres: list[list[tuple[float, float]]] = []
-
-    def list_names(panel: str | None, room: float) -> list[str]:
-        """Break a panel's commands into lines of letters about 8 wide; a group of commands is one."""
-        names = dict.fromkeys(words.split()[0] for words, _ in panels.get(panel or "", []))
-        return textwrap.wrap("  ".join(names), int(room / 8), break_long_words=False, break_on_hyphens=False)
-
+    above: list[tuple[float, float]] = []
     for row in FLOW:
         columns = (width - margin * (len(row) + 1)) / len(row)
-        wrapped = [list_names(panel, columns - 24) for *_, panel in row]
+        wrapped = [_wrap_names(panels.get(box.get("panel", ""), []), columns - 24) for box in row]
         height = 44 + 20 * max(map(len, wrapped))
         middles = []
-        for k, ((title, _, about, panel), lines) in enumerate(zip(row, wrapped, strict=True)):
+        for k, (box, lines) in enumerate(zip(row, wrapped, strict=True)):
             place = (margin + k * (columns + margin), y, columns, height)
-            colour = "#eef1fb" if panel else "#f6f6f6"
-            parts.append({"place": place, "title": title, "about": about, "lines": lines, "colour": colour})
-            middles.append(place[0] + columns / 2)
-        for above in centres[-1] if centres else []:
-            below = middles if len(middles) == 1 else [m for m in middles if abs(m - above[0]) < 1]
-            parts += [{"arrow": (*above, (above[0] + middle) / 2, y)} for middle in below]
-        centres.append([(middle, y + height) for middle in middles])
+            parts.append({**box, "place": place, "lines": lines})
+            middles += [place[0] + columns / 2] if box["rooms"] else []
+        for x, bottom in above:
+            below = middles if len(middles) == 1 else [m for m in middles if abs(m - x) < 1]
+            parts += [{"arrow": (x, bottom, (x + middle) / 2, y)} for middle in below]
+        above = [(middle, y + height) for middle in middles]
         y += height + gap
-    lines = list_names(TOOLS, width - 2 * margin - 24)
-    place = (margin, y, width - 2 * margin, 44 + 20 * len(lines))
-    parts.append({"place": place, "title": "tools", "about": "at any step", "lines": lines, "colour": "#eef1fb"})
     template = Template((DOCS / "templates" / "flow.svg.j2").read_text(encoding="utf-8"), trim_blocks=True)
-    return template.render(width=width, height=y + 54 + 20 * len(lines), parts=parts) + "\n"
+    return template.render(width=width, height=y - gap + margin, parts=parts) + "\n"
+
+
+def _wrap_names(commands: list[tuple[str, Any]], room: float) -> list[str]:
+    """Break commands into lines of letters about 8 wide; a group of commands is one."""
+    names = dict.fromkeys(words.split()[0] for words, _ in commands)
+    return textwrap.wrap("  ".join(names), int(room / 8), break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ The authors' masked language model and judge have no part in it: words are propo
 same noun in other captions, and a small model judges.
 """
 
-import argparse
 import json
 import statistics
 from collections import Counter, defaultdict
@@ -14,10 +13,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
+from typer import Option
 
 from tellapart.builders.captions import stages
 from tellapart.builders.captions.counterfactuals import replace_word
@@ -29,6 +30,7 @@ INPUTS, RELEASED = "input_cap_val_2017.txt", "generated_sim_0.8_0.91.txt"
 LOW, HIGH = 0.8, 0.91
 
 Record = dict[str, Any]
+Folder = Annotated[Path, Option()]
 
 
 class Pair(NamedTuple):
@@ -49,20 +51,17 @@ def read(path: Path) -> list[list[str]]:
 
 def align(rows: Sequence[Sequence[str]], tagger: stages.NltkTagger) -> tuple[list[Pair], Record]:
     """Find the replaced word of each released pair, and count what the tagger says of it."""
-    pairs, counts = [], Counter[str]()
+    pairs, counts = [], Counter(pairs=len(rows))
     for name, original, released in rows:
         caption = " ".join(original.split())
         words, others = tagger.read(caption), tagger.read(released)
         places = [k for k, (a, b) in enumerate(zip(words, others, strict=False)) if a.text != b.text]
-        counts["pairs"] += 1
         if len(words) != len(others) or len(places) != 1:
             counts["not_one_word"] += 1
             continue
         (place,) = places
-        counts["one_word"] += 1
-        counts["noun_before"] += words[place].tag in stages.NOUNS
-        counts["noun_after"] += others[place].tag in stages.REPLACEMENTS
-        counts["noun_before_and_after"] += words[place].tag in stages.NOUNS and others[place].tag in stages.REPLACEMENTS
+        before, after = words[place].tag in stages.NOUNS, others[place].tag in stages.REPLACEMENTS
+        counts.update(one_word=1, noun_before=before, noun_after=after, noun_before_and_after=before and after)
         for wording in ("rejoined", "kept"):
             counts[f"same_text_{wording}"] += (
                 replace_word(caption, words, place, others[place].text, wording) == released  # type: ignore[arg-type]
@@ -112,12 +111,9 @@ def relations_of(pairs: Sequence[Pair], wordnet: stages.WordNet) -> Record:
 
 
 def choice_of(
-    pairs: Sequence[Pair], some: Sequence[Pair], parts: tuple[stages.MeanPooledEncoder, TinyStories, int]
+    pairs: Sequence[Pair], some: Sequence[Pair], encoder: stages.MeanPooledEncoder, judge: TinyStories
 ) -> Record:
-    """Choose among what the authors' model proposed for the same nouns in other captions, by similarity and
-    perplexity.
-    """
-    encoder, judge, most = parts
+    """Choose by similarity and perplexity among the authors' ten most frequent words for the nouns elsewhere."""
     proposed: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:
         proposed[pair.words[pair.place].text.lower()][pair.new.text] += 1
@@ -128,7 +124,7 @@ def choice_of(
             known = Counter(proposed[word.text.lower()]) if word.tag in stages.NOUNS else Counter[str]()
             if place == pair.place:
                 known[pair.new.text] -= 1  # its own, which it is to be told from
-            for new, n in known.most_common(most):
+            for new, n in known.most_common(10):
                 if n > 0:
                     drafts.setdefault(replace_word(pair.caption, pair.words, place, new, "rejoined"), place)
         others = [text for text in drafts if text != pair.released]
@@ -150,33 +146,30 @@ def choice_of(
     }
 
 
-def main() -> None:
+def main(
+    *,
+    data: Folder,
+    nltk: Folder,
+    encoder: Folder,
+    wordnet: Folder,
+    language_model: Folder,
+    similar: Annotated[int, Option(help="pairs whose similarity is measured, spread evenly")] = 3000,
+    chosen: Annotated[int, Option(help="captions whose counterfactual is chosen, spread evenly")] = 200,
+) -> None:
     """Measure, and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("data", "nltk", "encoder", "wordnet", "language-model"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--similar", type=int, default=3000, help="pairs whose similarity is measured, spread evenly")
-    parser.add_argument(
-        "--chosen", type=int, default=200, help="captions whose counterfactual is chosen, spread evenly"
-    )
-    told = parser.parse_args()
-    tagger, wordnet = stages.NltkTagger.load(told.nltk), stages.WordNet(told.wordnet)
-    encoder = stages.MeanPooledEncoder.load(str(told.encoder), Runtime("cpu"))
-    judge = TinyStories.load(told.language_model, per_token=True)
-    rows = read(told.data / RELEASED)
+    tagger, relations = stages.NltkTagger.load(nltk), stages.WordNet(wordnet)
+    vectors = stages.MeanPooledEncoder.load(str(encoder), Runtime("cpu"))
+    judge = TinyStories.load(language_model, per_token=True)
+    rows = read(data / RELEASED)
     pairs, words = align(rows, tagger)
+    parts = {"tagger": tagger, "encoder": vectors, "wordnet": relations, "language_model": judge}
     record = {
-        "inputs": inputs_of(read(told.data / INPUTS), {row[0] for row in rows}, tagger),
+        "inputs": inputs_of(read(data / INPUTS), {row[0] for row in rows}, tagger),
         "words": words,
-        "similarity": similarity_of(pairs[:: max(1, len(pairs) // told.similar)][: told.similar], encoder),
-        "wordnet": relations_of(pairs, wordnet),
-        "choice": choice_of(pairs, pairs[:: max(1, len(pairs) // told.chosen)][: told.chosen], (encoder, judge, 10)),
-        "parts": {
-            "tagger": tagger.fingerprint,
-            "encoder": encoder.fingerprint,
-            "wordnet": wordnet.fingerprint,
-            "language_model": judge.fingerprint,
-        },
+        "similarity": similarity_of(pairs[:: max(1, len(pairs) // similar)][:similar], vectors),
+        "wordnet": relations_of(pairs, relations),
+        "choice": choice_of(pairs, pairs[:: max(1, len(pairs) // chosen)][:chosen], vectors, judge),
+        "parts": {name: part.fingerprint for name, part in parts.items()},
         "versions": {name: version(name) for name in ("tellapart", "nltk", "torch", "transformers")},
         "measured": datetime.now(UTC).date().isoformat(),
     }
@@ -185,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -45,10 +45,9 @@ from tellapart.stats.intervals import wilson
 from tellapart.stats.power import detectable_above_chance, detectable_difference
 from tellapart.tasks.registry import TASKS, headline
 from tellapart.training.config import TrainConfig, list_presets, merge_preset
-from tellapart.training.losses.loss import DualLoss, find_loss
+from tellapart.training.losses.loss import find_loss
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for `examples`
 BASELINES = ROOT / "docs" / "baselines.json"
 FIRST = "prefers_first_text"
 PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
@@ -166,9 +165,7 @@ def elsewhere_names_table() -> str:
     words = tomllib.loads((ROOT / "src/tellapart/report/interchange/foreign.toml").read_text(encoding="utf-8"))
     clip = {ours: theirs for theirs, ours in words["clip"]["sets"].items()} | {"sugarcrepe": "sugar_crepe/PART"}
     mteb = {ours: theirs for theirs, (ours, _, _) in words["mteb"].items()}
-    return fill_table(
-        "elsewhere_names", names=[(name, clip.get(name), mteb.get(name)) for name in sorted({*clip, *mteb})]
-    )
+    return fill_table("elsewhere_names", clip=clip, mteb=mteb)
 
 
 #: A table of the file -> the model that reads it.
@@ -186,22 +183,9 @@ def attribute_texts(model: type[BaseModel]) -> dict[str, str]:
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-def show_default(value: Any, required: bool) -> str:
-    """Return a default as TOML writes it; empty for none."""
-    if required:
-        return "needed"
-    return "" if value in (None, "", ()) else f"`{json.dumps(value)}`"
-
-
 def board_keys_table() -> str:
-    """Return a row for each key of a board file."""
-    rows = [
-        (table, name, show_default(field.default, field.is_required()), attribute_texts(model)[name])
-        for table, model in BOARD_TABLES.items()
-        for name, field in model.model_fields.items()
-        if not field.exclude
-    ]
-    return fill_table("board_keys", keys=rows)
+    """Return a row for each key of a board file; defaults are as TOML writes them."""
+    return fill_table("board_keys", models=BOARD_TABLES, attribute_texts=attribute_texts)
 
 
 def losses_table() -> str:
@@ -212,8 +196,7 @@ def losses_table() -> str:
         summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
         source = " ".join(rest.partition("Source: ")[2].partition("\n\n")[0].split()).removesuffix(".")
         options = ", ".join(option(*one) for one in loss.options.model_json_schema().get("properties", {}).items())
-        needs = dual_needs(loss) if isinstance(loss, DualLoss) else fusion_needs(loss)
-        rows.append((name, summary.removeprefix("Return ").removesuffix("."), needs, options, source))
+        rows.append((name, loss, summary.removeprefix("Return ").removesuffix("."), options, source))
     return fill_table("losses", losses=rows)
 
 
@@ -237,41 +220,12 @@ def presets_table() -> str:
         presets.append((name, preset, values, {key for table in unknown.values() for key in table}))
         for entry in preset.ours.items():
             ours.setdefault(entry, []).append(name)
-    return fill_table("presets", presets=presets, ours=ours, loss_cell=loss_cell)
+    return fill_table("presets", presets=presets, ours=ours)
 
 
 #: A configuration's part, and the parts that a paper leaves to it.
 NEEDED: dict[str, Any] = {"name": "x", "model": "x", "data": {"train": ["x"]}}
 UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 2}}}
-
-
-def loss_cell(config: TrainConfig) -> str:
-    """The losses of a configuration with the options that it sets."""
-    cells = []
-    for term in (config.loss, *({"name": name, **own} for name, own in config.loss.get("also", {}).items())):
-        options = [f"{key} {value}" for key, value in term.items() if key not in {"name", "also"}]
-        cells.append(", ".join((f"`{term['name']}`", *options)))
-    return "; ".join(cells)
-
-
-def dual_needs(loss: Any) -> str:
-    """What a dual encoder's loss needs of a row beside image and caption."""
-    images = {"none": "", "pairs": "hard images if there are some", "mate": "a hard counterpart"}
-    captions = f"{loss.negative_captions} false captions" if loss.negative_captions > 1 else "a false caption"
-    needs = [
-        captions if loss.negative_captions else "",
-        "a unit and its foil" if loss.units else "",
-        "patches and words" if loss.local else "",
-        "joined pictures" if loss.joins else "",
-    ]
-    return ", ".join(filter(None, (*needs, images[loss.negative_images]))) or "pairs"
-
-
-def fusion_needs(loss: Any) -> str:
-    """What a fusion encoder's loss needs crossed."""
-    pairs = f"crossed pair{'s' * (loss.negatives > 1)} (an image with another row's text)"
-    crossed = f"a fusion encoder, {loss.negatives} {pairs}"
-    return crossed + (" and their counterparts" if loss.counterparts else "")
 
 
 def false_inputs_table() -> str:

@@ -4,13 +4,14 @@ python docs/levels.py             # draws docs/levels.svg again; `docs/generate.
 python docs/levels.py --run DIR   # first the record, from a run on the set of docs/recipes/levels.toml
 """
 
-import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from speed_tables import fill_table
+from typer import Option
 
 from tellapart.diagnosis.curve import Curve, Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, outcomes_of, read_systems
@@ -85,15 +86,12 @@ def levels_table() -> str:
     return fill_table("levels", models=models, rows=rows, need=lambda row: write_need(row, curves))
 
 
-def main() -> None:
+def main(run: Annotated[Path | None, Option(help="a run folder of all models")] = None) -> None:
     """Write the record of a run if one is named, then the page's picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, help="a run folder of all models")
-    options = parser.parse_args()
-    if options.run is not None:
-        RECORD.write_text(json.dumps(make_record(options.run), indent=1) + "\n", encoding="utf-8")
+    if run is not None:
+        RECORD.write_text(json.dumps(make_record(run), indent=1) + "\n", encoding="utf-8")
     write_picture(PICTURE, lambda: draw_thresholds(fit()))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import tomllib
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -24,44 +24,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_pages import NOTEBOOKS, notebook_pages
+from speed_tables import make_table
 
 from tellapart.board.serve import board_export
 from tellapart.catalog import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The repository's own pages, and their names in the site.
-OWN_PAGES = {
-    "README.md": "index.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
-    "CHANGELOG.md": "changelog.md",
-    "src/tellapart/models/demo_encoder/MODEL_CARD.md": "demo_encoder.md",
-}
-
-#: Pages that stand alone, or quote much: they take the place of the navigation at their side, too.
-WIDE_PAGES = {"index.md", "start.md", "commands.md"}
-
-#: Pages that lead to the exported board of checkpoints.
-ZOO_PAGES = {"findings/checkpoints.md", "board_site.md"}
-
-#: The rooms whose public names have a page in the API reference, beside those of `import tellapart`.
-ROOMS = ("api", "data", "metrics", "stats", "tasks", "records", "models", "benchmarks", "evaluation", "errors")
-#: Rooms of which a page has the modules with names of `import tellapart` alone.
-NAMED_ROOMS = ("diagnosis", "training", "auditing", "annotate", "report", "board")
-
-#: The next step after pages that are made here; pages of a folder lead one to the other. The front page (README) has
-#: none: it is the choice of a first step.
-NEXT = {
-    "contributing.md": "decisions/index.md",
-    "security.md": "trust.md",
-    "changelog.md": "contributing.md",
-    "demo_encoder.md": "my_training.md",
-    "api": "plugin_modules.md",
-    "benchmarks": "measure.md",
-    "decisions": "other_tools.md",
-    "notebooks": "python.md",
-}
+SITE: dict[str, Any] = tomllib.loads((ROOT / "docs" / "site.toml").read_text(encoding="utf-8"))
+OWN_PAGES, ROOMS = SITE["pages"], SITE["rooms"] + SITE["named_rooms"]
 
 #: The first page's way on.
 BUTTON = "[Measure a model in five minutes](docs/start.md){ .md-button .md-button--primary }"
@@ -75,7 +46,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>
 def list_folders() -> dict[str, list[str]]:
     """Return the pages of the generated folders, in the navigation's order."""
     return {
-        "api": ["api/index.md", *(f"api/{room}.md" for room in (*ROOMS, *NAMED_ROOMS))],
+        "api": ["api/index.md", *(f"api/{room}.md" for room in ROOMS)],
         "decisions": [
             "decisions/index.md",
             *sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
@@ -89,7 +60,7 @@ def next_step(page: str) -> str | None:
     folder = posixpath.dirname(page)
     pages = list_folders().get(folder, [page])
     following = [*pages, None][pages.index(page) + 1] if page in pages else None
-    return following or NEXT.get(folder or page)
+    return following or SITE["next"].get(folder or page)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -128,25 +99,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def _decisions() -> str:
     """Return the list of decisions, by their titles."""
     lines = ["# Decisions", "", "Choices that somebody will question, each with its reasons.", ""]
-    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
-        title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-        number, _, name = title.partition(". ")
-        lines.append(f"{number}. [{name}]({path.name})")
+    for path in list_folders()["decisions"][1:]:
+        number, _, name = _title_of(path).partition(". ")
+        lines.append(f"{number}. [{name}]({posixpath.basename(path)})")
     return "\n".join(lines) + "\n"
 
 
 def _api() -> dict[str, str]:
     """Return the pages of the API reference: a list of what `import tellapart` has, then a page for each room."""
-    package = importlib.import_module("tellapart")
-    lines = ["# `import tellapart`", "", (package.__doc__ or "").split(">>>")[0].strip(), ""]
-    lines += ["| name | what it is |", "|---|---|"]
+    package, rows = importlib.import_module("tellapart"), []
     for name, where in sorted(package._WHERE.items()):
         found = getattr(package, name)
-        about = inspect.getdoc(found) if callable(found) else ""
-        shown = f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]"
-        lines.append(f"| {shown} | {(about or '').partition(chr(10))[0]} |")
-    pages = {"api/index.md": "\n".join(lines) + "\n"}
-    for room in (*ROOMS, *NAMED_ROOMS):
+        about = (inspect.getdoc(found) or "").partition("\n")[0] if callable(found) else ""
+        rows.append((f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]", about))
+    names = make_table(["name", "what it is"], "l|l", rows)
+    about = (package.__doc__ or "").split(">>>")[0].strip()
+    pages = {"api/index.md": f"# `import tellapart`\n\n{about}\n\n{names}\n"}
+    for room in ROOMS:
         about = (importlib.import_module(f"tellapart.{room}").__doc__ or "").strip()
         reference = "\n".join(f"::: {module}\n" for module in _modules(room))
         pages[f"api/{room}.md"] = f"# tellapart.{room}\n\n{about}\n\n{reference}"
@@ -156,14 +125,17 @@ def _api() -> dict[str, str]:
 def _modules(room: str) -> list[str]:
     """Return the modules of a room's page; a room of one file is that module."""
     folder = ROOT / "src" / "tellapart" / room
-    modules = {f"{room}.{path.stem}" for path in folder.glob("*.py") if room in ROOMS and not path.stem.startswith("_")}
+    files = folder.glob("[!_]*.py") if room in SITE["rooms"] else ()
+    modules = {f"{room}.{path.stem}" for path in files}
     modules |= {where for where in importlib.import_module("tellapart")._WHERE.values() if where.startswith(f"{room}.")}
     return [f"tellapart.{module}" for module in sorted(modules)] or [f"tellapart.{room}"]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository into links of the site, with a copy of the file where it is no page."""
-    source = {target: own for own, target in OWN_PAGES.items()}.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    here = page.file.src_uri
+    folder = posixpath.dirname(here) or "."
+    source = {target: own for own, target in OWN_PAGES.items()}.get(here, f"docs/{here}")
 
     def moved(match: re.Match[str]) -> str:
         target = match[2]
@@ -181,18 +153,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             path, inside = ROOT / inside, f"repository/{inside}"
             if files.get_file_from_path(inside) is None:
                 files.append(File.generated(config, inside, abs_src_path=str(path)))
-        return match[1] + posixpath.relpath(inside, posixpath.dirname(page.file.src_uri) or ".")
+        return match[1] + posixpath.relpath(inside, folder)
 
-    if page.file.src_uri == "index.md":  # GitHub, which shows the same file, has no buttons
+    if here == "index.md":  # GitHub, which shows the same file, has no buttons
         markdown = markdown.replace("\n```bash\n", f"\n{BUTTON}\n\n```bash\n", 1)
-    if page.file.src_uri in WIDE_PAGES:
+    if here in SITE["wide"]:
         page.meta["hide"] = ["navigation"]
-    if page.file.src_uri == "benchmarks.md":
+    if here == "benchmarks.md":
         markdown = NAMED.sub(r"| [`\1`](benchmarks/\1.md) |", markdown)
-    if following := next_step(page.file.src_uri):
-        address = posixpath.relpath(following, posixpath.dirname(page.file.src_uri) or ".")
-        return f"{_move_links(markdown, moved)}\n\n**Next:** [{_title_of(following)}]({address})\n"
-    return _move_links(markdown, moved)
+    prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
+    markdown = "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
+    if following := next_step(here):
+        markdown += f"\n\n**Next:** [{_title_of(following)}]({posixpath.relpath(following, folder)})\n"
+    return markdown
 
 
 def _title_of(page: str) -> str:
@@ -202,11 +175,6 @@ def _title_of(page: str) -> str:
         return path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     name = Path(page).parent.name if Path(page).stem == "index" else Path(page).stem.replace("_", " ")
     return f"tellapart.{Path(page).stem}" if page.startswith("api/") else name.capitalize()
-
-
-def _move_links(markdown: str, moved: Callable[[re.Match[str]], str]) -> str:
-    prose_and_code = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
-    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in prose_and_code)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -229,7 +197,7 @@ def on_page_content(html: str, page: Page | None = None, **_: Any) -> str:
     def drawn(match: re.Match[str]) -> str:
         return convert(unescape(match[3]), display="block" if match[2] == "[" else "inline")
 
-    if page is not None and page.file.src_uri in ZOO_PAGES:
+    if page is not None and page.file.src_uri in SITE["zoo"]:
         address = posixpath.relpath("zoo/index.html", posixpath.dirname(page.file.src_uri) or ".")
         html += f'<p><a href="{address}">The board of these checkpoints, page by page</a></p>'
     return FORMULA.sub(drawn, html)

@@ -12,7 +12,10 @@ from tellapart.report.numbers import points
 from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for `examples`
+sys.path.insert(0, str(ROOT))  # for `examples`, of which the other files here take the form of pages, too
+from examples.findings.frame import make_table, render_page, write_pages_text  # noqa: E402
+
+__all__ = ["RECORD_TABLES", "fill_table", "make_table", "record_table", "write_pages_text"]
 
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"
@@ -29,36 +32,27 @@ NAMES = {
 }
 
 
-#: Table -> its record, and the bench that writes this; `templates` has the table.
+#: Table -> its record, which the bench of that name writes; `templates` has the table.
 RECORD_TABLES = {
-    "real-captions": ("speed", "speed.py"),
-    "all-shapes": ("speed", "speed.py"),
-    "shared-beginnings": ("shared_beginnings", "shared_beginnings.py"),
-    "growth": ("growth", "growth.py"),
-    "screened": ("screened", "screened.py"),
-    "large": ("large", "large.py"),
-    "gpu": ("gpu", "gpu.py"),
-    "intervals": ("coverage", "coverage.py"),
-    "alarms": ("coverage", "coverage.py"),
-    "loss-costs": ("losses", "losses.py"),
-    "matching-rounds": ("matching_rounds", "matching_rounds.py"),
+    **dict.fromkeys(("real-captions", "all-shapes"), "speed"),
+    **dict.fromkeys(("intervals", "alarms"), "coverage"),
+    **{name: name for name in ("growth", "screened", "large", "gpu")},
+    **{name: name.replace("-", "_") for name in ("shared-beginnings", "matching-rounds")},
+    "loss-costs": "losses",
 }
 
 
 def record_table(name: str) -> str:
     """A table of what was last measured, if its record is kept."""
-    record, bench = RECORD_TABLES[name]
-    found = read_record(record)
+    found = read_record(RECORD_TABLES[name])
     if found is None:
-        return f"Not measured yet: no record of `bench/{bench}` is kept.\n"
+        return f"Not measured yet: no record of `bench/{RECORD_TABLES[name]}.py` is kept.\n"
     values = {"record": found, "names": NAMES, "picture": PICTURE.is_file(), "write_change": points}
     return fill_table(name.replace("-", "_"), **values)
 
 
 def fill_table(name: str, **values: Any) -> str:
     """Fill the template of a table."""
-    from examples.findings.frame import render_page
-
     return render_page(HERE / "templates", name, values).strip("\n") + "\n"
 
 

@@ -1,23 +1,15 @@
-"""Measure what a system gets on every benchmark of a task without looking; no image is opened.
+"""Systems that answer without looking, and what they get on every benchmark of a task: `baselines.py` runs them.
 
-    python docs/task_baselines.py --data DIR    writes the part `tasks` of docs/baselines.json
-
-Of each benchmark the first folder of DIR is taken, in order of names, that has all of its files. What a system knows
-stands beside it: nothing, how the answers are distributed, or which captions are true.
+Of each benchmark the first folder is taken, in order of names, that has all of its files. What a system knows stands
+beside it: nothing, how the answers are distributed, or which captions are true.
 """
 
-import argparse
 import hashlib
-import json
 import math
-import platform
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +20,6 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.catalog import BENCHMARKS
 from tellapart.data import task_records as sets
-from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
@@ -42,8 +33,6 @@ from tellapart.tasks.classification import Classified, named_classes
 from tellapart.tasks.moments import FrameScores
 from tellapart.tasks.registry import TASKS
 from tellapart.tasks.retrieval import RankedTwice
-
-BASELINES = Path(__file__).with_name("baselines.json")
 
 #: Folders that repositories keep further down.
 NESTED = ("camerabench/camerabench", "marvl/datasets/marvl/zero_shot")
@@ -128,14 +117,16 @@ def nearest_caption(records: sets.CaptionSet) -> Said:
     return [caption] * len(records), f"“{caption}”"
 
 
+def rank_tied(records: sets.RetrievalSet, tied: Iterable[Any]) -> Retrieval:
+    """Rank a gallery both ways by how many entries each image and each caption has on top, the true ones included."""
+    true = (np.bincount(column) for column in np.array(records.pairs).T)
+    sides = zip(map(np.array, tied), true, strict=True)
+    return Retrieval(*(Ranks(np.zeros_like(own), entries - own, own) for entries, own in sides))
+
+
 def same_score(records: sets.RetrievalSet) -> Said:
     """Give every image and caption one score: all false entries tie with the true ones."""
-    images, captions = len(records.images), len(records.captions)
-    true = [np.bincount(column) for column in np.array(records.pairs).T]
-    sides = [
-        Ranks(np.zeros_like(own), gallery - own, own) for own, gallery in zip(true, (captions, images), strict=True)
-    ]
-    return Retrieval(*sides), "one score for all"
+    return rank_tied(records, (len(records.captions), len(records.images))), "one score for all"
 
 
 def bag(caption: str) -> str:
@@ -150,10 +141,8 @@ def words_of_captions(records: sets.RetrievalSet) -> Said:
     for image, caption in records.pairs:
         of_image[image].add(bags[caption])
     captions_with, images_with = Counter(bags), Counter(found for held in of_image for found in held)
-    level = [[sum(captions_with[found] for found in held) for held in of_image], [images_with[found] for found in bags]]
-    true = [np.bincount(column) for column in np.array(records.pairs).T]
-    sides = [Ranks(np.zeros_like(own), np.array(all_) - own, own) for all_, own in zip(level, true, strict=True)]
-    return Retrieval(*sides), "the true captions without their order"
+    tied = [[sum(captions_with[found] for found in held) for held in of_image], [images_with[found] for found in bags]]
+    return rank_tied(records, tied), "the true captions without their order"
 
 
 def ranked_twice(says: Callable[[sets.RetrievalSet], Said]) -> Callable[[sets.RetrievalSet], Said]:
@@ -186,23 +175,16 @@ def shorter_caption(records: sets.ChoiceSet) -> Said:
     return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
 
 
-def shorter_texts(records: PairSet) -> Said:
+def shorter_texts(rows: Sequence[Any], words: str) -> Said:
     """Score texts as `blind` does."""
-    values = [[Blind().score_texts(item.texts)] for item in records.items]
-    return Scored(Scores([item.id for item in records.items], values, "similarity")), "the shorter, the higher"
+    values = [[Blind().score_texts(row.texts)] for row in rows]
+    return Scored(Scores([row.id for row in rows], values, "similarity")), words
 
 
 def same_score_for_images(records: sets.RatingSet) -> Said:
     """Give every image one score."""
-    ids = [one.id for one in records.rows]
+    ids = [row.id for row in records.rows]
     return Scored(Scores(ids, np.zeros((len(ids), 1, 1)), "similarity")), "one score for all"
-
-
-def shorter_prompts(records: sets.RatingSet) -> Said:
-    """Score each image by its text, as `blind` does."""
-    values = Blind().score_texts([one.texts[0] for one in records.rows])
-    ids = [one.id for one in records.rows]
-    return Scored(Scores(ids, values.reshape(-1, 1, 1), "similarity")), "the shorter the text, the higher"
 
 
 def same_score_for_classes(records: sets.ClassificationSet) -> Said:
@@ -246,8 +228,13 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "yes-no": (System("first-option", NOTHING, first_option),),
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
-    "ordered-texts": (System("blind", NOTHING, shorter_texts),),
-    "ratings": (System("constant", NOTHING, same_score_for_images), System("blind", NOTHING, shorter_prompts)),
+    "ordered-texts": (
+        System("blind", NOTHING, lambda records: shorter_texts(records.items, "the shorter, the higher")),
+    ),
+    "ratings": (
+        System("constant", NOTHING, same_score_for_images),
+        System("blind", NOTHING, lambda records: shorter_texts(records.rows, "the shorter the text, the higher")),
+    ),
     "classification": (
         System("constant", NOTHING, same_score_for_classes),
         System("largest-class", ANSWERS, largest_class),
@@ -302,26 +289,3 @@ def baselines_of(one: Benchmark) -> Record:
         "chance": chances(one.task, records),
         "systems": {system.name: measured(one.task, system, records) for system in SYSTEMS[one.task]},
     }
-
-
-def main() -> int:
-    """Measure every benchmark whose files were found, and write it next to the benchmarks of pairs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    found: dict[str, Record] = {}
-    for one in task_benchmarks(parser.parse_args().data):
-        found[one.name] = baselines_of(one)
-        print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
-    everything = json.loads(BASELINES.read_text(encoding="utf-8"))
-    everything["tasks"] = {
-        "command": "python docs/task_baselines.py --data DIR",
-        "measured": datetime.now(tz=UTC).date().isoformat(),
-        "versions": {"python": platform.python_version(), "tellapart": version("tellapart"), "numpy": np.__version__},
-        "benchmarks": found,
-    }
-    BASELINES.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

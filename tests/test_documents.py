@@ -142,11 +142,10 @@ def test_the_picture_of_the_flow_is_drawn_from_the_code():
     pages = import_document("command_pages")
     assert pages.PICTURE.read_text(encoding="utf-8") == pages.flow_picture(), "run `python docs/command_pages.py`"
     boxes = [box for row in pages.FLOW for box in row]
-    assert {room for _, rooms, *_ in boxes for room in rooms} <= {
+    assert {room for box in boxes for room in box["rooms"]} <= {
         path.name for path in (ROOT / "src" / "tellapart").iterdir()
     }
-    shown = {panel for *_, panel in boxes if panel} | {pages.TOOLS}
-    assert shown == {panel for panel, *_ in pages.list_commands()}
+    assert {box["panel"] for box in boxes if "panel" in box} == {panel for panel, *_ in pages.list_commands()}
 
 
 def test_the_reference_has_a_section_for_each_command_with_its_options_and_an_example():

@@ -6,10 +6,12 @@ numbers, and, warm, `--skip_existing`.
 """
 
 import json
-import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from job import Job, carry_out
 
 DATASETS = {
     "winoground": "winoground",
@@ -19,7 +21,7 @@ DATASETS = {
 }
 
 
-def prepare(job: dict[str, Any]) -> None:
+def prepare(job: Job) -> None:
     """Write Winoground's table and let `datasets` convert it: what a download would have left behind."""
     from datasets import load_dataset
     from tables import table
@@ -31,7 +33,7 @@ def prepare(job: dict[str, Any]) -> None:
     load_dataset("facebook/winoground", cache_dir=str(Path(job["sets"]) / "crepe"))
 
 
-def run(job: dict[str, Any], *, warm: bool) -> None:
+def run(job: Job, warm: bool = False) -> None:
     """Evaluate, as its command does."""
     import clip_benchmark.datasets.sugar_crepe as module
     from clip_benchmark.cli import main
@@ -59,7 +61,4 @@ def run(job: dict[str, Any], *, warm: bool) -> None:
 
 
 if __name__ == "__main__":
-    action, file = sys.argv[1:]
-    job = json.loads(Path(file).read_text())
-    os.chdir(job["home"])
-    prepare(job) if action == "prepare" else run(job, warm=action == "warm")
+    carry_out(prepare=prepare, cold=run, warm=partial(run, warm=True))

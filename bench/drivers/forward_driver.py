@@ -4,19 +4,18 @@ Texts are padded to the next multiple of 8 tokens, as their causal tower allows.
 texts, and the processor seconds of both.
 """
 
-import json
-import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+from job import Job, carry_out
 
 BATCH = 32
 
 
-def main(job: dict[str, Any]) -> None:
+def main(job: Job) -> None:
     """Load, prepare, warm up, and time."""
-    from tellapart.models.torch.backend import import_torch
+    from tellapart.models.torch.backend import import_torch, positions_by_key
 
     torch = import_torch()
     import open_clip
@@ -27,9 +26,7 @@ def main(job: dict[str, Any]) -> None:
     model = model.eval().to(device)
     images = [transform(Image.open(Path(job["sets"]) / name)) for name in job["images"]]
     ids = open_clip.get_tokenizer(architecture)(job["texts"])
-    lengths = defaultdict(list)
-    for row, end in enumerate(ids.argmax(dim=-1).tolist()):
-        lengths[-(-(end + 1) // 8) * 8].append(row)
+    lengths = positions_by_key(-(-(end + 1) // 8) * 8 for end in ids.argmax(dim=-1).tolist())
 
     def encode_text(batch: Any, length: int) -> Any:
         hidden = model.token_embedding(batch) + model.positional_embedding[:length]
@@ -42,11 +39,8 @@ def main(job: dict[str, Any]) -> None:
     with torch.inference_mode():
         pictures = [torch.stack(batch).to(device) for batch in batches(images)]
         captions = [(ids[batch, :n].to(device), n) for n, rows in lengths.items() for batch in batches(rows)]
-        short = encode_text(captions[0][0], captions[0][1])
-        whole = model.encode_text(
-            ids[: len(short)].to(device) if len(lengths) == 1 else ids[batches(lengths[captions[0][1]])[0]].to(device)
-        )
-        if not torch.allclose(short, whole, atol=1e-4):
+        first = batches(next(iter(lengths.values())))[0]
+        if not torch.allclose(encode_text(*captions[0]), model.encode_text(ids[first].to(device)), atol=1e-4):
             raise SystemExit("shortened texts give other vectors: no bound")
         for repeat in ("warm-up", "measured"):
             began, before = time.perf_counter(), time.process_time()
@@ -60,4 +54,4 @@ def main(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[2]).read_text()))
+    carry_out(run=main)

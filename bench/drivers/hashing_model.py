@@ -1,11 +1,13 @@
 """A dual encoder of 64 numbers from a hash: what a run costs without a network."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tellapart.models.protocols import Vectors
+from tellapart.models.vectors import normalise
 
 
 class Hashing:
@@ -14,22 +16,22 @@ class Hashing:
     kind: Literal["similarity"] = "similarity"
     name, fingerprint = "hashing", "bench:hashing-1"
 
-    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
+    def encode_images(self, images: Sequence[Any]) -> Vectors:
         """Hash pixels."""
-        return np.stack([_hash(np.asarray(image).tobytes()) for image in images])
+        return _hash(np.asarray(image).tobytes() for image in images)
 
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Hash bytes."""
-        return np.stack([_hash(text.encode()) for text in texts])
+        return _hash(text.encode() for text in texts)
 
-    def similarity(self, images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDArray[np.float32]:
+    def similarity(self, images: Vectors, texts: Vectors) -> Vectors:
         """Return cosines."""
         return images @ texts.T
 
 
-def _hash(data: bytes) -> NDArray[np.float32]:
-    numbers = np.frombuffer(hashlib.shake_256(data).digest(64), np.int8).astype(np.float32)
-    return numbers / np.linalg.norm(numbers)
+def _hash(contents: Iterable[bytes]) -> Vectors:
+    digests = [np.frombuffer(hashlib.shake_256(content).digest(64), np.int8) for content in contents]
+    return normalise(np.stack(digests).astype(np.float32))
 
 
 HASHING = Hashing()

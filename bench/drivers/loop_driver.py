@@ -1,14 +1,15 @@
 """open_clip's own loop, as a careful engineer writes it: each distinct image and text once, in batches of 64."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from job import Job, carry_out
 
 BATCH = 64
 
 
-def main(job: dict[str, Any]) -> None:
+def main(job: Job) -> None:
     """Encode, compare, print."""
     from tellapart.models.torch.backend import import_torch
 
@@ -55,4 +56,4 @@ def main(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[2]).read_text()))
+    carry_out(cold=main)

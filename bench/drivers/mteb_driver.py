@@ -4,11 +4,10 @@ For VALSE, which it lacks, its `AROVisualRelation` stands. Its wrapper of open_c
 open_clip's two functions are wrapped to take `local-dir:FOLDER`; its pin of open_clip is not asked for.
 """
 
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
+
+from job import Job, carry_out
 
 #: Set -> its task, and the columns of its images and texts.
 TASKS = {
@@ -20,7 +19,7 @@ TASKS = {
 NAME = "bench/local"
 
 
-def tasks(job: dict[str, Any]) -> list[Any]:
+def tasks(job: Job) -> list[Any]:
     """Return its tasks, reading local folders."""
     import mteb
 
@@ -34,7 +33,7 @@ def tasks(job: dict[str, Any]) -> list[Any]:
     return made
 
 
-def prepare(job: dict[str, Any]) -> None:
+def prepare(job: Job) -> None:
     """Write the tables and let `datasets` convert them: what a download would have left behind."""
     from tables import table
 
@@ -49,7 +48,7 @@ def prepare(job: dict[str, Any]) -> None:
         task.load_data()
 
 
-def run(job: dict[str, Any]) -> None:
+def run(job: Job) -> None:
     """Evaluate."""
     import mteb
     import open_clip
@@ -71,7 +70,4 @@ def run(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    action, file = sys.argv[1:]
-    job = json.loads(Path(file).read_text())
-    os.chdir(job["home"])
-    prepare(job) if action == "prepare" else run(job)
+    carry_out(prepare=prepare, cold=run, warm=run)

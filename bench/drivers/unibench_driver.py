@@ -4,12 +4,11 @@ Its datasets lie where it would have saved them. It is given the model, an empty
 workers, which by default is 96.
 """
 
-import json
-import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from job import Job, carry_out
 
 #: Set -> its name and folder there, and the columns of its images.
 DATASETS = {
@@ -20,7 +19,7 @@ DATASETS = {
 }
 
 
-def prepare(job: dict[str, Any]) -> None:
+def prepare(job: Job) -> None:
     """Save the tables where a download would have left them."""
     from tables import table
 
@@ -30,7 +29,7 @@ def prepare(job: dict[str, Any]) -> None:
         table(Path(job["sets"]), name, images, "npy").save_to_disk(Path(job["home"]) / folder)
 
 
-def run(job: dict[str, Any]) -> None:
+def run(job: Job) -> None:
     """Evaluate, as its command does."""
     import pandas as pd
 
@@ -71,7 +70,4 @@ def run(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    action, file = sys.argv[1:]
-    job = json.loads(Path(file).read_text())
-    os.chdir(job["home"])
-    prepare(job) if action == "prepare" else run(job)
+    carry_out(prepare=prepare, cold=run, warm=run)
