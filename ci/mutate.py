@@ -17,7 +17,6 @@ import gc
 import importlib
 import importlib.abc
 import importlib.util
-import multiprocessing
 import os
 import resource
 import signal
@@ -35,6 +34,7 @@ from typing import Any
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
 import pytest
+from forked import Fork
 from mutants import Mutant, mutants_of, with_probes
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,6 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 #: Imported before anything is forked, so that no mutant pays for them; none imports a metric.
 HEAVY = ("numpy.testing", "scipy.stats", "pydantic", "hypothesis.extra.numpy", "tellapart.data.scores")
 MEMORY = 8 << 30
-FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +62,6 @@ class Verdict:
 
     mutant: Mutant
     noticed_by: str | None
-
-
-class Fork:
-    """A piece of work in a fork of this process."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._answer, self._theirs = FORK.Pipe(duplex=False)
-        self._process = FORK.Process(target=self._run, args=(work,))
-        self._process.start()
-        self._theirs.close()
-
-    def _run(self, work: Callable[[], Any]) -> None:
-        try:
-            self._theirs.send(work())
-        except Exception as error:
-            self._theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))
-
-    def answer(self) -> Any:
-        """Wait for what the work returns, or raise what it raises; None if the process died."""
-        try:
-            answer = self._answer.recv()
-        except EOFError:
-            return None
-        finally:
-            self._process.join()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 class Runner:
@@ -211,7 +182,8 @@ def judged(mutants: Sequence[Mutant], tests: Sequence[Measured], judge: Judge) -
     """Judge mutants one after the other, each in a fork: which test noticed it, None for none."""
     order, noticed = Order(tests), []
     for mutant in mutants:
-        answer = Fork(functools.partial(judge, mutant, order.for_mutant(mutant, anew=judge is imported_anew))).answer()
+        faced = order.for_mutant(mutant, anew=judge is imported_anew)
+        answer = Fork(lambda mutant=mutant, faced=faced: [judge(mutant, faced)]).answer()
         # No answer: a test hung or died, or the module cannot even be imported.
         noticed.append("no test came to its end" if answer is None else answer or None)
         order.remember(mutant, noticed[-1])
@@ -227,7 +199,7 @@ def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judg
         raise RuntimeError(
             f"without any mistake in it, {mutants[0].where} fails when it is run like a mutant: {failed}"
         )
-    forks = [Fork(functools.partial(judged, mutants[job::jobs], tests, judge)) for job in range(jobs)]
+    forks = [Fork(lambda job=job: [judged(mutants[job::jobs], tests, judge)]) for job in range(jobs)]
     noticed: list[str | None] = [None] * len(mutants)
     for job, fork in enumerate(forks):
         noticed[job::jobs] = fork.answer()
@@ -301,7 +273,7 @@ def plan(mutants: Sequence[Mutant], jobs: int) -> Plan | None:
 
     def work(runner: Runner) -> Plan:
         on_import = frozenset(called)
-        tests = Fork(lambda: measured(runner, called)).answer()
+        tests = Fork(lambda: [measured(runner, called)]).answer()
         return tests, on_import, spread(jobs, after_import(mutants, on_import), tests, in_place(runner))
 
     probed = {path.stem: with_probes(path, path.read_text("utf-8"), "_called") for path in SOURCES.glob("[!_]*.py")}
@@ -314,7 +286,7 @@ def verdicts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
     """Judge all mutants."""
     for name in HEAVY:
         importlib.import_module(name)
-    answer = Fork(functools.partial(plan, mutants, jobs)).answer()
+    answer = Fork(lambda: [plan(mutants, jobs)]).answer()
     if answer is None:
         sys.exit("the tests of the metrics do not run; try pytest tests/metrics src/tellapart/metrics")
     tests, on_import, noticed = answer
