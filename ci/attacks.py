@@ -5,6 +5,7 @@ import os
 import pickle
 import struct
 import threading
+import tomllib
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from container_doors import write_boxes
 from doors import write_onnx_config
 
 from tellapart.benchmarks.locations import ZipImages
@@ -41,6 +43,17 @@ class Attack:
     facts: tuple[str, ...] = ()
 
 
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def declared(kind: str, make: Callable[..., Attack]) -> dict[str, Attack]:
+    """Return the attacks of a kind in `attacks.toml`: `make` takes their facts and, by name, what else they declare."""
+    return {
+        name: make(*row["facts"], **{key: value for key, value in row.items() if key != "facts"})
+        for name, row in _DECLARED[kind].items()
+    }
+
+
 def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
     """Make a file and read it; return `refused` or `read` if that is right, else one of `gates.BAD`, and the line."""
     try:
@@ -54,7 +67,7 @@ def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
     return ("silent", "it was read") if attack.facts else ("read", "")
 
 
-def write_file(path: Path, content: bytes | str) -> Path:
+def write_file(path: Path, content: bytes | bytearray | str) -> Path:
     """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -87,18 +100,23 @@ _FOREIGN = (
 )
 
 
+def zip_members(path: Path, *members: tuple[Any, ...], change: Callable[[bytearray], object] | None = None) -> Path:
+    """Write an archive of members, as `writestr` takes them; `change` changes its bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member in members:
+            archive.writestr(*member)
+    data = bytearray(path.read_bytes())
+    if change:
+        change(data)
+    return write_file(path, data)
+
+
 def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
     """An archive of one image, packed by a method, of which bytes are changed."""
 
     def read(folder: Path) -> object:
-        path = folder / "images.zip"
-        with zipfile.ZipFile(path, "w", method) as archive:
-            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size))
-        data = bytearray(path.read_bytes())
-        if change:
-            change(data)
-        path.write_bytes(data)
-        return ZipImages(path)("a.png")
+        image = np.random.default_rng(0).bytes(size) if change else bytes(size)
+        return ZipImages(zip_members(folder / "images.zip", ("a.png", image, method), change=change))("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
 
@@ -148,11 +166,10 @@ def _hdf5(change: Callable[[Any, Any], object], *facts: str) -> Attack:
 
         with h5py.File(folder / "other.h5", "w") as other:
             other["secret"] = np.ones((2, 5), "f4")
-        path = folder / "boxes.h5"
-        with h5py.File(path, "w") as file:
-            group = file.create_group("7")
-            group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.zeros((2, 4), "f4")
-            change(h5py, group)
+        path = write_boxes(folder / "boxes.h5", "7")
+        with h5py.File(path, "r+") as file:
+            del file["7"]["features"]
+            change(h5py, file["7"])
         return list(read_regions(path))
 
     return Attack(read, ("boxes.h5", "image 7", "features", *facts))

@@ -31,7 +31,7 @@ _PICTURES: dict[str, dict[str, Any]] = {
 
 def open_container_doors(folder: Path) -> Iterator[Door]:
     """Write a valid file of each format below a folder, and yield its door."""
-    yield from (*_pictures(folder), *_archives(folder), *_arrays(folder))
+    yield from (*_pictures(folder), *_archives(folder), *open_arrays(folder))
 
 
 def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
@@ -100,7 +100,7 @@ def _archives(folder: Path) -> Iterator[Door]:
     yield door_of(images, lambda path: [ZipImages(path)(name) for name in ("a.png", "b.png")], whole=False)
 
 
-def write_entries(path: Path) -> None:
+def write_entries(path: Path) -> Path:
     """Write regions of two images as UNITER's data bases have them."""
     lmdb = require("lmdb", extra="regions")
     stream = io.BytesIO()
@@ -108,9 +108,10 @@ def write_entries(path: Path) -> None:
     with lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22) as base, base.begin(write=True) as changes:
         for key in ("7.npz", "8.npz"):
             changes.put(key.encode(), stream.getvalue())
+    return path
 
 
-def write_boxes(path: Path, *names: str) -> None:
+def write_boxes(path: Path, *names: str) -> Path:
     """Write regions of images as an HDF5 file."""
     h5py = require("h5py", extra="regions")
     with h5py.File(path, "w") as file:
@@ -118,9 +119,11 @@ def write_boxes(path: Path, *names: str) -> None:
             group = file.create_group(name)
             group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.ones((2, 4), "f4")
             group["features"] = np.ones((2, 5), "f4")
+    return path
 
 
-def _arrays(folder: Path) -> Iterator[Door]:
+def open_arrays(folder: Path) -> Iterator[Door]:
+    """Yield the doors of parquet, HDF5 and LMDB."""
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     table, boxes, entries = (folder / name for name in ("rows.parquet", "boxes.h5", "boxes.lmdb"))
     image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])

@@ -5,11 +5,14 @@ import hashlib
 import json
 import pickle
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from reshape import FIELDS, ROWS
@@ -80,6 +83,8 @@ def open_doors(folder: Path) -> Iterator[Door]:
 def _scores(folder: Path) -> Iterator[Door]:
     scores = Scores(IDS, np.arange(12).reshape(3, 2, 2) / 8, "similarity")
     read = partial(read_scores, ids=IDS, shape=(2, 2))
+    np.save(folder / "scores.npy", scores.values.astype(np.float64))
+    yield door_of(folder / "scores.npy", lambda path: read(path, kind="similarity").values.tolist())
     for suffix in ("npz", "csv", "jsonl"):
         write_scores(scores, folder / f"scores.{suffix}")
         yield door_of(folder / f"scores.{suffix}", lambda path: read(path).values.tolist(), knows=FIELDS | ROWS)

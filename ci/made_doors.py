@@ -1,30 +1,27 @@
 """Doors of files that the program makes itself: models' weights and configurations, training, the board."""
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import IDS, Door, door_of, read_tensors
-from PIL import Image
+from doors import Door, door_of, read_tensors
 from reshape import FIELDS, ROWS
 from study_doors import open_study_doors
 
+from sets import write_set
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import HiddenRows, hide, measure_sent, read_truth
 from tellapart.board.submissions.worker import read_published, read_sent
-from tellapart.data.folder import read_pair_set, write_pair_set
-from tellapart.data.item import Item
+from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import Record, StatementSet
 from tellapart.models.find import find_model
-from tellapart.models.memory.external import read_scores, write_scores
+from tellapart.models.memory.external import write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.pairs import PAIRS
@@ -37,34 +34,20 @@ from tellapart.training.run_files import RunFiles, TrainingState, read_checkpoin
 
 def open_made_doors(folder: Path) -> Iterator[Door]:
     """Write a valid file of each format below a folder, and yield its door."""
-    items = tuple(
-        Item(id=id_, images=(f"images/{id_}0.png", f"images/{id_}1.png"), texts=(f"a {id_}", f"no {id_}"), cluster=id_)
-        for id_ in IDS
-    )
-    pictures = {name: _picture(number) for number, name in enumerate(name for item in items for name in item.images)}
-    write_pair_set(folder / "few", items, pictures, {"title": "few"})
+    write_set(folder / "few", n=3)
     yield from (*_sets(folder), *_weights(folder), *_training(folder), *_board(folder), *open_study_doors(folder))
 
 
-def _picture(number: int) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (8, 8), (40 * number, 0, 0)).save(stream, "PNG")
-    return stream.getvalue()
-
-
 def _sets(folder: Path) -> Iterator[Door]:
-    few, raw = folder / "few", folder / "scores.npy"
-    np.save(raw, np.arange(12, dtype=np.float64).reshape(3, 2, 2) / 8)
+    few = folder / "few"
 
     def read_all(_path: Path) -> Any:
         pairs = read_pair_set(few)
         return pairs.items, sorted(pairs.card.items()), [pairs.pixels(name).tolist() for name in pairs.items[0].images]
 
-    read = partial(read_scores, ids=IDS, shape=(2, 2), kind="similarity")
     yield door_of(few / "pairs.jsonl", read_all, whole=False)
     yield door_of(few / "card.json", read_all, whole=False)
-    yield door_of(raw, lambda path: list(read(path).values.tolist()))
-    yield door_of(few / "images" / "a0.png", read_all, name="picture.png", whole=False)
+    yield door_of(few / "images" / "0_0.png", read_all, name="picture.png", whole=False)
 
 
 def _weights(folder: Path) -> Iterator[Door]:
@@ -84,26 +67,37 @@ def _weights(folder: Path) -> Iterator[Door]:
     yield door_of(next(model.glob("*.safetensors")), encode, name="open_clip weights", slow=True)
 
 
-def _training(folder: Path) -> Iterator[Door]:
+def write_small_checkpoint(folder: Path) -> Path:
+    """Write a checkpoint of a few weights after a step."""
     torch = import_torch()
-    run = RunFiles(folder / "run-of-training")
     torch.manual_seed(0)
     module = torch.nn.Linear(2, 2)
     optimiser = torch.optim.AdamW(module.parameters())
     module(torch.ones(1, 2)).sum().backward()
     optimiser.step()
-    write_checkpoint(run.checkpoints, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
-    checkpoint = run.checkpoints / "step-00000002"
+    write_checkpoint(folder, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
+    return folder / "step-00000002"
+
+
+def resume_small_checkpoint(checkpoint: Path) -> Any:
+    """Return what a training that goes on from it begins with."""
+    torch = import_torch()
+    module = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(module.parameters())
+    state = read_checkpoint(checkpoint, module, optimiser)
+    return asdict(state), str(module.state_dict()), str(optimiser.state_dict()["state"])
+
+
+def _training(folder: Path) -> Iterator[Door]:
+    run = RunFiles(folder / "run-of-training")
+    checkpoint = write_small_checkpoint(run.checkpoints)
 
     def read_settings_of(path: Path) -> Any:
         config = read_config(path)
         return config.model_dump(mode="json"), config.loss_terms()
 
     def resume(_path: Path) -> Any:
-        fresh = torch.nn.Linear(2, 2)
-        moments = torch.optim.AdamW(fresh.parameters())
-        state = read_checkpoint(checkpoint, fresh, moments)
-        return asdict(state), str(fresh.state_dict()), str(moments.state_dict()["state"])
+        return resume_small_checkpoint(checkpoint)
 
     for name in ("train", "updates"):
         free = ("groups", "dropout")

@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import STEERS, Attack, write_file
+from attacks import STEERS, Attack, declared, write_file
 from container_doors import encode_picture
 from false_inputs import export_board
 
@@ -83,8 +83,9 @@ def _write_page(run: Path) -> str:
 
 def _refuse(*facts: str, **options: Any) -> Attack:
     """An option of `evaluate` that has no effect or no such value."""
-    measure = partial(ta.evaluate, "demo-encoder", "demo", limit=4, cache=False, **options)
-    return Attack(lambda _folder: measure(), (*options, *facts))
+    return Attack(
+        lambda _folder: ta.evaluate("demo-encoder", "demo", limit=4, cache=False, **options), (*options, *facts)
+    )
 
 
 _MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
@@ -101,14 +102,5 @@ NAME_ATTACKS: dict[str, Attack] = {
     "half a character in a model's name": Attack(
         lambda _folder: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), ("name", "\\udcff")
     ),
-    "option without effect: reading of a dual encoder": _refuse("itn", reading="itn"),
-    "option without effect: a file of regions that is not there": _refuse("nosuch.npz", regions="nosuch.npz"),
-    **{
-        f"option without effect: {name}": _refuse("no effect", **{name: value})
-        for name, value in (("data", "."), ("images", "."), ("strict", True))
-    },
-    **{
-        f"unknown value of {name}": _refuse(value, **{name: value})
-        for name, value in (("device", "gpu"), ("dtype", "float3"), ("texts", "polished"))
-    },
+    **declared("option", _refuse),
 }

