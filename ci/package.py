@@ -111,18 +111,16 @@ def build(out: Path) -> tuple[Path, Path]:
 
 def expect_clean(wheel: Path, sdist: Path) -> None:
     """Check what the archives hold: nothing that does not belong there, all that is needed, and not too much."""
-    with zipfile.ZipFile(wheel) as archive:
-        wheel_names = archive.namelist()
-    with tarfile.open(sdist) as archive:
-        sdist_names = archive.getnames()
-    for path, strange in ((wheel, strange_names(wheel_names)), (sdist, strange_names(sdist_names))):
-        if strange:
+    with zipfile.ZipFile(wheel) as zipped, tarfile.open(sdist) as tarred:
+        names = {wheel: zipped.namelist(), sdist: tarred.getnames()}
+    for path, inside in names.items():
+        if strange := strange_names(inside):
             raise SystemExit(f"{path.name} holds what does not belong there: {', '.join(strange[:10])}")
         if path.stat().st_size > _MOST:
             raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes, more than {_MOST:,}")
     packages = ("tellapart", "tellapart_native", "tellapart_render")
     for needed in ("tellapart/models/demo_encoder/image.onnx", *(f"{package}/py.typed" for package in packages)):
-        if needed not in wheel_names:
+        if needed not in names[wheel]:
             raise SystemExit(f"{wheel.name} lacks {needed}")
 
 
