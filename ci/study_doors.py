@@ -17,19 +17,7 @@ from tellapart.annotate.surveys import Study, deal, find_survey
 from tellapart.data.folder import read_pair_set
 
 #: Survey -> what each annotator says of the first unit, the second, and so on, in turn.
-_SAID: dict[str, tuple[dict[str, Any], ...]] = {
-    "i2t": ({"caption": "A"}, {"caption": "B"}),
-    "coco-cf": ({"caption": "A"}, {"caption": "both"}, {"caption": "B"}),
-    "match": ({"match": "yes"}, {"match": "no"}, {"match": "yes"}),
-    "question": (
-        {"question": "How many?", "answer_a": "two", "answer_b": "three"},
-        {"question": "What colour?", "answer_a": "red", "answer_b": "blue"},
-    ),
-    "box": (
-        {"several": "yes", "object": "cat", "box": [1, 2, 3, 4]},
-        {"several": "yes", "object": "dog", "box": [1.5, 2, 3, 5]},
-    ),
-}
+_SAID: dict[str, list[dict[str, Any]]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 
 #: The surveys that people can agree on.
 _CHOICES = ("i2t", "coco-cf", "match")
@@ -98,17 +86,13 @@ def _say(study: Study, name: str) -> dict[str, dict[str, Any]]:
 
 def _fill_sheet(home: Path, fields: tuple[str, ...], said: dict[str, dict[str, Any]]) -> str:
     """Return the sheets of all annotators in one, filled in."""
-    rows = [
-        row
-        for path in sorted((home / "sheets").glob("*.csv"))
-        for row in csv.DictReader(io.StringIO(path.read_text("utf-8")))
-    ]
+    sheets = [path.read_text("utf-8") for path in sorted((home / "sheets").glob("*.csv"))]
+    rows = [row for sheet in sheets for row in csv.DictReader(io.StringIO(sheet))]
     stream = io.StringIO()
     table = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
     table.writeheader()
     for row in rows:
-        values = said[row["task"]]
-        cells = {field: values[field] for field in fields}
+        cells = {field: said[row["task"]][field] for field in fields}
         table.writerow(row | {field: v if isinstance(v, str) else json.dumps(v) for field, v in cells.items()})
     return stream.getvalue()
 
@@ -117,13 +101,11 @@ def _export(study: Study, said: dict[str, dict[str, Any]]) -> list[dict[str, Any
     """Return Label Studio's export of the same answers."""
     rows = []
     for number, (task, values) in enumerate(said.items()):
-        result = [{"from_name": name, "value": _control(name, value), **_SIZE} for name, value in values.items()]
+        size = {"original_width": 8, "original_height": 8}
+        result = [{"from_name": name, "value": _control(name, value), **size} for name, value in values.items()]
         data = {"study": study.token, "task": task}
         rows.append({"id": number, "data": data, "annotations": [{"id": number, "result": result}]})
     return rows
-
-
-_SIZE = {"original_width": 8, "original_height": 8}
 
 
 def _control(name: str, value: Any) -> dict[str, Any]:
