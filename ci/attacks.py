@@ -1,38 +1,51 @@
-"""Files that were made to do harm: each is refused in one line that names it, or read, soon and in little memory."""
+"""Files and names that were made to do harm, and options without effect.
 
+Each is refused in one line that names it, or read, soon and in little memory.
+"""
+
+import io
 import json
 import os
 import pickle
+import re
 import struct
 import threading
 import tomllib
 import zipfile
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from container_doors import write_boxes
-from doors import write_onnx_config
+from container_doors import encode_picture, write_boxes
+from doors import write_onnx
 
+import tellapart as ta
 from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.board.records import read_settings
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.data.strict_json import read_json, read_whole
 from tellapart.errors import TellapartError, require
+from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile, read_regions
 from tellapart.models.memory.external import read_scores
-from tellapart.models.onnx.dual_encoder import FILES, read_folder
+from tellapart.models.onnx.dual_encoder import read_folder
 from tellapart.records.imported import read_imported
+from tellapart.records.run_folder import write_result
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
 
 #: Turns a terminal's title into another, and a line's end around.
 STEERS = "a\x1b]0;owned\x07\u202eb"
+_MARKUP = "<img src=x onerror=alert(1)>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +59,10 @@ class Attack:
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def declared(kind: str, make: Callable[..., Attack]) -> dict[str, Attack]:
-    """Return the attacks of a kind in `attacks.toml`: `make` takes their facts and, by name, what else they declare."""
+def declared(kind: str, read: Callable[..., object]) -> dict[str, Attack]:
+    """Return the attacks of a kind in `attacks.toml`, by name: `read` takes a folder, and by name what they declare."""
     return {
-        name: make(*row["facts"], **{key: value for key, value in row.items() if key != "facts"})
+        name: Attack(partial(read, **{key: value for key, value in row.items() if key != "facts"}), tuple(row["facts"]))
         for name, row in _DECLARED[kind].items()
     }
 
@@ -208,9 +221,7 @@ def _onnx(add: Callable[[Any], Any]) -> Attack:
         model = onnx.ModelProto()
         model.graph.SetInParent()
         add(model).CopyFrom(tensor)
-        for name in FILES:
-            write_file(folder / name, model.SerializeToString() if name.endswith(".onnx") else b"{}")
-        write_onnx_config(folder)
+        write_onnx(folder, model)
         return read_folder(folder)
 
     return Attack(read, ("image.onnx", "stolen"))
@@ -288,4 +299,88 @@ ATTACKS: dict[str, Attack] = {
         f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
         for name, read in _TOML_READERS.items()
     },
+}
+
+
+def export_board(run: Path, items: int = 0) -> str:
+    """Return the pages of a board of a run."""
+    site = run.parent / "site"
+    ta.board_export(site, runs=run, items=items, comparisons=0)
+    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
+
+
+def _draw_set() -> PairSet:
+    """Return pairs whose ids, tags and captions are markup, and steer."""
+    items = tuple(
+        Item(
+            id=f"{_MARKUP}{k}",
+            images=("a.png", "b.png"),
+            texts=(f"{STEERS} {k} {_MARKUP}", f"{k} {STEERS}"),
+            tags={"kind": f"{_MARKUP}{k % 2}"},
+        )
+        for k in range(6)
+    )
+    return PairSet("steering", items, Path(), read=lambda name: encode_picture("png", side=8 + (name == "b.png")))
+
+
+def _write_run(folder: Path) -> Path:
+    """Write a run of a model with such a name on such pairs."""
+    run = ta.evaluate("random", _draw_set(), out=folder / "run", cache=False).folder
+    result = read_result(run)
+    model = result.model.model_copy(update={"name": f"{STEERS}{_MARKUP}"})
+    write_result(run, result.model_copy(update={"model": model}))
+    return Path(run)
+
+
+def _shown(show: Callable[[Path], object], *, page: bool = False) -> Attack:
+    """A run of hostile names at a door that prints them: nothing steers, and in a page nothing is markup."""
+
+    def read(folder: Path) -> None:
+        run = _write_run(folder)
+        with redirect_stdout(io.StringIO()) as printed:
+            text = f"{show(run)}{printed.getvalue()}"
+        if len(text) < 40 or set(text) & {"\x1b", "\x07", "\u202e"} or (page and "<img src=x" in text):
+            raise AssertionError(f"names are shown as they are: {text[:200]!a}")
+
+    return Attack(read)
+
+
+def _show_all(run: Path) -> object:
+    opened = ta.open_run(run)
+    opened.show(every=True)
+    return repr(opened), repr(opened.items()), repr(opened.items()[0])
+
+
+def _show_notebook(run: Path) -> str:
+    opened = ta.open_run(run)
+    shown = (opened, opened.table(), opened.items(), opened.items()[0], ta.verify(run))
+    return "".join(each._repr_html_() for each in shown)
+
+
+def _write_page(run: Path) -> str:
+    path = ta.open_run(run).write_report().path
+    text = "" if path is None else path.read_text("utf-8")
+    return re.sub(r'(?s)id="report-data">.*?</script>', "", text)  # its texts become text nodes, a block each
+
+
+def _refuse(_folder: Path, **options: Any) -> object:
+    """An option of `evaluate` that has no effect or no such value."""
+    return ta.evaluate("demo-encoder", "demo", limit=4, cache=False, **options)
+
+
+_MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
+
+ATTACKS |= {
+    "names that steer: show --all": _shown(_show_all),
+    "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
+    "names that steer: page": _shown(_write_page, page=True),
+    "names that steer: board": _shown(partial(export_board, items=6), page=True),
+    "names that steer: notebook": _shown(_show_notebook, page=True),
+    "half a character in mteb's JSON": Attack(
+        lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")
+    ),
+    "half a character in a model's name": Attack(
+        lambda _folder: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), ("name", "\\udcff")
+    ),
+    **declared("option", _refuse),
 }

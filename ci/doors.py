@@ -143,16 +143,13 @@ def _models(folder: Path) -> Iterator[Door]:
     tensor = require("onnx", extra="train").TensorProto(name="w", dims=[2, 3], data_type=1, raw_data=bytes(24))
     model = require("onnx", extra="train").ModelProto()
     model.graph.initializer.add().CopyFrom(tensor)
-    graph = model.SerializeToString()
     save = require("safetensors.numpy", extra="models").save
-    for name in FILES:
-        (onnx / name).write_bytes(graph if name.endswith(".onnx") else b"{}")
+    write_onnx(onnx, model)
 
     def read_graph(_path: Path) -> Any:
         write_onnx_config(onnx)
         return read_folder(onnx).fingerprint
 
-    read_graph(onnx)
     shutil.copytree(onnx, copy)
     weights = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(4, np.float32)}
     pixels = np.zeros((4, 4, 3), np.uint8)
@@ -171,6 +168,13 @@ def _models(folder: Path) -> Iterator[Door]:
     yield door_of(folder / "regions.safetensors", read_regions, save(flat))
     yield door_of(copy / CONFIG, lambda _: read_folder(copy).config, name="onnx config.json")
     yield door_of(hub, lambda path: read_config(str(path.parent)), name="transformers config.json", whole=False)
+
+
+def write_onnx(folder: Path, model: Any) -> None:
+    """Write the folder of an ONNX encoder whose graphs are a model."""
+    for name in FILES:
+        (folder / name).write_bytes(model.SerializeToString() if name.endswith(".onnx") else b"{}")
+    write_onnx_config(folder)
 
 
 def write_onnx_config(folder: Path) -> None:

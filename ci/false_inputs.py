@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import stat
 import struct
 import sys
@@ -17,8 +18,8 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import Attack, declared, encrypt, write_file, zip_members
-from container_doors import encode_picture, film, open_arrays, zip_folder
+from attacks import Attack, declared, encrypt, export_board, write_file, zip_members
+from container_doors import encode_picture, open_arrays, small_film
 from doors import Door, open_doors
 from made_doors import resume_small_checkpoint, write_small_checkpoint
 from PIL import Image
@@ -48,19 +49,15 @@ def _run_demo(folder: Path, limit: int = 2) -> Path:
     return ta.evaluate("random", "demo", limit=limit, out=folder, cache=False).folder
 
 
-def _ask(*facts: str, ask: str, options: Mapping[str, Any] = {}, sizes: Sequence[object] = ()) -> Attack:
+def _ask(folder: Path, *, ask: str, options: Mapping[str, Any] = {}, sizes: Sequence[object] = ()) -> object:
     """A question to a run on the demonstration set, or on a table of items with two captions and a size each."""
-
-    def read(folder: Path) -> object:
-        if not sizes:
-            return getattr(ta, ask)(_run_demo(folder / "a"), **options)
-        Image.new("RGB", (8, 8)).save(folder / "0.png")
-        rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
-        table = write_file(folder / "a.csv", "image,caption,foil,size\n" + "".join(rows))
-        run = ta.evaluate("random", f"table:{table}", out=folder / "a", cache=False, columns={"tag:size": "size"})
-        return getattr(ta, ask)(run.folder, **options)
-
-    return Attack(read, facts)
+    if not sizes:
+        return getattr(ta, ask)(_run_demo(folder / "a"), **options)
+    Image.new("RGB", (8, 8)).save(folder / "0.png")
+    rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
+    table = write_file(folder / "a.csv", "image,caption,foil,size\n" + "".join(rows))
+    run = ta.evaluate("random", f"table:{table}", out=folder / "a", cache=False, columns={"tag:size": "size"})
+    return getattr(ta, ask)(run.folder, **options)
 
 
 #: What, and at which door -> the attack.
@@ -85,14 +82,10 @@ _LETTERS = ClassificationSet(
 )
 
 
-def _predict(*facts: str, content: str) -> Attack:
+def _predict(folder: Path, *, content: str) -> object:
     """A file of labels that is scored."""
-
-    def read(folder: Path) -> object:
-        with watch_reading():
-            return TASKS["nlvr2"].read(write_file(folder / "a.jsonl", content), _STATED)
-
-    return Attack(read, ("a.jsonl", *facts))
+    with watch_reading():
+        return TASKS["nlvr2"].read(write_file(folder / "a.jsonl", content), _STATED)
 
 
 def _name_letters(folder: Path) -> None:
@@ -106,33 +99,25 @@ def _list_captions(folder: Path) -> object:
     return ta.load_pairs(f"table:{path}").items
 
 
-def _study(*facts: str, file: str, old: str, new: str) -> Attack:
+def _study(folder: Path, *, file: str, old: str, new: str) -> object:
     """A study whose people all answered, of which a file was changed."""
-
-    def read(folder: Path) -> object:
-        study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
-        sheet = study / "sheets" / "ann.csv"
-        sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
-        ta.annotate_import(study, sheet)
-        path = study / file
-        path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
-        return ta.annotate_agree(study)
-
-    return Attack(read, (file, *facts))
+    study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
+    sheet = study / "sheets" / "ann.csv"
+    sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
+    ta.annotate_import(study, sheet)
+    path = study / file
+    path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
+    return ta.annotate_agree(study)
 
 
-_TRAINING = Path(__file__).parent / "settings" / "eqsim.toml"
+def _train(folder: Path, *, old: str, new: str) -> object:
+    valid = (Path(__file__).parent / "settings" / "eqsim.toml").read_text()
+    return read_config(write_file(folder / "train.toml", valid.replace(old, new)))
 
 
-def _train(*facts: str, old: str, new: str) -> Attack:
-    def read(folder: Path) -> object:
-        return read_config(write_file(folder / "train.toml", _TRAINING.read_text().replace(old, new)))
-
-    return Attack(read, ("train.toml", *facts))
-
-
-def _rank(*facts: str, **environment: str) -> Attack:
-    return Attack(lambda _folder: patch.dict("os.environ", environment)(Rank.here)(), facts)
+def _rank(_folder: Path, **environment: str) -> object:
+    with patch.dict("os.environ", environment):
+        return Rank.here()
 
 
 def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
@@ -210,13 +195,6 @@ def _forged(show: Callable[[Path], object]) -> Attack:
     return Attack(read)
 
 
-def export_board(run: Path, items: int = 0) -> str:
-    """Return the pages of a board of a run."""
-    site = run.parent / "site"
-    ta.board_export(site, runs=run, items=items, comparisons=0)
-    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
-
-
 def _push(run: Path) -> str:
     with patch("huggingface_hub.constants.HF_HUB_OFFLINE", True):
         return str(ta.push(run, "me/mine", dry_run=True).files.files)
@@ -270,19 +248,15 @@ def _cut_samples(folder: Path) -> None:
     _verify(run, "samples/demo.jsonl")
 
 
-def _columns(*facts: str, door: str, columns: Mapping[str, str], kind: str = "csv") -> Attack:
+def _columns(folder: Path, *, door: str, columns: Mapping[str, str], kind: str = "csv") -> object:
     """A table of these columns and cells; a name that ends in `*` loses it, and so occurs twice."""
-
-    def write(folder: Path) -> object:
-        path, names = folder / f"a.{kind}", [name.rstrip("*") for name in columns]
-        if kind == "parquet":
-            arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
-            parquet.write_table(arrow.Table.from_arrays([arrow.array([x]) for x in columns.values()], names), path)
-        else:
-            write_file(path, f"{','.join(names)}\n{','.join(columns.values())}\n")
-        return _TABLES[door](path)
-
-    return Attack(write, (f"a.{kind}", *facts))
+    path, names = folder / f"a.{kind}", [name.rstrip("*") for name in columns]
+    if kind == "parquet":
+        arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+        parquet.write_table(arrow.Table.from_arrays([arrow.array([x]) for x in columns.values()], names), path)
+    else:
+        write_file(path, f"{','.join(names)}\n{','.join(columns.values())}\n")
+    return _TABLES[door](path)
 
 
 _TABLES: dict[str, Callable[[Path], object]] = {
@@ -347,7 +321,7 @@ def _decode(name: str, data: Callable[[], bytes], *facts: str) -> Attack:
 
 
 def _film(change: Callable[[bytes], bytes]) -> Attack:
-    return Attack(lambda _folder: sample_frames(change(film()), "fall.mp4", 4), ("fall.mp4",))
+    return Attack(lambda folder: sample_frames(change(small_film(folder)), "fall.mp4", 4), ("fall.mp4",))
 
 
 def _blank_frames(data: bytes) -> bytes:
@@ -366,16 +340,12 @@ def _cut(name: str, open_some: Callable[[Path], Iterable[Door]]) -> Attack:
     return Attack(read, (name,))
 
 
-def _weights(*facts: str, parts: Sequence[str], part: str = "") -> Attack:
+def _weights(folder: Path, *, parts: Sequence[str], part: str = "") -> object:
     """A training checkpoint with a set of weights under each name, each another."""
-
-    def write(folder: Path) -> object:
-        torch = require("torch", extra="models")
-        weights = {name: {"a": torch.full((4,), float(k))} for k, name in enumerate(parts)}
-        torch.save({"epoch": 1, **weights}, folder / "x.pt")
-        return read_checkpoint(folder / "x.pt", part=part).expect_one(str(folder / "x.pt"))
-
-    return Attack(write, facts)
+    torch, path = require("torch", extra="models"), folder / "x.pt"
+    weights = {name: {"a": torch.full((4,), float(k))} for k, name in enumerate(parts)}
+    torch.save({"epoch": 1, **weights}, path)
+    return read_checkpoint(path, part=part).expect_one(str(path))
 
 
 def _write_two_models(folder: Path) -> object:
@@ -389,16 +359,12 @@ def _write_two_models(folder: Path) -> object:
     return refuse_other_shards(str(folder))
 
 
-def _no_chat(*facts: str, config: Mapping[str, object] = {}, files: Sequence[str] = ()) -> Attack:
+def _no_chat(folder: Path, *, config: Mapping[str, object] = {}, files: Sequence[str] = ()) -> object:
     """The files of an embedder or a reranker, with a chat model's type, through the prefix of chat models."""
-
-    def read(folder: Path) -> object:
-        write_file(folder / "model" / "config.json", json.dumps({"model_type": "qwen3_vl", **config}))
-        for name in files:
-            write_file(folder / "model" / name, "{}")
-        return ta.evaluate(f"hf:{folder / 'model'}", "demo", limit=2, cache=False)
-
-    return Attack(read, (*facts, "st:", "tellapart score"))
+    write_file(folder / "model" / "config.json", json.dumps({"model_type": "qwen3_vl", **config}))
+    for name in files:
+        write_file(folder / "model" / name, "{}")
+    return ta.evaluate(f"hf:{folder / 'model'}", "demo", limit=2, cache=False)
 
 
 def _spoil_cache(spoil: Callable[[Path], object]) -> Attack:
@@ -429,7 +395,7 @@ FALSE_INPUTS: dict[str, Attack] = {
     "record with a forged number: board": _forged(export_board),
     "record with a forged number: Python": _forged(lambda run: ta.read_result(run).model_dump_json()),
     "record with a forged number in a zip archive: show": _forged(
-        lambda run: ta.open_run(zip_folder(run, run.parent / "run.zip"))
+        lambda run: ta.open_run(Path(shutil.make_archive(str(run.parent / "run"), "zip", run)))
     ),
     "record with a forged number and a fitting checksum: verify": Attack(
         lambda folder: _verify(_forge(folder, signed=True), "group_score")

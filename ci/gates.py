@@ -37,7 +37,6 @@ from doors import Door, open_doors
 from false_inputs import FALSE_INPUTS
 from forked import Fork
 from made_doors import open_made_doors
-from name_attacks import NAME_ATTACKS
 from prediction_doors import open_prediction_doors
 from reshape import ALWAYS, can_reshape, reshape
 
@@ -155,7 +154,7 @@ def run_attacks() -> dict[str, dict[str, Any]]:
             outcome, said = try_attack(attack, Path(folder))
         return {"outcome": outcome, "said": said[:300]}
 
-    attacks = ATTACKS | FALSE_INPUTS | NAME_ATTACKS
+    attacks = ATTACKS | FALSE_INPUTS
     # The file is made, too.
     return {name: _run_forked([partial(read, attack)], 6 * _PATIENCE)[0] for name, attack in attacks.items()}
 
