@@ -1,36 +1,51 @@
-"""Files that were made to do harm: each is refused in one line that names it, or read, soon and in little memory."""
+"""Files and names that were made to do harm, and options without effect.
 
+Each is refused in one line that names it, or read, soon and in little memory.
+"""
+
+import io
 import json
 import os
 import pickle
+import re
 import struct
 import threading
+import tomllib
 import zipfile
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import write_onnx_config
+from container_doors import encode_picture, write_boxes
+from doors import write_onnx
 
+import tellapart as ta
 from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.board.records import read_settings
 from tellapart.builders.recipe_file import open_builder, read_recipe_file
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.data.strict_json import read_json, read_whole
 from tellapart.errors import TellapartError, require
+from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile, read_regions
 from tellapart.models.memory.external import read_scores
-from tellapart.models.onnx.dual_encoder import FILES, read_folder
+from tellapart.models.onnx.dual_encoder import read_folder
 from tellapart.records.imported import read_imported
+from tellapart.records.run_folder import write_result
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
 
 #: Turns a terminal's title into another, and a line's end around.
 STEERS = "a\x1b]0;owned\x07\u202eb"
+_MARKUP = "<img src=x onerror=alert(1)>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,17 @@ class Attack:
 
     read: Callable[[Path], object]
     facts: tuple[str, ...] = ()
+
+
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def declared(kind: str, read: Callable[..., object]) -> dict[str, Attack]:
+    """Return the attacks of a kind in `attacks.toml`, by name: `read` takes a folder, and by name what they declare."""
+    return {
+        name: Attack(partial(read, **{key: value for key, value in row.items() if key != "facts"}), tuple(row["facts"]))
+        for name, row in _DECLARED[kind].items()
+    }
 
 
 def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
@@ -54,7 +80,7 @@ def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
     return ("silent", "it was read") if attack.facts else ("read", "")
 
 
-def write_file(path: Path, content: bytes | str) -> Path:
+def write_file(path: Path, content: bytes | bytearray | str) -> Path:
     """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -87,18 +113,23 @@ _FOREIGN = (
 )
 
 
+def zip_members(path: Path, *members: tuple[Any, ...], change: Callable[[bytearray], object] | None = None) -> Path:
+    """Write an archive of members, as `writestr` takes them; `change` changes its bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member in members:
+            archive.writestr(*member)
+    data = bytearray(path.read_bytes())
+    if change:
+        change(data)
+    return write_file(path, data)
+
+
 def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
     """An archive of one image, packed by a method, of which bytes are changed."""
 
     def read(folder: Path) -> object:
-        path = folder / "images.zip"
-        with zipfile.ZipFile(path, "w", method) as archive:
-            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size))
-        data = bytearray(path.read_bytes())
-        if change:
-            change(data)
-        path.write_bytes(data)
-        return ZipImages(path)("a.png")
+        image = np.random.default_rng(0).bytes(size) if change else bytes(size)
+        return ZipImages(zip_members(folder / "images.zip", ("a.png", image, method), change=change))("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
 
@@ -148,11 +179,10 @@ def _hdf5(change: Callable[[Any, Any], object], *facts: str) -> Attack:
 
         with h5py.File(folder / "other.h5", "w") as other:
             other["secret"] = np.ones((2, 5), "f4")
-        path = folder / "boxes.h5"
-        with h5py.File(path, "w") as file:
-            group = file.create_group("7")
-            group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.zeros((2, 4), "f4")
-            change(h5py, group)
+        path = write_boxes(folder / "boxes.h5", "7")
+        with h5py.File(path, "r+") as file:
+            del file["7"]["features"]
+            change(h5py, file["7"])
         return list(read_regions(path))
 
     return Attack(read, ("boxes.h5", "image 7", "features", *facts))
@@ -191,9 +221,7 @@ def _onnx(add: Callable[[Any], Any]) -> Attack:
         model = onnx.ModelProto()
         model.graph.SetInParent()
         add(model).CopyFrom(tensor)
-        for name in FILES:
-            write_file(folder / name, model.SerializeToString() if name.endswith(".onnx") else b"{}")
-        write_onnx_config(folder)
+        write_onnx(folder, model)
         return read_folder(folder)
 
     return Attack(read, ("image.onnx", "stolen"))
@@ -271,4 +299,88 @@ ATTACKS: dict[str, Attack] = {
         f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
         for name, read in _TOML_READERS.items()
     },
+}
+
+
+def export_board(run: Path, items: int = 0) -> str:
+    """Return the pages of a board of a run."""
+    site = run.parent / "site"
+    ta.board_export(site, runs=run, items=items, comparisons=0)
+    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
+
+
+def _draw_set() -> PairSet:
+    """Return pairs whose ids, tags and captions are markup, and steer."""
+    items = tuple(
+        Item(
+            id=f"{_MARKUP}{k}",
+            images=("a.png", "b.png"),
+            texts=(f"{STEERS} {k} {_MARKUP}", f"{k} {STEERS}"),
+            tags={"kind": f"{_MARKUP}{k % 2}"},
+        )
+        for k in range(6)
+    )
+    return PairSet("steering", items, Path(), read=lambda name: encode_picture("png", side=8 + (name == "b.png")))
+
+
+def _write_run(folder: Path) -> Path:
+    """Write a run of a model with such a name on such pairs."""
+    run = ta.evaluate("random", _draw_set(), out=folder / "run", cache=False).folder
+    result = read_result(run)
+    model = result.model.model_copy(update={"name": f"{STEERS}{_MARKUP}"})
+    write_result(run, result.model_copy(update={"model": model}))
+    return Path(run)
+
+
+def _shown(show: Callable[[Path], object], *, page: bool = False) -> Attack:
+    """A run of hostile names at a door that prints them: nothing steers, and in a page nothing is markup."""
+
+    def read(folder: Path) -> None:
+        run = _write_run(folder)
+        with redirect_stdout(io.StringIO()) as printed:
+            text = f"{show(run)}{printed.getvalue()}"
+        if len(text) < 40 or set(text) & {"\x1b", "\x07", "\u202e"} or (page and "<img src=x" in text):
+            raise AssertionError(f"names are shown as they are: {text[:200]!a}")
+
+    return Attack(read)
+
+
+def _show_all(run: Path) -> object:
+    opened = ta.open_run(run)
+    opened.show(every=True)
+    return repr(opened), repr(opened.items()), repr(opened.items()[0])
+
+
+def _show_notebook(run: Path) -> str:
+    opened = ta.open_run(run)
+    shown = (opened, opened.table(), opened.items(), opened.items()[0], ta.verify(run))
+    return "".join(each._repr_html_() for each in shown)
+
+
+def _write_page(run: Path) -> str:
+    path = ta.open_run(run).write_report().path
+    text = "" if path is None else path.read_text("utf-8")
+    return re.sub(r'(?s)id="report-data">.*?</script>', "", text)  # its texts become text nodes, a block each
+
+
+def _refuse(_folder: Path, **options: Any) -> object:
+    """An option of `evaluate` that has no effect or no such value."""
+    return ta.evaluate("demo-encoder", "demo", limit=4, cache=False, **options)
+
+
+_MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
+
+ATTACKS |= {
+    "names that steer: show --all": _shown(_show_all),
+    "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
+    "names that steer: page": _shown(_write_page, page=True),
+    "names that steer: board": _shown(partial(export_board, items=6), page=True),
+    "names that steer: notebook": _shown(_show_notebook, page=True),
+    "half a character in mteb's JSON": Attack(
+        lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")
+    ),
+    "half a character in a model's name": Attack(
+        lambda _folder: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), ("name", "\\udcff")
+    ),
+    **declared("option", _refuse),
 }

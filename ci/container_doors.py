@@ -1,6 +1,7 @@
 """Doors of pictures, films and containers: archives of runs and of images, parquet, HDF5."""
 
 import io
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from doors import Door, door_of
-from PIL import Image
 
 import tellapart as ta
+from pictures import encoded, film
 from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
@@ -23,7 +24,7 @@ from tellapart.records.zipped import unpacked
 _PICTURES: dict[str, dict[str, Any]] = {
     "plain.jpg": {},
     "progressive.jpg": {"progressive": True},
-    "plain.webp": {},
+    "plain.webp": {"lossless": False},
     "lossless.webp": {"lossless": True},
     "colours.png": {"optimize": True},
 }
@@ -31,7 +32,7 @@ _PICTURES: dict[str, dict[str, Any]] = {
 
 def open_container_doors(folder: Path) -> Iterator[Door]:
     """Write a valid file of each format below a folder, and yield its door."""
-    yield from (*_pictures(folder), *_archives(folder), *_arrays(folder))
+    yield from (*_pictures(folder), *_archives(folder), *open_arrays(folder))
 
 
 def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
@@ -39,32 +40,13 @@ def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
     rows, columns = np.mgrid[:side, :side]
     noise = np.random.default_rng(0).integers(0, 40, (side, side, 3))
     pixels = np.stack([rows * 200 // side, columns * 200 // side, (rows + columns) * 100 // side], 2) + noise
-    stream = io.BytesIO()
-    kind = {"jpg": "JPEG"}.get(suffix, suffix.upper())
-    Image.fromarray(pixels.astype(np.uint8)).save(stream, kind, **options)
-    return stream.getvalue()
+    return encoded(pixels.astype(np.uint8), suffix, **options)
 
 
-def film(frames: int = 12) -> bytes:
-    """Return a small MP4 file."""
-    av, stream = require("av", extra="video"), io.BytesIO()
+def small_film(folder: Path) -> bytes:
+    """Write a small MP4 file into a folder; return its bytes."""
     drawn = np.random.default_rng(0)
-    with av.open(stream, "w", format="mp4") as container:
-        track = container.add_stream("mpeg4", rate=10, width=32, height=32)
-        for _ in range(frames):
-            picture = drawn.integers(0, 255, (32, 32, 3), np.uint8)
-            container.mux(track.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(track.encode())
-    return stream.getvalue()
-
-
-def zip_folder(folder: Path, path: Path) -> Path:
-    """Write an archive of a folder's files."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                archive.write(file, file.relative_to(folder))
-    return path
+    return film(folder / "clip.mp4", (drawn.integers(0, 255, (32, 32, 3), np.uint8) for _ in range(12)))
 
 
 def _pictures(folder: Path) -> Iterator[Door]:
@@ -80,13 +62,13 @@ def _pictures(folder: Path) -> Iterator[Door]:
         yield door_of(folder / name, read_picture, content, whole=False)
     np.save(folder / "frame.npy", np.zeros((6, 5, 3), np.uint8))
     yield door_of(folder / "frame.npy", read_picture)
-    yield door_of(folder / "clip.mp4", read_frames, film(), whole=False, slow=True)
+    yield door_of(folder / "clip.mp4", read_frames, small_film(folder), whole=False, slow=True)
 
 
 def _archives(folder: Path) -> Iterator[Door]:
-    run, images = folder / "packed-run.zip", folder / "images.zip"
+    images = folder / "images.zip"
     ta.evaluate("random", "demo", limit=4, out=folder / "packed", cache=False)
-    zip_folder(folder / "packed", run)
+    run = Path(shutil.make_archive(str(folder / "packed-run"), "zip", folder / "packed"))
     with zipfile.ZipFile(images, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.png", encode_picture("png"))
         archive.writestr("b.png", encode_picture("png", side=9))
@@ -100,7 +82,7 @@ def _archives(folder: Path) -> Iterator[Door]:
     yield door_of(images, lambda path: [ZipImages(path)(name) for name in ("a.png", "b.png")], whole=False)
 
 
-def write_entries(path: Path) -> None:
+def write_entries(path: Path) -> Path:
     """Write regions of two images as UNITER's data bases have them."""
     lmdb = require("lmdb", extra="regions")
     stream = io.BytesIO()
@@ -108,9 +90,10 @@ def write_entries(path: Path) -> None:
     with lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22) as base, base.begin(write=True) as changes:
         for key in ("7.npz", "8.npz"):
             changes.put(key.encode(), stream.getvalue())
+    return path
 
 
-def write_boxes(path: Path, *names: str) -> None:
+def write_boxes(path: Path, *names: str) -> Path:
     """Write regions of images as an HDF5 file."""
     h5py = require("h5py", extra="regions")
     with h5py.File(path, "w") as file:
@@ -118,9 +101,11 @@ def write_boxes(path: Path, *names: str) -> None:
             group = file.create_group(name)
             group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.ones((2, 4), "f4")
             group["features"] = np.ones((2, 5), "f4")
+    return path
 
 
-def _arrays(folder: Path) -> Iterator[Door]:
+def open_arrays(folder: Path) -> Iterator[Door]:
+    """Yield the doors of parquet, HDF5 and LMDB."""
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     table, boxes, entries = (folder / name for name in ("rows.parquet", "boxes.h5", "boxes.lmdb"))
     image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])

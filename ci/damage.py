@@ -102,16 +102,9 @@ def _members(data: bytes, drawn: random.Random) -> bytes:
     if b"%d" in header:
         header = header % drawn.choice([-1, 0, 10**12, 10**300])
     crafted = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
-    more = drawn.choice(
-        [
-            (name, content),
-            (name.removesuffix(".npy"), drawn.choice(members)[1]),
-            (name, crafted),
-            (name, _flip(content, drawn)),
-            (name, content + b"more"),
-            (drawn.choice(members)[0], content),
-        ]
-    )
+    others = [(name, content), (name.removesuffix(".npy"), drawn.choice(members)[1]), (name, crafted)]
+    others += [(name, _flip(content, drawn)), (name, content + b"more"), (drawn.choice(members)[0], content)]
+    more = drawn.choice(others)
     changed = [more if each[0] == more[0] and drawn.random() < 0.5 else each for each in members]
     if more not in changed:
         changed.insert(drawn.randrange(len(changed) + 1), more)
@@ -126,16 +119,7 @@ def _members(data: bytes, drawn: random.Random) -> bytes:
 
 
 _WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flip": _flip,
-    "overwrite": _overwrite,
-    "cut": _cut,
-    "remove": _remove,
-    "double": _double,
-    "swap": _swap,
-    "insert": _insert,
-    "replace value": _replace,
-    "key twice": _twice,
-    "repeat": _repeat,
-    "crafted": _crafted,
+    **{"flip": _flip, "overwrite": _overwrite, "cut": _cut, "remove": _remove, "double": _double, "swap": _swap},
+    **{"insert": _insert, "replace value": _replace, "key twice": _twice, "repeat": _repeat, "crafted": _crafted},
     "members": _members,
 }

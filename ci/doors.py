@@ -5,11 +5,14 @@ import hashlib
 import json
 import pickle
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
 from reshape import FIELDS, ROWS
@@ -80,6 +83,8 @@ def open_doors(folder: Path) -> Iterator[Door]:
 def _scores(folder: Path) -> Iterator[Door]:
     scores = Scores(IDS, np.arange(12).reshape(3, 2, 2) / 8, "similarity")
     read = partial(read_scores, ids=IDS, shape=(2, 2))
+    np.save(folder / "scores.npy", scores.values.astype(np.float64))
+    yield door_of(folder / "scores.npy", lambda path: read(path, kind="similarity").values.tolist())
     for suffix in ("npz", "csv", "jsonl"):
         write_scores(scores, folder / f"scores.{suffix}")
         yield door_of(folder / f"scores.{suffix}", lambda path: read(path).values.tolist(), knows=FIELDS | ROWS)
@@ -138,16 +143,13 @@ def _models(folder: Path) -> Iterator[Door]:
     tensor = require("onnx", extra="train").TensorProto(name="w", dims=[2, 3], data_type=1, raw_data=bytes(24))
     model = require("onnx", extra="train").ModelProto()
     model.graph.initializer.add().CopyFrom(tensor)
-    graph = model.SerializeToString()
     save = require("safetensors.numpy", extra="models").save
-    for name in FILES:
-        (onnx / name).write_bytes(graph if name.endswith(".onnx") else b"{}")
+    write_onnx(onnx, model)
 
     def read_graph(_path: Path) -> Any:
         write_onnx_config(onnx)
         return read_folder(onnx).fingerprint
 
-    read_graph(onnx)
     shutil.copytree(onnx, copy)
     weights = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(4, np.float32)}
     pixels = np.zeros((4, 4, 3), np.uint8)
@@ -166,6 +168,13 @@ def _models(folder: Path) -> Iterator[Door]:
     yield door_of(folder / "regions.safetensors", read_regions, save(flat))
     yield door_of(copy / CONFIG, lambda _: read_folder(copy).config, name="onnx config.json")
     yield door_of(hub, lambda path: read_config(str(path.parent)), name="transformers config.json", whole=False)
+
+
+def write_onnx(folder: Path, model: Any) -> None:
+    """Write the folder of an ONNX encoder whose graphs are a model."""
+    for name in FILES:
+        (folder / name).write_bytes(model.SerializeToString() if name.endswith(".onnx") else b"{}")
+    write_onnx_config(folder)
 
 
 def write_onnx_config(folder: Path) -> None:

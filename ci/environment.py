@@ -47,7 +47,6 @@ _HEADER = """\
 # versions in ci/pins.txt.
 """
 
-
 _TOOLS_HEADER = """\
 # Written by `make lock`: the tools of ci/tools.in and all that they need, with hashes, for
 # `pip install --require-hashes --requirement ci/tools.txt`.
@@ -67,10 +66,7 @@ def pip_of(python: Path) -> list[str] | None:
     inside = [str(python), "-m", "pip", "--disable-pip-version-check"]
     if any(python.parents[1].glob("lib/python*/site-packages/pip/__main__.py")):
         return inside
-    try:
-        version = importlib.metadata.version("pip")
-    except importlib.metadata.PackageNotFoundError:
-        version = "0"
+    version = next((found.version for found in importlib.metadata.distributions(name="pip")), "0")
     if tuple(map(int, re.findall(r"\d+", version)[:2])) >= (22, 3):  # the first with `--python`
         return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     return inside if _runs([str(python), "-m", "ensurepip"]) else None
@@ -95,10 +91,7 @@ def uv_settings(configured: str, environment: Mapping[str, str]) -> dict[str, st
     rank = {"global": 0, "install": 1, ":env:": 2}
     lines = sorted(_PIP_CONFIG.findall(configured), key=lambda line: rank[line[0]])
     values = {name.lower().replace("_", "-"): str(ast.literal_eval(value)).split() for _, name, value in lines}
-    settings = {}
-    for name, (variable, comma) in _SETTINGS.items():
-        if values.get(name):
-            settings[variable] = comma.join(values[name])
+    settings = {variable: comma.join(values[name]) for name, (variable, comma) in _SETTINGS.items() if values.get(name)}
     if settings.get("UV_NO_INDEX", "").lower() in {"0", "false", "no", "off"}:
         del settings["UV_NO_INDEX"]
     # pip takes the best version of all its indexes, uv by default those of the first index that knows the name.
@@ -123,9 +116,8 @@ def install(home: Path, extras: str) -> None:
     pip = pip_of(python)
     if pip is None:
         raise SystemExit("there is neither uv nor pip nor ensurepip; install uv, or your system's python3-venv")
-    _say(
-        f"uv {'failed' if uv else 'cannot be installed'}; pip installs the same versions into {home.name}, more slowly"
-    )
+    failed = "failed" if uv else "cannot be installed"
+    _say(f"uv {failed}; pip installs the same versions into {home.name}, more slowly")
     if not _runs([*pip, "install", *wanted]):
         raise SystemExit(1)
 
@@ -136,14 +128,12 @@ def lock(keep: bool) -> None:
     if uv is None:
         raise SystemExit("`make lock` needs uv, and it could not be installed")
     with tempfile.TemporaryDirectory() as scratch:
-        out = Path(scratch) / "lock.txt"
+        versions, tools = (Path(scratch) / path.name for path in (LOCK, TOOLS))
         if keep:
-            shutil.copy(LOCK, out)
-        _compile(uv, out, "pyproject.toml", "--all-extras", "--constraint", str(PINS))
-        LOCK.write_text(lock_of(out.read_text(encoding="utf-8")), encoding="utf-8")
-        tools = Path(scratch) / "tools.txt"
-        if keep:
+            shutil.copy(LOCK, versions)
             shutil.copy(TOOLS, tools)
+        _compile(uv, versions, "pyproject.toml", "--all-extras", "--constraint", str(PINS))
+        LOCK.write_text(lock_of(versions.read_text(encoding="utf-8")), encoding="utf-8")
         _compile(uv, tools, "ci/tools.in", "--generate-hashes", "--constraint", str(LOCK))
         TOOLS.write_text(_TOOLS_HEADER + tools.read_text(encoding="utf-8"), encoding="utf-8")
 
@@ -185,8 +175,8 @@ def _say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line; return the exit status."""
+def main() -> None:
+    """Read the command line, and install or lock."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     installing = commands.add_parser("install")
@@ -194,15 +184,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     installing.add_argument("extras", help="names between commas")
     locking = commands.add_parser("lock")
     locking.add_argument("--keep", action="store_true", help="move no version that still fits")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if sys.version_info < (3, 11):  # noqa: UP036  (nothing has looked at the Python yet)
         raise SystemExit(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}; try PYTHON=python3.12")
     if options.command == "install":
         install(options.home.absolute(), options.extras)
     else:
         lock(options.keep)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,13 +1,14 @@
 """Forged, shortened and mislabelled files at every door: refused, or read without the false number."""
 
 import json
+import re
+import shutil
 import stat
 import struct
 import sys
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import Attack, encrypt, write_file
-from container_doors import encode_picture, film, write_boxes, write_entries, zip_folder
+from attacks import Attack, declared, encrypt, export_board, write_file, zip_members
+from container_doors import encode_picture, open_arrays, small_film
+from doors import Door, open_doors
+from made_doors import resume_small_checkpoint, write_small_checkpoint
 from PIL import Image
 
 import tellapart as ta
-from tellapart.benchmarks.parquet import ParquetTable
+from pictures import png
 from tellapart.data.answer_text import watch_reading
 from tellapart.data.images import decode
 from tellapart.data.task_records import ClassificationSet, Record, StatementSet
@@ -31,67 +34,42 @@ from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
 from tellapart.evaluation.verified import read_result
 from tellapart.models.captions import refuse_known_marks
-from tellapart.models.fusion.region_file import read_regions
 from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores
 from tellapart.models.openclip.tokens import clip_tokens
-from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
+from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 from tellapart.tasks.registry import TASKS
-from tellapart.training import run_files
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import table_rows
 
 
-def _ask(ask: Callable[[Path], object], *facts: str, limit: int = 2) -> Attack:
-    """A question to a run on the demonstration set."""
-    measure = partial(ta.evaluate, "random", "demo", limit=limit, cache=False)
-    return Attack(lambda folder: ask(measure(out=folder / "a").folder), facts)
+def _run_demo(folder: Path, limit: int = 2) -> Path:
+    return ta.evaluate("random", "demo", limit=limit, out=folder, cache=False).folder
 
 
-def _ask_table(ask: Callable[[Path], object], sizes: list[object], *facts: str) -> Attack:
-    """A question to a run on a table of items with one image and two captions, with a tag each."""
+def _ask(folder: Path, *, ask: str, options: Mapping[str, Any] = {}, sizes: Sequence[object] = ()) -> object:
+    """A question to a run on the demonstration set, or on a table of items with two captions and a size each."""
+    if not sizes:
+        return getattr(ta, ask)(_run_demo(folder / "a"), **options)
+    Image.new("RGB", (8, 8)).save(folder / "0.png")
+    rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
+    table = write_file(folder / "a.csv", "image,caption,foil,size\n" + "".join(rows))
+    run = ta.evaluate("random", f"table:{table}", out=folder / "a", cache=False, columns={"tag:size": "size"})
+    return getattr(ta, ask)(run.folder, **options)
 
-    def read(folder: Path) -> object:
-        Image.new("RGB", (8, 8)).save(folder / "0.png")
-        rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
-        (folder / "a.csv").write_text("image,caption,foil,size\n" + "".join(rows))
-        columns = {"tag:size": "size"}
-        run = ta.evaluate("random", f"table:{folder / 'a.csv'}", out=folder / "a", cache=False, columns=columns)
-        return ask(run.folder)
-
-    return Attack(read, ("a.csv", *facts))
-
-
-def _compare_lengths(run: Path) -> object:
-    ta.evaluate("oracle", "demo", limit=3, out=run.parent / "b", cache=False)
-    return ta.compare(run, run.parent / "b", anytime=True)
-
-
-_curve_of_sizes = partial(ta.curve, over="size")
 
 #: What, and at which door -> the attack.
 FALSE_QUESTIONS: dict[str, Attack] = {
-    "tag of words: curve": _ask(partial(ta.curve, over="aspect"), "demo", "over='aspect'", "'attribute'", "--columns"),
-    "tag that no item has: curve": _ask(partial(ta.curve, over="sizes"), "demo", "over='sizes'", "--columns"),
-    "set that no run measured: curve": _ask(
-        partial(ta.curve, over="aspect", benchmark="dmo"), "did not measure 'dmo'", "benchmark=", "hold demo"
+    **declared("ask", _ask),
+    "runs of other items: compare --anytime": Attack(
+        lambda folder: ta.compare(_run_demo(folder / "a"), _run_demo(folder / "b", 3), anytime=True),
+        ("demo", "limit=", "same pairs"),
     ),
-    "metric of a misspelt name: curve": _ask(
-        partial(ta.curve, over="aspect", metric="groupscore"), "demo", "metric='groupscore'", "'group_score'"
-    ),
-    "tag with one value in all items: curve": _ask_table(_curve_of_sizes, [1] * 24, "'size'", "1 different", "3"),
-    "tag of numbers but for one item: curve": _ask_table(
-        _curve_of_sizes, [*range(23), "big"], "over='size'", "1 of 24", "row-24", "'big'"
-    ),
-    "items with one image and two texts: why": _ask_table(ta.why, [1, 2], "as many images as texts", "1 images"),
-    "tag that no item has: why": _ask(partial(ta.why, by="aspekt"), "'aspekt'", "'aspect'"),
-    "set that no run measured: why": _ask(partial(ta.why, benchmark="dmo"), "'dmo'", "hold demo"),
-    "one run alone: compare --anytime": _ask(partial(ta.compare, anytime=True), "one model", "two"),
-    "runs of other items: compare --anytime": _ask(_compare_lengths, "demo", "limit=", "same pairs"),
-    "anytime p-values beside a gate: compare --anytime": _ask(
-        lambda run: ta.compare(run, run, anytime=True, gate=True), "gate=True", "anytime="
+    "anytime p-values beside a gate: compare --anytime": Attack(
+        lambda folder: ta.compare(_run_demo(folder / "a"), folder / "a", anytime=True, gate=True),
+        ("gate=True", "anytime="),
     ),
 }
 
@@ -104,15 +82,10 @@ _LETTERS = ClassificationSet(
 )
 
 
-def _predict(rows: list[dict[str, Any]], *facts: str) -> Attack:
+def _predict(folder: Path, *, content: str) -> object:
     """A file of labels that is scored."""
-
-    def read(folder: Path) -> object:
-        path = write_file(folder / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        with watch_reading():
-            return TASKS["nlvr2"].read(path, _STATED)
-
-    return Attack(read, ("a.jsonl", *facts))
+    with watch_reading():
+        return TASKS["nlvr2"].read(write_file(folder / "a.jsonl", content), _STATED)
 
 
 def _name_letters(folder: Path) -> None:
@@ -126,63 +99,34 @@ def _list_captions(folder: Path) -> object:
     return ta.load_pairs(f"table:{path}").items
 
 
-def _study(file: str, change: Callable[[str], str], *facts: str) -> Attack:
+def _study(folder: Path, *, file: str, old: str, new: str) -> object:
     """A study whose people all answered, of which a file was changed."""
-
-    def read(folder: Path) -> object:
-        study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
-        sheet = study / "sheets" / "ann.csv"
-        sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
-        ta.annotate_import(study, sheet)
-        path = study / file
-        path.write_text(change(path.read_text("utf-8")), "utf-8")
-        return ta.annotate_agree(study)
-
-    return Attack(read, (file, *facts))
+    study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
+    sheet = study / "sheets" / "ann.csv"
+    sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
+    ta.annotate_import(study, sheet)
+    path = study / file
+    path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
+    return ta.annotate_agree(study)
 
 
-def _repeat_first(text: str) -> str:
-    return text.splitlines(keepends=True)[0] + text
+def _train(folder: Path, *, old: str, new: str) -> object:
+    valid = (Path(__file__).parent / "settings" / "eqsim.toml").read_text()
+    return read_config(write_file(folder / "train.toml", valid.replace(old, new)))
 
 
-_TRAINING = Path(__file__).parent / "settings" / "eqsim.toml"
-
-
-def _train(old: str, new: str, *facts: str) -> Attack:
-    def read(folder: Path) -> object:
-        return read_config(write_file(folder / "train.toml", _TRAINING.read_text().replace(old, new)))
-
-    return Attack(read, ("train.toml", *facts))
-
-
-#: What torchrun tells each process.
-_TORCHRUN = {
-    **{"LOCAL_RANK": "0", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
-    **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
-}
-
-
-def _rank(environment: Mapping[str, str], *facts: str) -> Attack:
-    def read(_folder: Path) -> object:
-        with patch.dict("os.environ", environment):
-            return Rank.here()
-
-    return Attack(read, facts)
+def _rank(_folder: Path, **environment: str) -> object:
+    with patch.dict("os.environ", environment):
+        return Rank.here()
 
 
 def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
     """A checkpoint to go on from, of which something is missing or changed."""
 
     def read(folder: Path) -> object:
-        torch = require("torch", extra="train")
-        module = torch.nn.Linear(2, 2)
-        optimiser = torch.optim.AdamW(module.parameters())
-        module(torch.ones(1, 2)).sum().backward()
-        optimiser.step()
-        run_files.write_checkpoint(folder, module, optimiser, run_files.TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
-        checkpoint = folder / "step-00000002"
+        checkpoint = write_small_checkpoint(folder)
         spoil(checkpoint)
-        return run_files.read_checkpoint(checkpoint, module, optimiser)
+        return resume_small_checkpoint(checkpoint)
 
     return Attack(read, ("step-00000002", *facts))
 
@@ -194,33 +138,12 @@ def _swap_step(checkpoint: Path) -> None:
 
 #: What, and at which door -> the attack.
 FALSE_ANSWERS: dict[str, Attack] = {
-    "predictions beside the gold labels: score": _predict(
-        [{"id": str(k), "answer": False, "label": k == 0} for k in range(2)], "'answer'", "'label'"
-    ),
-    "gold labels alone: score": _predict([{"id": str(k), "label": k == 0} for k in range(2)], "'label'", "gold"),
-    "predictions of which one is null: score": _predict(
-        [{"id": "0", "prediction": True}, {"id": "1", "prediction": None}], "'prediction'", "null"
-    ),
-    "predictions of which one is given twice: score": _predict(
-        [{"id": id_, "prediction": True} for id_ in ("0", "1", "1")], "a.jsonl:3", "1"
-    ),
+    **declared("predict", _predict),
     "classes A and a: score": Attack(_name_letters),
     "list of captions saved as one text: pairs": Attack(_list_captions, ("a.csv", "'caption'", "list")),
-    "answers with a row twice: annotate": _study("answers.jsonl", _repeat_first, "second"),
-    "answers with a value that is no option: annotate": _study(
-        "answers.jsonl", lambda text: text.replace('"caption": "0"', '"caption": "7"'), "'caption'", "7"
-    ),
-    "answers with another person's name: annotate": _study(
-        "answers.jsonl", lambda text: text.replace('"annotator": "ann"', '"annotator": "bob"'), "bob"
-    ),
-    'key with the truth "-1": annotate': _study(
-        "study.json", lambda text: text.replace('"truth": "0"', '"truth": "-1"'), "'truth'", "-1"
-    ),
-    "learning rate that is infinite: training": _train("1e-3", "inf", "learning_rate", "inf"),
-    "weight of a loss that is no number: training": _train('"eqsim"', '"eqsim"\nweight = nan', "loss", "nan"),
-    "negative weight decay: training": _train("steps = 4", "steps = 4\nweight_decay = -0.1", "weight_decay", "-0.1"),
-    "rank without the number of ranks: run": _rank({"RANK": "1", "WORLD_SIZE": ""}, "RANK", "WORLD_SIZE", "torchrun"),
-    "rank above the number of ranks: run": _rank({**_TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "RANK", "torchrun"),
+    **declared("study", _study),
+    **declared("train", _train),
+    **declared("rank", _rank),
     "checkpoint without the moments: training": _checkpoint(
         lambda checkpoint: (checkpoint / "optimiser.safetensors").unlink(), "optimiser.safetensors"
     ),
@@ -270,13 +193,6 @@ def _forged(show: Callable[[Path], object]) -> Attack:
             raise AssertionError(f"the forged number is shown: {text[:200]}")
 
     return Attack(read)
-
-
-def export_board(run: Path, items: int = 0) -> str:
-    """Return the pages of a board of a run."""
-    site = run.parent / "site"
-    ta.board_export(site, runs=run, items=items, comparisons=0)
-    return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 
 def _push(run: Path) -> str:
@@ -332,23 +248,22 @@ def _cut_samples(folder: Path) -> None:
     _verify(run, "samples/demo.jsonl")
 
 
-def _columns(kind: str, read: Callable[[Path], object], *facts: str, **columns: str) -> Attack:
+def _columns(folder: Path, *, door: str, columns: Mapping[str, str], kind: str = "csv") -> object:
     """A table of these columns and cells; a name that ends in `*` loses it, and so occurs twice."""
-
-    def write(folder: Path) -> object:
-        path, names = folder / f"a.{kind}", [name.rstrip("*") for name in columns]
-        if kind == "parquet":
-            arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
-            parquet.write_table(arrow.Table.from_arrays([arrow.array([x]) for x in columns.values()], names), path)
-        else:
-            write_file(path, f"{','.join(names)}\n{','.join(columns.values())}\n")
-        return read(path)
-
-    return Attack(write, (f"a.{kind}", *facts))
+    path, names = folder / f"a.{kind}", [name.rstrip("*") for name in columns]
+    if kind == "parquet":
+        arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+        parquet.write_table(arrow.Table.from_arrays([arrow.array([x]) for x in columns.values()], names), path)
+    else:
+        write_file(path, f"{','.join(names)}\n{','.join(columns.values())}\n")
+    return _TABLES[door](path)
 
 
-def _load_table(path: Path) -> object:
-    return ta.load_pairs(f"table:{path}")
+_TABLES: dict[str, Callable[[Path], object]] = {
+    "pairs": lambda path: ta.load_pairs(f"table:{path}"),
+    "scores": partial(read_scores, ids=("i0",), shape=(1, 1), kind="similarity"),
+    "training": lambda path: list(table_rows(path, {})),
+}
 
 
 def _import_percent(folder: Path) -> object:
@@ -371,39 +286,22 @@ def _wrong_checksum(folder: Path) -> object:
     return ta.read_result(run)
 
 
-def _zip(
-    add: Callable[[zipfile.ZipFile], None], *facts: str, change: Callable[[bytearray], None] | None = None
-) -> Attack:
+def _zip(*facts: str, member: tuple[Any, ...], change: Callable[[bytearray], None] | None = None) -> Attack:
     """An archive of a run that is more than that."""
 
     def read(folder: Path) -> object:
-        path = folder / "run.zip"
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("results.json", b"{}")
-            add(archive)
-        if change is not None:
-            data = bytearray(path.read_bytes())
-            change(data)
-            path.write_bytes(data)
-        return ta.open_run(path)
+        return ta.open_run(zip_members(folder / "run.zip", ("results.json", b"{}"), member, change=change))
 
     return Attack(read, ("run.zip", *facts))
 
 
-def _add_link(archive: zipfile.ZipFile) -> None:
-    entry = zipfile.ZipInfo("samples/demo.jsonl")
-    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-    archive.writestr(entry, "/etc/passwd")
+_LINK = zipfile.ZipInfo("samples/demo.jsonl")
+_LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
 
 
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def _short_png(*, depth: int = 8, colour: int = 2, interlaced: int = 0) -> bytes:
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", 8000, 7900, depth, colour, 0, 0, interlaced))
-    rows = _chunk(b"IDAT", zlib.compress((b"\0" + b"\7" * (24_000 if colour == 2 else 1_000)) * 10))
-    return b"\x89PNG\r\n\x1a\n" + head + rows + _chunk(b"IEND", b"")
+def _short_png(*, depth: int = 8, colour: int = 2, passes: int = 0) -> bytes:
+    rows = (b"\0" + b"\7" * (24_000 if colour == 2 else 1_000)) * 10
+    return png(8000, 7900, rows, depth, colour, passes)
 
 
 def _picture(kind: str, *, cut: float, **options: object) -> bytes:
@@ -423,7 +321,7 @@ def _decode(name: str, data: Callable[[], bytes], *facts: str) -> Attack:
 
 
 def _film(change: Callable[[bytes], bytes]) -> Attack:
-    return Attack(lambda _folder: sample_frames(change(film()), "fall.mp4", 4), ("fall.mp4",))
+    return Attack(lambda folder: sample_frames(change(small_film(folder)), "fall.mp4", 4), ("fall.mp4",))
 
 
 def _blank_frames(data: bytes) -> bytes:
@@ -431,41 +329,23 @@ def _blank_frames(data: bytes) -> bytes:
     return data[:start] + bytes(1_500) + data[start + 1_500 :]
 
 
-def _cut_file(name: str, write: Callable[[Path], object], read: Callable[[Path], object]) -> Attack:
-    """A file of numbers without its last bytes."""
+def _cut(name: str, open_some: Callable[[Path], Iterable[Door]]) -> Attack:
+    """The file of a door without its last bytes."""
 
-    def cut(folder: Path) -> object:
-        path = folder / name
-        write(path)
-        path.write_bytes(path.read_bytes()[:-16])
-        return read(path)
+    def read(folder: Path) -> object:
+        (door,) = (door for door in open_some(folder) if door.path.name == name)
+        door.path.write_bytes(door.valid[:-16])
+        return door.read()
 
-    return Attack(cut, (name,))
-
-
-def _write_table(path: Path) -> None:
-    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
-    parquet.write_table(arrow.table({"id": list("abc")}), path)
+    return Attack(read, (name,))
 
 
-def _write_tensors(path: Path) -> None:
-    require("safetensors.numpy", extra="models").save_file({"x": np.ones((64, 8), np.float32)}, path)
-
-
-_IDS = [f"i{k}" for k in range(9)]
-_SCORES = np.zeros((9, 2, 2), np.float32)
-
-
-def _weights(parts: Iterable[str], read: Callable[[Path], object], *facts: str) -> Attack:
-    """A training checkpoint with one set of weights under each name, each another."""
-
-    def write(folder: Path) -> object:
-        torch = require("torch", extra="models")
-        weights = {part: {"a": torch.full((4,), float(k))} for k, part in enumerate(parts)}
-        torch.save({"epoch": 1, **weights}, folder / "x.pt")
-        return read(folder / "x.pt")
-
-    return Attack(write, facts)
+def _weights(folder: Path, *, parts: Sequence[str], part: str = "") -> object:
+    """A training checkpoint with a set of weights under each name, each another."""
+    torch, path = require("torch", extra="models"), folder / "x.pt"
+    weights = {name: {"a": torch.full((4,), float(k))} for k, name in enumerate(parts)}
+    torch.save({"epoch": 1, **weights}, path)
+    return read_checkpoint(path, part=part).expect_one(str(path))
 
 
 def _write_two_models(folder: Path) -> object:
@@ -479,20 +359,12 @@ def _write_two_models(folder: Path) -> object:
     return refuse_other_shards(str(folder))
 
 
-def _read_nine(path: Path) -> object:
-    return read_scores(path, ids=_IDS, shape=(2, 2), kind="similarity")
-
-
-def _no_chat(config: dict[str, object], *files: str, fact: str) -> Attack:
+def _no_chat(folder: Path, *, config: Mapping[str, object] = {}, files: Sequence[str] = ()) -> object:
     """The files of an embedder or a reranker, with a chat model's type, through the prefix of chat models."""
-
-    def read(folder: Path) -> object:
-        write_file(folder / "model" / "config.json", json.dumps({"model_type": "qwen3_vl", **config}))
-        for name in files:
-            write_file(folder / "model" / name, "{}")
-        return ta.evaluate(f"hf:{folder / 'model'}", "demo", limit=2, cache=False)
-
-    return Attack(read, (fact, "st:", "tellapart score"))
+    write_file(folder / "model" / "config.json", json.dumps({"model_type": "qwen3_vl", **config}))
+    for name in files:
+        write_file(folder / "model" / name, "{}")
+    return ta.evaluate(f"hf:{folder / 'model'}", "demo", limit=2, cache=False)
 
 
 def _spoil_cache(spoil: Callable[[Path], object]) -> Attack:
@@ -523,7 +395,7 @@ FALSE_INPUTS: dict[str, Attack] = {
     "record with a forged number: board": _forged(export_board),
     "record with a forged number: Python": _forged(lambda run: ta.read_result(run).model_dump_json()),
     "record with a forged number in a zip archive: show": _forged(
-        lambda run: ta.open_run(zip_folder(run, run.parent / "run.zip"))
+        lambda run: ta.open_run(Path(shutil.make_archive(str(run.parent / "run"), "zip", run)))
     ),
     "record with a forged number and a fitting checksum: verify": Attack(
         lambda folder: _verify(_forge(folder, signed=True), "group_score")
@@ -538,18 +410,15 @@ FALSE_INPUTS: dict[str, Attack] = {
     "record without checksum and samples: every command": Attack(_forge_without_samples, ("checksum", "demo.jsonl")),
     "record with a wrong checksum: every command": Attack(_wrong_checksum, ("results.json", "tellapart verify")),
     "samples with forged outcomes: show, compare": Attack(_change_samples, ("demo.jsonl", "SHA-256")),
-    "zipped run that leaves its folder: every command": _zip(lambda zipped: zipped.writestr("../a", b"x"), "leaves"),
-    "zipped run with a link: every command": _zip(_add_link, "link"),
-    "zipped run, encrypted: every command": _zip(lambda _zipped: None, "encrypted", change=encrypt),
+    "zipped run that leaves its folder: every command": _zip("leaves", member=("../a", b"x")),
+    "zipped run with a link: every command": _zip("link", member=(_LINK, "/etc/passwd")),
+    "zipped run, encrypted: every command": _zip("encrypted", member=("a", b""), change=encrypt),
     "zipped run, oddly packed: every command": _zip(
-        lambda zipped: zipped.writestr("samples/demo.jsonl", b"x" * 99, zipfile.ZIP_LZMA),
-        *("samples/demo.jsonl", "packed"),
+        *("samples/demo.jsonl", "packed"), member=("samples/demo.jsonl", b"x" * 99, zipfile.ZIP_LZMA)
     ),
-    "zipped run that is a bomb: every command": _zip(
-        lambda zipped: zipped.writestr("samples/demo.jsonl", bytes(80 << 20)), "bytes"
-    ),
+    "zipped run that is a bomb: every command": _zip("bytes", member=("samples/demo.jsonl", bytes(80 << 20))),
     "PNG of 10 of its 7,900 rows: images": _decode("a.png", _short_png, "ends early"),
-    "PNG of 10 rows, interlaced: images": _decode("a.png", partial(_short_png, interlaced=1)),
+    "PNG of 10 rows, interlaced: images": _decode("a.png", partial(_short_png, passes=1)),
     "PNG of 10 rows, one bit a pixel: images": _decode("a.png", partial(_short_png, depth=1, colour=0), "ends early"),
     "JPEG that ends in its scan: images": _decode("a.jpg", partial(_picture, "jpg", cut=0.5)),
     "JPEG without its last scans: images": _decode(
@@ -563,62 +432,21 @@ FALSE_INPUTS: dict[str, Attack] = {
     },
     "film that ends early: videos": _film(lambda data: data[: len(data) // 2]),
     "film with blank frames: videos": _film(_blank_frames),
-    "array without its last row: scores": _cut_file("mine.npy", lambda path: np.save(path, _SCORES), _read_nine),
-    "archive of arrays, cut: scores": _cut_file(
-        "mine.npz", lambda path: np.savez(path, ids=np.array(_IDS), scores=_SCORES), _read_nine
-    ),
-    "parquet, cut: tables": _cut_file(
-        "rows.parquet", _write_table, lambda path: list(ParquetTable([path], images=[]).rows())
-    ),
-    "HDF5, cut: regions": _cut_file(
-        "boxes.h5", lambda path: write_boxes(path, "7"), lambda path: list(read_regions(path))
-    ),
-    "LMDB, cut: regions": _cut_file("boxes.lmdb", write_entries, lambda path: list(read_regions(path))),
-    "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_state_dict),
-    "embedder with a chat model's type: models": _no_chat({}, "sentence_bert_config.json", fact="sentence_bert_config"),
-    "reranker with a chat model's type: models": _no_chat(
-        {"architectures": ["Qwen3VLForSequenceClassification"]}, fact="Qwen3VLForSequenceClassification"
-    ),
-    "reranker with a chat model's architecture: models": _no_chat(
-        {"_name_or_path": "Qwen/Qwen3-VL-Reranker-2B"}, fact="Rerank"
-    ),
+    "array without its last row: scores": _cut("scores.npy", open_doors),
+    "archive of arrays, cut: scores": _cut("scores.npz", open_doors),
+    "parquet, cut: tables": _cut("rows.parquet", open_arrays),
+    "HDF5, cut: regions": _cut("boxes.h5", open_arrays),
+    "LMDB, cut: regions": _cut("boxes.lmdb", open_arrays),
+    "safetensors, cut: models": _cut("weights.safetensors", open_doors),
+    **declared("no_chat", _no_chat),
     "cache with another program's store: run": _spoil_cache(lambda path: path.write_bytes(b"another program's " * 99)),
     "cache with a store that was cut: run": _spoil_cache(lambda path: path.write_bytes(path.read_bytes()[:5000])),
 }
 
-_PAIR = {"image": "a.png", "caption": "true", "foil": "false"}
-_TWICE = "'caption' is repeated"
 FALSE_INPUTS |= {
-    "table with a misspelt column: pairs": _columns(
-        "csv",
-        _load_table,
-        *("Caption_0", "did you mean 'caption_0'"),
-        **{"image_0": "a", "image_1": "b", "Caption_0": "x", "caption_1": "y"},
-    ),
-    "CSV with a name twice: pairs": _columns("csv", _load_table, _TWICE, **_PAIR, **{"caption*": "x"}),
-    "parquet with a name twice: pairs": _columns("parquet", _load_table, _TWICE, **_PAIR, **{"caption*": "x"}),
-    **{
-        f"{named} with a name twice: scores": _columns(
-            kind, _read_nine, "'score' is repeated", id="i0", image="0", text="0", score="1", **{"score*": "0"}
-        )
-        for kind, named in (("csv", "CSV"), ("parquet", "parquet"))
-    },
-    "table with a misspelt column: training": _columns(
-        "csv",
-        lambda path: list(table_rows(path, {})),
-        *("'neg_captions'", "neg_caption"),
-        **{"filepath": "a.png", "title": "true", "neg_captions": "false"},
-    ),
+    **declared("columns", _columns),
     "result of another tool in percent: import": Attack(_import_percent, ("text_acc", "30", "percent")),
-    "checkpoint with an average alone: models": _weights(["ema_state_dict"], read_checkpoint, "x.pt", "ema_state_dict"),
-    "checkpoint with weights twice, by a name of neither: models": _weights(
-        ["state_dict", "ema_state_dict"],
-        partial(read_checkpoint, part="best"),
-        *("x.pt", "best", "state_dict", "ema_state_dict"),
-    ),
-    "checkpoint with weights twice, by no name: training": _weights(
-        ["model", "model_ema"], lambda path: read_checkpoint(path).expect_one(str(path)), *("#model", "#model_ema")
-    ),
+    **declared("weights", _weights),
     "single file of weights beside other shards: models": Attack(
         _write_two_models, ("model.safetensors", "model.safetensors.index.json")
     ),

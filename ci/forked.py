@@ -1,23 +1,22 @@
-"""Work in a fork of this process, which has imported what it needs: it can be killed at a chosen moment."""
+"""Work in a fork of this process, which has imported what it needs; a command can be killed at a chosen moment."""
 
 import argparse
-import contextlib
 import json
 import os
+import pickle
+import select
 import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from sets import write_set
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 
@@ -28,8 +27,51 @@ _WRITES = {
 }
 
 
+class Ended(NamedTuple):
+    """How a fork ended: its exit status (-9 where it was killed), and what it had sent by then."""
+
+    status: int
+    answers: list[Any]
+
+
+class Fork:
+    """A piece of work in a fork of this process; what it yields is sent at once."""
+
+    def __init__(self, work: Callable[[], Iterable[object]]) -> None:
+        self._reading, writing = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            status = 1
+            try:
+                os.close(self._reading)
+                for answer in work():
+                    os.write(writing, pickle.dumps(answer))
+                status = 0
+            except Exception as error:
+                os.write(writing, pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}")))
+            finally:
+                os._exit(status)
+        os.close(writing)
+
+    def wait(self, at_most: float | None = None) -> Ended:
+        """Wait for the end, or kill the fork where it has sent nothing after so many seconds; raise its error."""
+        if at_most is not None and not select.select([self._reading], [], [], at_most)[0]:
+            os.kill(self._process, signal.SIGKILL)
+        answers = []
+        with os.fdopen(self._reading, "rb") as pipe, suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                answers.append(pickle.load(pipe))
+        if answers and isinstance(answers[-1], Exception):
+            raise answers[-1]
+        return Ended(os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1]), answers)
+
+    def answer(self) -> Any:
+        """Wait for the first thing that it sends; None if it died before."""
+        return next(iter(self.wait().answers), None)
+
+
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Command:
     """How a forked command ended: -9 where it was killed, 70 after a traceback; `writes` are its steps on the disk."""
 
     status: int
@@ -48,31 +90,18 @@ def run_command(*arguments: str) -> None:
 
 def run_forked(
     work: Callable[[], object], folder: Path, *, at_write: int | None = None, after: float | None = None
-) -> Ended:
+) -> Command:
     """Do some work in a fork, in a working folder, and wait for its end."""
-    reading, writing = os.pipe()
     started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _work(work, folder, at_write, writing)
-    os.close(writing)
-    if after is not None:
-        while time.monotonic() - started < after and not (
-            os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        ):
-            time.sleep(0.002)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    writes = sum(len(block) for block in iter(lambda: os.read(reading, 1 << 16), b""))
-    os.close(reading)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Ended(status, (folder / "printed").read_text(errors="replace"), time.monotonic() - started, writes)
+    status, exits = Fork(partial(_work, work, folder, at_write)).wait(after)
+    seconds, writes = time.monotonic() - started, (folder / "writes").stat().st_size
+    return Command(*exits or (status,), (folder / "printed").read_text(errors="replace"), seconds, writes)
 
 
-def _work(work: Callable[[], object], folder: Path, at_write: int | None, writing: int) -> None:
+def _work(work: Callable[[], object], folder: Path, at_write: int | None) -> Iterator[int]:
+    """Yield the exit status of some work, whose output and steps go to files of the folder."""
     os.chdir(folder)
-    printed = os.open("printed", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    printed, steps = (os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for name in ("printed", "writes"))
     for stream in (1, 2):
         os.dup2(printed, stream)
     sys.stdout, sys.stderr = (os.fdopen(stream, "w", buffering=1) for stream in (1, 2))
@@ -86,7 +115,7 @@ def _work(work: Callable[[], object], folder: Path, at_write: int | None, writin
         if made == at_write:
             os.kill(os.getpid(), signal.SIGKILL)
         made += 1
-        os.write(writing, b".")
+        os.write(steps, b".")
 
     sync = os.fsync
 
@@ -96,21 +125,24 @@ def _work(work: Callable[[], object], folder: Path, at_write: int | None, writin
 
     os.fsync = counted_sync
     sys.addaudithook(count)
-    code = 0
+    status = 0
     try:
         work()
     except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
+        status = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
         traceback.print_exc()
-        code = 70
+        status = 70
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    yield status
 
 
 def write_inputs(folder: Path) -> None:
     """Write three small pair sets, an architecture, and the files of `settings/`."""
+    sys.path.append(str(HERE.parent / "tests"))
+    from sets import write_set
+
     for seed, name in enumerate(("few", "more", "held")):
         write_set(folder / name, seed=seed)
     shutil.copytree(HERE / "valid" / "arch", folder / "arch")

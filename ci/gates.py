@@ -15,14 +15,13 @@ import json
 import os
 import random
 import resource
-import select
 import signal
 import sys
 import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -36,8 +35,8 @@ from container_doors import open_container_doors
 from damage import damage
 from doors import Door, open_doors
 from false_inputs import FALSE_INPUTS
+from forked import Fork
 from made_doors import open_made_doors
-from name_attacks import NAME_ATTACKS
 from prediction_doors import open_prediction_doors
 from reshape import ALWAYS, can_reshape, reshape
 
@@ -51,20 +50,18 @@ _SEEN = ("cut", "double", "key twice", "members")
 
 _DOORS = (open_doors, open_prediction_doors, open_made_doors, open_container_doors)
 
-_PATIENCE, _MOST_MEMORY, _BATCH = 10.0, 2 << 30, 100
+_PATIENCE, _MOST_MEMORY, _BATCH = 10, 2 << 30, 100
 
 #: A reader on a busy machine may wait for the processor; one that waits for something else waits for this long.
 _IDLE = 30 * _PATIENCE
+_HANGS = (signal.SIGXCPU, signal.SIGALRM)
 
 
 def try_input(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
     """Damage one file and read it; return its door, the damage and what came of it."""
-    drawn = random.Random(f"{seed}:{number}")
-    name = _draw_door(doors, drawn)
-    door = doors[name]
-    way, data = _damage(door, drawn)
+    door, way, data = _damage_door(doors, seed, number)
     door.path.write_bytes(data)
-    tried: dict[str, Any] = {"number": number, "door": name, "way": way}
+    tried: dict[str, Any] = {"number": number, "door": door.name, "way": way}
     try:
         content = door.read()
         json.dumps(content, default=repr, ensure_ascii=False, skipkeys=True).encode()  # as records and pages write it
@@ -92,12 +89,6 @@ def _in_order(content: Any) -> Any:
     return [_in_order(value) for value in content] if isinstance(content, list | tuple) else content
 
 
-def _damage(door: Door, drawn: random.Random) -> tuple[str, bytes]:
-    if can_reshape(door.path.suffix) and drawn.random() < 0.5:
-        return reshape(door.path.suffix, door.valid, drawn, door.free)
-    return damage(door.valid, drawn)
-
-
 def _can_be_seen(way: str, data: bytes, path: Path) -> bool:
     """Say whether a reader can tell: not of a CSV file cut in its last field, nor of a member in another's place."""
     if way == "members":
@@ -107,23 +98,42 @@ def _can_be_seen(way: str, data: bytes, path: Path) -> bool:
     return way in _SEEN and not (way == "cut" and path.suffix == ".csv")
 
 
-def _draw_door(doors: dict[str, Door], drawn: random.Random) -> str:
-    names = sorted(doors)
-    return drawn.choices(names, [1 if doors[name].slow else 10 for name in names])[0]
+def _damage_door(doors: dict[str, Door], seed: int, number: int) -> tuple[Door, str, bytes]:
+    """Draw a door and damage its file; return what was done to it, too."""
+    drawn, names = random.Random(f"{seed}:{number}"), sorted(doors)
+    door = doors[drawn.choices(names, [1 if doors[name].slow else 10 for name in names])[0]]
+    if can_reshape(door.path.suffix) and drawn.random() < 0.5:
+        return door, *reshape(door.path.suffix, door.valid, drawn, door.free)
+    return door, *damage(door.valid, drawn)
+
+
+def _run_forked(work: Iterable[Callable[[], dict[str, Any]]], patience: int = _PATIENCE) -> list[dict[str, Any]]:
+    """Do pieces of work in a fork, and return what they return; the last one is how the fork ended, if it died."""
+
+    def bounded() -> Iterator[dict[str, Any]]:
+        # Far above what is allowed: only so that an input cannot take the machine down.
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
+        for piece in work:
+            # Signals end what hangs.
+            resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + patience, resource.RLIM_INFINITY))
+            signal.alarm(_IDLE)
+            yield piece()
+
+    status, done = Fork(bounded).wait()
+    return done if status == 0 else [*done, {"outcome": "hang" if -status in _HANGS else "crash"}]
 
 
 def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[str, Any]]:
     """Read a batch in forks of this process, a new one after each input that ended the last one."""
     done: list[dict[str, Any]] = []
-    while len(done) < len(numbers):
-        left = numbers[len(done) :]
-        ended = _fork((partial(_try_measured, doors, seed, number) for number in left), done, len(numbers))
-        if len(done) < len(numbers):
-            number = numbers[len(done)]
-            drawn = random.Random(f"{seed}:{number}")
-            name = _draw_door(doors, drawn)
-            done.append({"number": number, "door": name, "way": _damage(doors[name], drawn)[0], "outcome": ended})
-            doors[name].path.write_bytes(doors[name].valid)
+    while left := numbers[len(done) :]:
+        done += _run_forked(partial(_try_measured, doors, seed, number) for number in left)
+        if "door" not in done[-1]:
+            number = numbers[len(done) - 1]
+            door, way, _ = _damage_door(doors, seed, number)
+            door.path.write_bytes(door.valid)
+            done[-1] |= {"number": number, "door": door.name, "way": way}
     return done
 
 
@@ -131,57 +141,9 @@ def _try_measured(doors: dict[str, Door], seed: int, number: int) -> dict[str, A
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     started = time.process_time()
     tried = try_input(doors, seed, number)
-    tried |= {"seconds": time.process_time() - started, "peak": _peak()}
-    return tried | ({"outcome": "memory"} if tried["peak"] > _MOST_MEMORY else {})
-
-
-def _fork(
-    work: Iterable[Callable[[], dict[str, Any]]], done: list[dict[str, Any]], most: int, patience: float = _PATIENCE
-) -> str:
-    """Do pieces of work in a fork, and add what each returns; return how it ended before it had done them all."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        # Far above what is allowed: only so that an input cannot take the machine down.
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
-        for piece in work:
-            os.write(writing, json.dumps(piece()).encode() + b"\n")
-        os._exit(0)
-    os.close(writing)
-    ended = _collect(reading, done, most, child, patience)
-    with suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(reading)
-    return ended
-
-
-def _used_seconds(process: int) -> float:
-    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-
-
-def _peak() -> int:
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
-
-
-def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, patience: float) -> str:
-    """Read a process's outcomes; it hangs after so many of its seconds of the processor without one."""
-    rest, used, heard = b"", _used_seconds(child), time.monotonic()
-    while len(done) < most:
-        if not select.select([reading], [], [], 1.0)[0]:
-            if _used_seconds(child) - used > patience or time.monotonic() - heard > _IDLE:
-                return "hang"
-            continue
-        used, heard = _used_seconds(child), time.monotonic()
-        block = os.read(reading, 1 << 16)
-        if not block:
-            return "crash"
-        *lines, rest = (rest + block).split(b"\n")
-        done += map(json.loads, lines)
-    return ""
+    peak = 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    tried |= {"seconds": time.process_time() - started, "peak": peak}
+    return tried | ({"outcome": "memory"} if peak > _MOST_MEMORY else {})
 
 
 def run_attacks() -> dict[str, dict[str, Any]]:
@@ -192,12 +154,9 @@ def run_attacks() -> dict[str, dict[str, Any]]:
             outcome, said = try_attack(attack, Path(folder))
         return {"outcome": outcome, "said": said[:300]}
 
-    found = {}
-    for name, attack in (ATTACKS | FALSE_INPUTS | NAME_ATTACKS).items():
-        done: list[dict[str, Any]] = []
-        ended = _fork([partial(read, attack)], done, 1, 6 * _PATIENCE)  # the file is made, too
-        found[name] = done[0] if done else {"outcome": ended}
-    return found
+    attacks = ATTACKS | FALSE_INPUTS
+    # The file is made, too.
+    return {name: _run_forked([partial(read, attack)], 6 * _PATIENCE)[0] for name, attack in attacks.items()}
 
 
 def _count(tried: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -232,9 +191,9 @@ def main() -> int:
         if given.only is not None:
             print(json.dumps(try_input(doors, given.seed, given.only), indent=1))
             return 0
-        tried: list[dict[str, Any]] = []
-        for start in range(0, given.inputs, _BATCH):
-            tried += _run_batch(doors, given.seed, range(start, min(start + _BATCH, given.inputs)))
+        numbers = range(given.inputs)
+        batches = (numbers[start : start + _BATCH] for start in numbers[::_BATCH])
+        tried = [one for batch in batches for one in _run_batch(doors, given.seed, batch)]
     bad = [one for one in tried if one["outcome"] in BAD]
     for one in bad[:50]:
         print(json.dumps({**one, "said": one.get("said", "").replace(scratch, "")}))

@@ -2,8 +2,8 @@
 
 It compares the process before and after each test: sockets and pipes, threads, child processes, temporary files,
 environment, folder, `sys.path`, handlers of signals, settings of torch. Each test begins with the same random state and
-an empty store. A library's long-lived threads and processes are named in `LASTING`. The garbage collector passes over
-what importing and collecting made.
+an empty store. `leaks.toml` names a library's long-lived threads and processes. The garbage collector passes over what
+importing and collecting made.
 """
 
 import gc
@@ -15,8 +15,9 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import count
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -27,29 +28,8 @@ import pytest
 #: What a server that is told to stop may still need.
 SECONDS = 10.0
 
-#: What libraries open once and keep for the process: in names of threads, command lines, names
-#: of files and of environment variables.
-LASTING = (
-    "AnyIO worker thread",
-    "asyncio_",
-    "version_",  # the board's page cache, in an app that serves the tests of a file
-    "multiprocessing.resource_tracker",
-    "multiprocessing.forkserver",
-    "torchinductor_",
-    "tqdm_monitor",
-    "GOMP_SPINCOUNT",  # with tellapart's import of torch
-    "MKL_CBWR",  # likewise
-    "KMP_",  # with scikit-learn's import
-    "OIDN_",  # with tellapart's import of Intel's denoiser
-    ".ses",  # of the library of telemetry in ONNX Runtime, made before it is switched off
-    "RAY_CLIENT_MODE",  # with ray's first client
-    "TOKENIZERS_PARALLELISM",  # with the import of open_clip's tokenizers
-    "site-packages/ray/thirdparty_files",
-    "tellapart_benchmarks_plugins_l",  # the folder of the example of `load_plugin`, which stays on the path
-    "TORCHINDUCTOR_CACHE_DIR",  # with torch's import of its compiler
-    "PYTORCH_NVML_BASED_CUDA_CHECK",  # with lightning's Trainer
-    "PYTEST_CURRENT_TEST",
-)
+#: What libraries keep for the process, and why.
+LASTING = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 State = dict[str, Any]
 FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
@@ -93,41 +73,31 @@ def child_processes() -> set[str]:
     return found
 
 
-def temporary_files() -> set[str]:
-    """Return the names in the folder for temporary files, which is this worker's."""
-    return {name for name in os.listdir(tempfile.gettempdir()) if not _lasting(name)}
-
-
-def torch_settings() -> State:
-    """Return the settings of torch that change numbers or times of what follows; none before its import."""
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "get_default_dtype"):
-        return {}
-    return {
-        "default dtype": torch.get_default_dtype(),
-        "threads": torch.get_num_threads(),
-        "gradients": torch.is_grad_enabled(),
-        "inference mode": torch.is_inference_mode_enabled(),
-        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "precision of matrix products": torch.get_float32_matmul_precision(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "process group": torch.distributed.is_available() and torch.distributed.is_initialized(),
-    }
-
-
 def settings() -> State:
-    """Return what a test sets for the whole process, by name."""
-    environment = {f"${name}": value for name, value in os.environ.items() if not _lasting(name)}
-    handlers = {f"handler of {one.name}": signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    folder = {"current folder": os.getcwd()} | {f"sys.path: {each}": "there" for each in sys.path if not _lasting(each)}
-    return environment | handlers | folder | {f"torch: {name}": value for name, value in torch_settings().items()}
+    """Return what a test sets for the whole process, by name; of torch, what changes later numbers or times."""
+    found = {f"${name}": value for name, value in os.environ.items() if not _lasting(name)}
+    found |= {f"handler of {number.name}": signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    found |= {"current folder": os.getcwd()} | {f"sys.path: {path}": "there" for path in sys.path if not _lasting(path)}
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_default_dtype"):
+        found |= {
+            "torch: default dtype": torch.get_default_dtype(),
+            "torch: threads": torch.get_num_threads(),
+            "torch: gradients": torch.is_grad_enabled(),
+            "torch: inference mode": torch.is_inference_mode_enabled(),
+            "torch: deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+            "torch: precision of matrix products": torch.get_float32_matmul_precision(),
+            "torch: autocast": torch.is_autocast_enabled("cpu"),
+            "torch: process group": torch.distributed.is_available() and torch.distributed.is_initialized(),
+        }
+    return found
 
 
 RESOURCES: dict[str, Callable[[], set[str]]] = {
     "open": open_connections,
     "threads": live_threads,
     "processes": child_processes,
-    "temporary files": temporary_files,
+    "temporary files": lambda: {name for name in os.listdir(tempfile.gettempdir()) if not _lasting(name)},
 }
 
 
@@ -146,10 +116,9 @@ def leaked(before: dict[str, set[str]]) -> dict[str, set[str]]:
 def changed(before: State) -> dict[str, str]:
     """Return the settings that differ from before, each as "before -> now"."""
     now = settings()
-    names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
-    if "torch" not in before:  # imported by this test: its settings have no value of before
-        names = [name for name in names if name in before or not name.startswith("torch: ")]
-    return {name: f"{before.get(name)!r} -> {now.get(name)!r}" for name in sorted(names)}
+    names = before.keys() | {name for name in now if not name.startswith("torch: ")}  # the test may import torch
+    different = sorted(name for name in names if before.get(name) != now.get(name))
+    return {name: f"{before.get(name)!r} -> {now.get(name)!r}" for name in different}
 
 
 def seed_random_state() -> None:
@@ -194,23 +163,19 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-@contextmanager
-def own_store() -> Iterator[None]:
-    """Give a test an empty folder for its store; a fixture of several tests has that of the process."""
-    shared = os.environ[CACHE]
-    os.environ[CACHE] = own = f"{shared}/{next(_NUMBERS)}"
-    try:
-        yield
-    finally:
-        os.environ[CACHE] = shared
-        shutil.rmtree(own, ignore_errors=True)
-
-
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    """Fail a test that leaves a resource open or a setting changed."""
-    with own_store():
+    """Fail a test that leaves a resource open or a setting changed; its store has a new folder.
+
+    A fixture of several tests has the store of the process.
+    """
+    shared = os.environ[CACHE]
+    os.environ[CACHE] = folder = f"{shared}/{next(_NUMBERS)}"
+    try:
         yield from _compare_process() if sys.platform == "linux" else (None,)  # /proc
+    finally:
+        os.environ[CACHE] = shared
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compare_process() -> Iterator[None]:

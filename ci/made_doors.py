@@ -1,5 +1,6 @@
-"""Doors of files that the program makes itself: models' weights and configurations, training, the board."""
+"""Doors of files that the program makes itself: models' weights and configurations, training, the board, studies."""
 
+import csv
 import io
 import json
 from collections.abc import Iterator
@@ -9,22 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import IDS, Door, door_of, read_tensors
-from PIL import Image
+from doors import Door, door_of, read_tensors
 from reshape import FIELDS, ROWS
-from study_doors import open_study_doors
 
+from sets import write_set
+from tellapart.annotate import study as files
+from tellapart.annotate.findings import findings, human_scores, read_groups
+from tellapart.annotate.surveys import Study, deal, find_survey
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import HiddenRows, hide, measure_sent, read_truth
 from tellapart.board.submissions.worker import read_published, read_sent
-from tellapart.data.folder import read_pair_set, write_pair_set
-from tellapart.data.item import Item
+from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.data.task_records import Record, StatementSet
 from tellapart.models.find import find_model
-from tellapart.models.memory.external import read_scores, write_scores
+from tellapart.models.memory.external import write_scores
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.pairs import PAIRS
@@ -37,34 +39,20 @@ from tellapart.training.run_files import RunFiles, TrainingState, read_checkpoin
 
 def open_made_doors(folder: Path) -> Iterator[Door]:
     """Write a valid file of each format below a folder, and yield its door."""
-    items = tuple(
-        Item(id=id_, images=(f"images/{id_}0.png", f"images/{id_}1.png"), texts=(f"a {id_}", f"no {id_}"), cluster=id_)
-        for id_ in IDS
-    )
-    pictures = {name: _picture(number) for number, name in enumerate(name for item in items for name in item.images)}
-    write_pair_set(folder / "few", items, pictures, {"title": "few"})
-    yield from (*_sets(folder), *_weights(folder), *_training(folder), *_board(folder), *open_study_doors(folder))
-
-
-def _picture(number: int) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (8, 8), (40 * number, 0, 0)).save(stream, "PNG")
-    return stream.getvalue()
+    write_set(folder / "few", n=3)
+    yield from (*_sets(folder), *_weights(folder), *_training(folder), *_board(folder), *_studies(folder))
 
 
 def _sets(folder: Path) -> Iterator[Door]:
-    few, raw = folder / "few", folder / "scores.npy"
-    np.save(raw, np.arange(12, dtype=np.float64).reshape(3, 2, 2) / 8)
+    few = folder / "few"
 
     def read_all(_path: Path) -> Any:
         pairs = read_pair_set(few)
         return pairs.items, sorted(pairs.card.items()), [pairs.pixels(name).tolist() for name in pairs.items[0].images]
 
-    read = partial(read_scores, ids=IDS, shape=(2, 2), kind="similarity")
     yield door_of(few / "pairs.jsonl", read_all, whole=False)
     yield door_of(few / "card.json", read_all, whole=False)
-    yield door_of(raw, lambda path: list(read(path).values.tolist()))
-    yield door_of(few / "images" / "a0.png", read_all, name="picture.png", whole=False)
+    yield door_of(few / "images" / "0_0.png", read_all, name="picture.png", whole=False)
 
 
 def _weights(folder: Path) -> Iterator[Door]:
@@ -84,26 +72,37 @@ def _weights(folder: Path) -> Iterator[Door]:
     yield door_of(next(model.glob("*.safetensors")), encode, name="open_clip weights", slow=True)
 
 
-def _training(folder: Path) -> Iterator[Door]:
+def write_small_checkpoint(folder: Path) -> Path:
+    """Write a checkpoint of a few weights after a step."""
     torch = import_torch()
-    run = RunFiles(folder / "run-of-training")
     torch.manual_seed(0)
     module = torch.nn.Linear(2, 2)
     optimiser = torch.optim.AdamW(module.parameters())
     module(torch.ones(1, 2)).sum().backward()
     optimiser.step()
-    write_checkpoint(run.checkpoints, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
-    checkpoint = run.checkpoints / "step-00000002"
+    write_checkpoint(folder, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
+    return folder / "step-00000002"
+
+
+def resume_small_checkpoint(checkpoint: Path) -> Any:
+    """Return what a training that goes on from it begins with."""
+    torch = import_torch()
+    module = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(module.parameters())
+    state = read_checkpoint(checkpoint, module, optimiser)
+    return asdict(state), str(module.state_dict()), str(optimiser.state_dict()["state"])
+
+
+def _training(folder: Path) -> Iterator[Door]:
+    run = RunFiles(folder / "run-of-training")
+    checkpoint = write_small_checkpoint(run.checkpoints)
 
     def read_settings_of(path: Path) -> Any:
         config = read_config(path)
         return config.model_dump(mode="json"), config.loss_terms()
 
     def resume(_path: Path) -> Any:
-        fresh = torch.nn.Linear(2, 2)
-        moments = torch.optim.AdamW(fresh.parameters())
-        state = read_checkpoint(checkpoint, fresh, moments)
-        return asdict(state), str(fresh.state_dict()), str(moments.state_dict()["state"])
+        return resume_small_checkpoint(checkpoint)
 
     for name in ("train", "updates"):
         free = ("groups", "dropout")
@@ -157,3 +156,102 @@ def _submissions(state: Path, pairs: HiddenRows) -> Iterator[Door]:
     rows = [{"id": row.id, "prediction": k % 3 == 0} for k, row in enumerate(labels.records.rows)]
     content = "".join(json.dumps(row) + "\n" for row in rows)
     yield door_of(state / "labels.jsonl", measure_labels, content, name="sent labels.jsonl", knows=FIELDS | ROWS)
+
+
+#: Survey -> what each annotator says of the first unit, the second, and so on, in turn.
+_SAID: dict[str, list[dict[str, Any]]] = json.loads(Path(__file__).with_name("studies.json").read_text("utf-8"))
+
+#: The surveys that people can agree on.
+_CHOICES = ("i2t", "coco-cf", "match")
+
+
+def _studies(folder: Path) -> Iterator[Door]:
+    """Yield the doors of human studies: keys, answers as they are imported, what people agree on."""
+    for survey in _SAID:
+        yield from _open_survey(folder / "studies" / survey, survey, folder / "few")
+    yield door_of(folder / "groups.json", lambda path: sorted(read_groups(path).items()), whole=False)
+    for kind in ("json", "txt"):
+        yield door_of(folder / f"allowed.{kind}", lambda path: sorted(files.read_allowed(path)), whole=False)
+
+
+def _open_survey(home: Path, name: str, few: Path) -> Iterator[Door]:
+    survey, pairs = find_survey(name), read_pair_set(few)
+    study = deal(survey, pairs, ("ann", "bob"))
+    files.write_study(home, survey, study, pairs)
+    said = _say(study, name)
+    sheet = home / "sheets" / "all.csv"
+
+    def imported(path: Path) -> Any:
+        replies = files.decode_replies(survey, study, files.read_replies(path, survey, study))
+        return [answer.model_dump(mode="json") for answer in replies]
+
+    def recorded(_path: Path) -> Any:
+        answers = files.read_answers(home, files.read_study(home))
+        rows = survey.records(files.read_study(home), answers) if survey.records else []
+        files.write_rows(home / "records.jsonl", rows)
+        return [answer.model_dump(mode="json") for answer in answers], rows
+
+    def agreed(_path: Path) -> Any:
+        answered = [(earlier.study, earlier.answers) for earlier in [files.read_earlier(home)]]
+        scores = human_scores(answered).values.tolist() if name == "match" else []
+        return findings(answered).model_dump(mode="json"), scores
+
+    knows = FIELDS | ROWS
+    if not all(ask.required for ask in survey.asks):  # what was left empty is no answer
+        knows -= {"null", "key dropped", "row dropped"}
+    cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
+    door_of_answers = partial(door_of, read=imported, knows=knows, rows=("ann-0", "bob-0"))
+    filled = _fill_sheet(home, files.field_names(survey, study), said)
+    yield door_of_answers(sheet, content=filled, name=f"{name} sheet", knows=cells, free=_SHOWN)
+    if name in ("i2t", "box"):
+        exported = json.dumps(_export(study, said))
+        yield door_of_answers(home / "export.json", content=exported, name=f"{name} Label Studio")
+    if name == "i2t":
+        minimal = [{"study": study.token, "task": task, "annotation_id": 1, **values} for task, values in said.items()]
+        yield door_of_answers(home / "plain.json", content=json.dumps(minimal), name="i2t Label Studio's minimal")
+    sheet.write_text(filled, "utf-8", newline="")
+    files.write_answers(home, files.decode_replies(survey, study, files.read_replies(sheet, survey, study)))
+    judged = agreed if name in _CHOICES else recorded
+    about = {"whole": False, "knows": FIELDS | {"row repeated"}, "free": ("tags", "earlier")}
+    yield door_of(home / "answers.jsonl", judged, name=f"{name} answers", **about)
+    yield door_of(home / "study.json", judged, name=f"{name} key", **about)
+
+
+#: Columns of a sheet that are there to be seen, and not read back.
+_SHOWN = tuple(f"{kind}_{mark}" for kind in ("image", "text", "option") for mark in "012abc")
+
+
+def _say(study: Study, name: str) -> dict[str, dict[str, Any]]:
+    said = _SAID[name]
+    return {task.id: said[number % len(said)] for number, task in enumerate(study.tasks)}
+
+
+def _fill_sheet(home: Path, fields: tuple[str, ...], said: dict[str, dict[str, Any]]) -> str:
+    """Return the sheets of all annotators in one, filled in."""
+    sheets = [path.read_text("utf-8") for path in sorted((home / "sheets").glob("*.csv"))]
+    rows = [row for sheet in sheets for row in csv.DictReader(io.StringIO(sheet))]
+    stream = io.StringIO()
+    table = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        cells = {field: said[row["task"]][field] for field in fields}
+        table.writerow(row | {field: v if isinstance(v, str) else json.dumps(v) for field, v in cells.items()})
+    return stream.getvalue()
+
+
+def _export(study: Study, said: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return Label Studio's export of the same answers."""
+    rows = []
+    for number, (task, values) in enumerate(said.items()):
+        size = {"original_width": 8, "original_height": 8}
+        result = [{"from_name": name, "value": _control(name, value), **size} for name, value in values.items()]
+        data = {"study": study.token, "task": task}
+        rows.append({"id": number, "data": data, "annotations": [{"id": number, "result": result}]})
+    return rows
+
+
+def _control(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"text" if name == "object" else "choices": [value]}
+    x, y, width, height = (100 * side / 8 for side in value)
+    return {"rectanglelabels": ["box"], "x": x, "y": y, "width": width, "height": height, "rotation": 0}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     **{ast.Gt: (ast.GtE, ast.Lt), ast.GtE: (ast.Gt, ast.LtE), ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE)},
@@ -58,8 +58,7 @@ class Mutant:
         return self.where, self.after
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a node hangs in the tree."""
 
     parent: ast.AST
@@ -164,10 +163,7 @@ def _with(node: _Node, **changes: object) -> _Node:
 
 def _joins_texts(node: ast.BinOp | ast.AugAssign) -> bool:
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.value,)
-    return any(
-        isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
-        for side in sides
-    )
+    return any(isinstance(side, ast.JoinedStr) or isinstance(getattr(side, "value", None), str) for side in sides)
 
 
 def _is_axis(place: _Place) -> bool:
@@ -197,9 +193,6 @@ def _shown(statement: ast.stmt) -> str:
     """Write a statement on one line, a compound one without its body."""
     if not hasattr(statement, "body"):
         return ast.unparse(statement)
-    parts = {
-        field: [ast.Pass()] if field == "body" else [] for field in ("body", "orelse") if hasattr(statement, field)
-    }
-    if hasattr(statement, "decorator_list"):
-        parts["decorator_list"] = []
-    return ast.unparse(_with(statement, **parts)).split("\n")[0]
+    parts = {"body": [ast.Pass()], "orelse": [], "decorator_list": []}
+    held = {field: value for field, value in parts.items() if hasattr(statement, field)}
+    return ast.unparse(_with(statement, **held)).split("\n")[0]

@@ -17,7 +17,6 @@ import gc
 import importlib
 import importlib.abc
 import importlib.util
-import multiprocessing
 import os
 import resource
 import signal
@@ -35,6 +34,7 @@ from typing import Any
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
 import pytest
+from forked import Fork
 from mutants import Mutant, mutants_of, with_probes
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,6 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 #: Imported before anything is forked, so that no mutant pays for them; none imports a metric.
 HEAVY = ("numpy.testing", "scipy.stats", "pydantic", "hypothesis.extra.numpy", "tellapart.data.scores")
 MEMORY = 8 << 30
-FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,51 +56,14 @@ class Measured:
     called: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a mutant: the test that noticed it, if one did."""
-
-    mutant: Mutant
-    noticed_by: str | None
-
-
-class Fork:
-    """A piece of work in a fork of this process."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._answer, self._theirs = FORK.Pipe(duplex=False)
-        self._process = FORK.Process(target=self._run, args=(work,))
-        self._process.start()
-        self._theirs.close()
-
-    def _run(self, work: Callable[[], Any]) -> None:
-        try:
-            self._theirs.send(work())
-        except Exception as error:
-            self._theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))
-
-    def answer(self) -> Any:
-        """Wait for what the work returns, or raise what it raises; None if the process died."""
-        try:
-            answer = self._answer.recv()
-        except EOFError:
-            return None
-        finally:
-            self._process.join()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 class Runner:
-    """A pytest plugin that runs single tests and knows whether they failed."""
+    """A pytest plugin that does some work in place of running all tests, and runs single ones for it."""
 
     def __init__(self, work: Callable[[Runner], Any]) -> None:
         self.work = work
         self.items: dict[str, pytest.Item] = {}
         self.failed = self.skipped = False
         self.answer: Any = None
-        self.trouble: Exception | None = None
 
     def pytest_collection(self) -> None:
         """Draw the same examples each time and do not look for smaller ones: the first failure is enough."""
@@ -120,7 +82,7 @@ class Runner:
             if session.testsfailed == 0:
                 self.answer = self.work(self)
         except Exception as error:  # pytest would only print it
-            self.trouble = error
+            self.answer = error
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -146,8 +108,8 @@ def with_tests(paths: Sequence[Path], work: Callable[[Runner], Any]) -> Any:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
     pytest.main([*flags, "--rootdir", str(ROOT), *map(str, paths)], plugins=[runner])
-    if runner.trouble:
-        raise runner.trouble
+    if isinstance(runner.answer, Exception):
+        raise runner.answer
     return runner.answer
 
 
@@ -180,41 +142,23 @@ def first_failure(runner: Runner, tests: Sequence[Measured]) -> str | None:
     return ""
 
 
-class Order:
-    """Which tests a mutant faces, in which order: first those that noticed its neighbours, then the quickest."""
-
-    def __init__(self, tests: Sequence[Measured]) -> None:
-        self.tests = sorted(tests, key=lambda test: (test.seconds, test.name))
-        self.noticed: Counter[tuple[str, str]] = Counter()
-
-    def for_mutant(self, mutant: Mutant, *, anew: bool) -> list[Measured]:
-        """Return the tests that call the function; where modules are imported anew, all that call the module."""
-        module = f"{mutant.path.stem}."
-        tests = [
-            test
-            for test in self.tests
-            if mutant.where in test.called or (anew and any(name.startswith(module) for name in test.called))
-        ]
-        return sorted(tests or self.tests, key=lambda test: -self.noticed[mutant.where, test.name])
-
-    def remember(self, mutant: Mutant, test: str | None) -> None:
-        """Let the test that noticed a mutant face the next one first."""
-        if test:
-            self.noticed[mutant.where, test] += 1
-
-
-Plan = tuple[list[Measured], frozenset[str], list["str | None"]]
 Judge = Callable[[Mutant, Sequence[Measured]], "str | None"]
 
 
 def judged(mutants: Sequence[Mutant], tests: Sequence[Measured], judge: Judge) -> list[str | None]:
     """Judge mutants one after the other, each in a fork: which test noticed it, None for none."""
-    order, noticed = Order(tests), []
+    before: Counter[tuple[str, str | None]] = Counter()
+    noticed: list[str | None] = []
     for mutant in mutants:
-        answer = Fork(functools.partial(judge, mutant, order.for_mutant(mutant, anew=judge is imported_anew))).answer()
+        # Those that call the function; where modules are imported anew, all that call the module.
+        beginning = f"{mutant.path.stem}." if judge is imported_anew else f"{mutant.where}\n"
+        facing = [test for test in tests if any(f"{name}\n".startswith(beginning) for name in test.called)]
+        # First those that noticed its neighbours, then the quickest.
+        facing = sorted(facing or tests, key=lambda test: (-before[mutant.where, test.name], test.seconds, test.name))
+        answer = Fork(lambda mutant=mutant, facing=facing: [judge(mutant, facing)]).answer()
         # No answer: a test hung or died, or the module cannot even be imported.
         noticed.append("no test came to its end" if answer is None else answer or None)
-        order.remember(mutant, noticed[-1])
+        before[mutant.where, noticed[-1]] += 1
     return noticed
 
 
@@ -227,7 +171,7 @@ def spread(jobs: int, mutants: Sequence[Mutant], tests: Sequence[Measured], judg
         raise RuntimeError(
             f"without any mistake in it, {mutants[0].where} fails when it is run like a mutant: {failed}"
         )
-    forks = [Fork(functools.partial(judged, mutants[job::jobs], tests, judge)) for job in range(jobs)]
+    forks = [Fork(lambda job=job: [judged(mutants[job::jobs], tests, judge)]) for job in range(jobs)]
     noticed: list[str | None] = [None] * len(mutants)
     for job, fork in enumerate(forks):
         noticed[job::jobs] = fork.answer()
@@ -290,43 +234,29 @@ class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self.codes[module.__name__], module.__dict__)  # noqa: S102
 
 
-def after_import(mutants: Sequence[Mutant], called: frozenset[str]) -> list[Mutant]:
-    """Choose the mutants of functions that did not run yet when the modules were imported."""
-    return [mutant for mutant in mutants if not mutant.at_import and mutant.where not in called]
-
-
-def plan(mutants: Sequence[Mutant], jobs: int) -> Plan | None:
-    """Measure the tests, then judge the mutants of functions; also return what ran on import."""
-    called: set[str] = set()
-
-    def work(runner: Runner) -> Plan:
-        on_import = frozenset(called)
-        tests = Fork(lambda: measured(runner, called)).answer()
-        return tests, on_import, spread(jobs, after_import(mutants, on_import), tests, in_place(runner))
-
-    probed = {path.stem: with_probes(path, path.read_text("utf-8"), "_called") for path in SOURCES.glob("[!_]*.py")}
-    sys.meta_path.insert(0, Replaced(probed, _called=called.add))
-    answer: Plan | None = with_tests([TESTS, SOURCES], work)
-    return answer
-
-
-def verdicts(mutants: Sequence[Mutant], jobs: int) -> list[Verdict]:
-    """Judge all mutants."""
+def judge_all(mutants: Sequence[Mutant], jobs: int) -> list[tuple[Mutant, str | None]]:
+    """Measure the tests, judge the mutants of functions in place, and those of what ran on import anew."""
     for name in HEAVY:
         importlib.import_module(name)
-    answer = Fork(functools.partial(plan, mutants, jobs)).answer()
+    called: set[str] = set()
+
+    def work(runner: Runner) -> tuple[list[Measured], list[int], list[str | None]]:
+        places = [k for k, mutant in enumerate(mutants) if not mutant.at_import and mutant.where not in called]
+        tests = Fork(lambda: [measured(runner, called)]).answer()
+        return tests, places, spread(jobs, [mutants[k] for k in places], tests, in_place(runner))
+
+    def measure_and_judge() -> Any:
+        probed = {path.stem: with_probes(path, path.read_text("utf-8"), "_called") for path in SOURCES.glob("[!_]*.py")}
+        sys.meta_path.insert(0, Replaced(probed, _called=called.add))
+        return with_tests([TESTS, SOURCES], work)
+
+    answer = Fork(lambda: [measure_and_judge()]).answer()
     if answer is None:
         sys.exit("the tests of the metrics do not run; try pytest tests/metrics src/tellapart/metrics")
-    tests, on_import, noticed = answer
-    first = after_import(mutants, on_import)
-    rest = [mutant for mutant in mutants if mutant not in first]
-    return list(map(Verdict, [*first, *rest], [*noticed, *spread(jobs, rest, tests, imported_anew)]))
-
-
-def listed() -> dict[tuple[str, str], str]:
-    """Read the mutants that are known to be no mistake, by function and changed statement, with the reason."""
-    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
-    return {(entry["where"], after): entry["reason"] for entry in entries for after in entry["after"]}
+    tests, places, noticed = answer
+    rest = [mutant for k, mutant in enumerate(mutants) if k not in places]
+    first = [mutants[k] for k in places]
+    return [*zip(first, noticed, strict=True), *zip(rest, spread(jobs, rest, tests, imported_anew), strict=True)]
 
 
 def main() -> None:
@@ -338,34 +268,32 @@ def main() -> None:
     options = parser.parse_args()
     start = time.perf_counter()
     every = [mutant for path in sorted(SOURCES.glob("*.py")) for mutant in mutants_of(path, path.read_text("utf-8"))]
-    known = listed()
-    gone = known.keys() - {mutant.key for mutant in every}
+    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
+    known = {(entry["where"], after) for entry in entries for after in entry["after"]}
     chosen = [mutant for mutant in every if f"{mutant.where}.".startswith(f"{options.only}.".lstrip("."))]
     if options.sample:
         chosen = [mutant for mutant in chosen if mutant.key not in known]
         chosen = chosen[:: max(1, len(chosen) // options.sample)]
-    found = verdicts(chosen, options.jobs)
-    missed = [verdict.mutant for verdict in found if not verdict.noticed_by]
-    holes = [mutant for mutant in missed if mutant.key not in known]
-    wrong = [verdict for verdict in found if verdict.noticed_by and verdict.mutant.key in known]
-    for mutant in sorted(holes, key=lambda mutant: (mutant.path, mutant.line)):
-        say(f"{mutant.path.relative_to(ROOT)}:{mutant.line}: no test notices in {mutant.where}")
-        say(f"  - {mutant.before}\n  + {mutant.after}")
-    for where, after in sorted(gone):
-        say(f"{EQUIVALENT.name}: no such mutant in {where}: {after}")
-    for verdict in wrong:
-        say(f"{EQUIVALENT.name}: noticed by {verdict.noticed_by}: {verdict.mutant.where}: {verdict.mutant.after}")
-    say(
-        f"{len(found)} of {len(every)} mutants: {len(found) - len(missed)} noticed, {len(missed) - len(holes)} known "
-        "to be "
-        f"no mistake, {len(holes)} not noticed; {time.perf_counter() - start:.0f} s"
+    found = judge_all(chosen, options.jobs)
+    missed = [mutant for mutant, noticed in found if not noticed]
+    holes = sorted(
+        (mutant for mutant in missed if mutant.key not in known), key=lambda mutant: (mutant.path, mutant.line)
     )
-    sys.exit(bool(holes or gone or wrong))
-
-
-def say(line: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{line}\n")
+    lines = []
+    for mutant in holes:
+        lines.append(f"{mutant.path.relative_to(ROOT)}:{mutant.line}: no test notices in {mutant.where}")
+        lines.append(f"  - {mutant.before}\n  + {mutant.after}")
+    for where, after in sorted(known - {mutant.key for mutant in every}):
+        lines.append(f"{EQUIVALENT.name}: no such mutant in {where}: {after}")
+    for mutant, noticed in found:
+        if noticed and mutant.key in known:
+            lines.append(f"{EQUIVALENT.name}: noticed by {noticed}: {mutant.where}: {mutant.after}")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.write(
+        f"{len(found)} of {len(every)} mutants: {len(found) - len(missed)} noticed, {len(missed) - len(holes)} known "
+        f"to be no mistake, {len(holes)} not noticed; {time.perf_counter() - start:.0f} s\n"
+    )
+    sys.exit(bool(lines))
 
 
 if __name__ == "__main__":

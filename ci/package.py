@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import venv
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parents[1]
 _STRANGE = re.compile(r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|examples)(/|$)|\.(pyc|sqlite)$")
 _EXPECTED = {".gitignore"}  # hatchling puts it there, so that a build out of the sdist leaves out the same files
 _MOST = 20_000_000
-
 
 #: What names the repository's address; the first decides it.
 NAMING = (
@@ -51,14 +50,13 @@ def strange_names(names: Iterable[str]) -> list[str]:
 
 def version_mismatches(version: str, tag: str | None, citation: str, changelog: str) -> list[str]:
     """Return a line for everything that names another version than the package."""
-    lines = []
-    if tag is not None and tag != f"v{version}":
-        lines.append(f"the tag is {tag}, and the package is {version}")
-    if not re.search(rf"^version: {re.escape(version)}$", citation, re.MULTILINE):
-        lines.append(f"CITATION.cff does not say `version: {version}`")
-    if not re.search(rf"^## {re.escape(version)}\b", changelog, re.MULTILINE):
-        lines.append(f"CHANGELOG.md has no section `## {version}`")
-    return lines
+    number = re.escape(version)
+    lines = {
+        f"the tag is {tag}, and the package is {version}": tag in (None, f"v{version}"),
+        f"CITATION.cff does not say `version: {version}`": re.search(rf"(?m)^version: {number}$", citation),
+        f"CHANGELOG.md has no section `## {version}`": re.search(rf"(?m)^## {number}\b", changelog),
+    }
+    return [line for line, fits in lines.items() if not fits]
 
 
 def address_of(project: str) -> str:
@@ -111,18 +109,16 @@ def build(out: Path) -> tuple[Path, Path]:
 
 def expect_clean(wheel: Path, sdist: Path) -> None:
     """Check what the archives hold: nothing that does not belong there, all that is needed, and not too much."""
-    with zipfile.ZipFile(wheel) as archive:
-        wheel_names = archive.namelist()
-    with tarfile.open(sdist) as archive:
-        sdist_names = archive.getnames()
-    for path, strange in ((wheel, strange_names(wheel_names)), (sdist, strange_names(sdist_names))):
-        if strange:
+    with zipfile.ZipFile(wheel) as zipped, tarfile.open(sdist) as tarred:
+        names = {wheel: zipped.namelist(), sdist: tarred.getnames()}
+    for path, inside in names.items():
+        if strange := strange_names(inside):
             raise SystemExit(f"{path.name} holds what does not belong there: {', '.join(strange[:10])}")
         if path.stat().st_size > _MOST:
             raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes, more than {_MOST:,}")
     packages = ("tellapart", "tellapart_native", "tellapart_render")
     for needed in ("tellapart/models/demo_encoder/image.onnx", *(f"{package}/py.typed" for package in packages)):
-        if needed not in wheel_names:
+        if needed not in names[wheel]:
             raise SystemExit(f"{wheel.name} lacks {needed}")
 
 
@@ -132,9 +128,9 @@ def try_installed(archive: Path) -> None:
         home = Path(scratch)
         venv.create(home / "venv", with_pip=True)
         python = home / "venv" / "bin" / "python"
-        hidden = {"PYTHONPATH", "PYTHONHOME", "TELLAPART_DATA"}
-        environment = {name: value for name, value in os.environ.items() if name not in hidden}
-        environment |= {"TELLAPART_CACHE": str(home / "cache"), "HF_HUB_OFFLINE": "1", "NO_COLOR": "1"}
+        environment = os.environ | {"TELLAPART_CACHE": str(home / "cache"), "HF_HUB_OFFLINE": "1", "NO_COLOR": "1"}
+        for name in ("PYTHONPATH", "PYTHONHOME", "TELLAPART_DATA"):
+            environment.pop(name, None)
 
         def run(*arguments: str) -> str:
             line = [str(python), *arguments]
@@ -152,20 +148,20 @@ def try_installed(archive: Path) -> None:
             raise SystemExit(f"{archive.name}: `tellapart ls models` lacks the prefixes of tellapart_native")
         if '"scenes"' not in run("-m", "tellapart", "ls", "builders", "--json"):
             raise SystemExit(f"{archive.name}: `tellapart ls builders` lacks the builder of tellapart_render")
-        told = json.loads(run("-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--out", "run", "--json"))
-        value = told["runs"][0]["benchmarks"]["demo"]["metrics"]["group_score"]["value"]
+        record = json.loads(run("-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--out", "run", "--json"))
+        value = record["runs"][0]["benchmarks"]["demo"]["metrics"]["group_score"]["value"]
         if value != 1 or not (home / "run" / "report.html").is_file():
             raise SystemExit(f"{archive.name}: the model that knows the truth gets {value} on the demo; it must get 1")
         sys.stderr.write(f"{archive.name}: installed, {version}, the demo is measured\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do all of it; return the exit status."""
+def main() -> None:
+    """Do all of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tag", help="the tag that is to be released")
     parser.add_argument("--out", type=Path, help="keep the two files there")
     parser.add_argument("--address", help="of the repository on GitHub; write it where it is named, first")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.address:
         fill_address(ROOT, options.address)
     version = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/tellapart/__init__.py").read_text(), re.MULTILINE)
@@ -180,8 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expect_clean(wheel, sdist)
         for archive in (wheel, sdist):
             try_installed(archive)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

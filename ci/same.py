@@ -38,29 +38,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-JOURNEYS = Path(__file__).with_suffix(".toml")
+DESCRIBED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 DATA = ROOT.parent / "shared" / "data"
 
 #: The last commit whose differences from the one before it were read: decision 29 has them.
 BASE = "66b8b56b"
-
-#: What differs between two runs of one version: moments, durations, process numbers, random secrets, memory.
-_VARYING = (
-    (r"/[^\s\"']*/(base|new)/environment/", "ENVIRONMENT/"),
-    (r'^ "sha256": "\w{64}"', ' "sha256": OF A RECORD WITH MOMENTS'),
-    (r'"tellapart": "[^"]+"', '"tellapart": VERSION'),
-    (r'"(date|total_evaluation_time_seconds)": "?[\d.]+"?', r'"\1": N'),
-    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d| UTC)?", "MOMENT"),
-    (r"\b20\d\d-\d\d-\d\d\b", "DAY"),
-    (r"\b\d+(\.\d+)? ?(ms|s|seconds|minutes|min|h|GB|MB|MiB|GiB)\b", "AMOUNT"),
-    (r"\b\d+:\d\d(:\d\d)?\b", "CLOCK"),
-    (r"\b\d+(\.\d+)? (items|pairs|images|steps)/s\b", "SPEED"),
-    (
-        r'"(\w*(seconds|_s|_ms|memory|per_second|bytes_at_most|started|finished|speed|took|mtime|pid)\w*)": [-\d.e+]+',
-        r'"\1": N',
-    ),
-    (r"tellapart[ /-]?\d+\.\d+\.\d+(\.?\w+)*", "tellapart VERSION"),
-)
 
 
 @dataclass(frozen=True)
@@ -111,7 +93,9 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
     wrong = []
     for number, line in enumerate(lines):
         refused = line.startswith("!")
-        command = _fill(line.removeprefix("!").strip(), places)
+        command = line.removeprefix("!").strip()
+        for name, place in places.items():
+            command = command.replace(f"{{{name}}}", place)
         is_python = line.startswith("python:")
         arguments = ["python", "-c", command.removeprefix("python:").strip()] if is_python else shlex.split(command)
         program = side.programs / arguments[0]
@@ -131,11 +115,11 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
     return wrong
 
 
-def differences(base: Path, new: Path, ignored: list[str], places: Mapping[str, str]) -> Iterator[str]:
+def differences(base: Path, new: Path, places: Mapping[str, str]) -> Iterator[str]:
     """Yield a diff for each file that only one side wrote, or that differs."""
     files = [{str(path.relative_to(side)) for path in side.rglob("*") if path.is_file()} for side in (base, new)]
     for name in sorted(files[0] | files[1]):
-        if name.startswith((".cache", ".home")) or any(fnmatch.fnmatch(name, pattern) for pattern in ignored):
+        if name.startswith((".cache", ".home")) or any(fnmatch.fnmatch(name, each) for each in DESCRIBED["ignored"]):
             continue
         if name not in files[0] or name not in files[1]:
             yield f"only in {'the working tree' if name not in files[0] else 'the base'}: {name}\n"
@@ -151,7 +135,8 @@ def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
     """Return a file's content as lines, without what varies between two runs of one version."""
     data = path.read_bytes()
     if data[:16] == b"SQLite format 3\0":
-        lines = _dump(path)
+        with closing(sqlite3.connect(path)) as connection:
+            lines = list(connection.iterdump())
     elif zipfile.is_zipfile(io.BytesIO(data)) and path.suffix != ".npz":
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             lines = [f"{name} {archive.read(name).hex()}" for name in sorted(archive.namelist())]
@@ -161,7 +146,7 @@ def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
         except UnicodeDecodeError:
             rows = (data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32))
             return [f"{len(data)} bytes", *rows, str(hash(data))]
-        lines = _page(text) if path.suffix == ".html" else text.splitlines()
+        lines = _Text.lines_of(text) if path.suffix == ".html" else text.splitlines()
     steady = [_steady(line, folder, places) for line in lines]
     return [line for line in steady if not line.startswith("[CLOCK]")]  # progress, whose lines come with the clock
 
@@ -170,20 +155,9 @@ def _steady(line: str, folder: Path, places: Mapping[str, str]) -> str:
     line = line.replace(str(folder), "FOLDER")
     for name, place in places.items():
         line = line.replace(place, name.upper())
-    for pattern, word in _VARYING:
+    for pattern, word in DESCRIBED["varying"]:
         line = re.sub(pattern, word, line)
     return line
-
-
-def _dump(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path)) as connection:
-        return list(connection.iterdump())
-
-
-def _page(text: str) -> list[str]:
-    reader = _Text()
-    reader.feed(text)
-    return [" ".join(line.split()) for line in reader.texts if line.strip()]
 
 
 class _Text(HTMLParser):
@@ -194,6 +168,13 @@ class _Text(HTMLParser):
         self.texts: list[str] = []
         self._style = False
 
+    @classmethod
+    def lines_of(cls, page: str) -> list[str]:
+        """Return the lines of a page that are not blank."""
+        reader = cls()
+        reader.feed(page)
+        return [" ".join(line.split()) for line in reader.texts if line.strip()]
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._style = tag == "style"
         self.texts += [f"{name}: {value}" for name, value in attrs if name in ("alt", "title", "href", "aria-label")]
@@ -201,12 +182,6 @@ class _Text(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._style:
             self.texts.append(data)
-
-
-def _fill(line: str, places: Mapping[str, str]) -> str:
-    for name, place in places.items():
-        line = line.replace(f"{{{name}}}", place)
-    return line
 
 
 def _call(*line: str | Path) -> None:
@@ -225,12 +200,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="a new folder for all that is written")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    described = tomllib.loads(JOURNEYS.read_text(encoding="utf-8"))
-    journeys: dict[str, list[str]] = {
-        name: lines for name, lines in described["journeys"].items() if not options.only or name in options.only
-    }
+    journeys: dict[str, list[str]] = DESCRIBED["journeys"]
     if missing := set(options.only) - set(journeys):
-        raise SystemExit(f"no journey {', '.join(sorted(missing))}; they are {', '.join(described['journeys'])}")
+        raise SystemExit(f"no journey {', '.join(sorted(missing))}; they are {', '.join(journeys)}")
+    chosen = [name for name in journeys if not options.only or name in options.only]
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.keep or Path(scratch)).absolute()
         places = {
@@ -241,21 +214,17 @@ def main() -> int:
         _call(sys.executable, Path(__file__).with_name("same_inputs.py"), places["inputs"])
         sources = {"base": export_commit(options.base, folder / "base-source"), "new": ROOT}
         sides = [install(name, source, folder / name) for name, source in sources.items()]
-        left_out = [name for name, lines in journeys.items() if "data" not in places and "{data}" in str(lines)]
+        left_out = [name for name in chosen if "data" not in places and "{data}" in str(journeys[name])]
         for name in left_out:
             print(f"{name}: left out, {DATA} is not there")
 
         def try_journey(name: str) -> tuple[str, list[str]]:
-            work = [folder / "work" / side.name / name for side in sides]
-            wrong = [
-                line
-                for side, place in zip(sides, work, strict=True)
-                for line in run_journey(side, journeys[name], place, places)
-            ]
-            return name, [*wrong, *differences(*work, described["ignored"], places)]
+            work = {side: folder / "work" / side.name / name for side in sides}
+            wrong = [line for side, place in work.items() for line in run_journey(side, journeys[name], place, places)]
+            return name, [*wrong, *differences(*work.values(), places)]
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            found = dict(pool.map(try_journey, [name for name in journeys if name not in left_out]))
+            found = dict(pool.map(try_journey, [name for name in chosen if name not in left_out]))
     for name, parts in found.items():
         print(f"{name}: {len(journeys[name])} commands, {'the same' if not parts else f'{len(parts)} differences'}")
         sys.stdout.writelines(parts)

@@ -7,7 +7,6 @@ Models are those of the tests: random weights of fixed seeds, a few thousand of 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import sys
@@ -67,28 +66,19 @@ def write_rows(folder: Path) -> None:
     """Write training rows with false captions, mates and units, and a configuration for each loss."""
     rows = []
     for number, item in enumerate(read_pair_set(folder / "train").items):
-        for k in (0, 1):
-            row = {
-                "image": f"train/{item.images[k]}",
-                "caption": item.texts[k],
-                "negative_captions": [item.texts[1 - k]],
-            }
-            words = item.texts[k].split()
+        for k, (image, text) in enumerate(zip(item.images, item.texts, strict=True)):
+            row = {"image": f"train/{image}", "caption": text, "negative_captions": [item.texts[1 - k]]}
+            words = text.split()
             row |= {"negative_images": [2 * number + 1 - k], "units": [[" ".join(words[:3]), " ".join(words[-3:])]]}
-            row["positive_captions"] = [item.texts[k].replace("a ", "the ", 1)]
-            rows.append(row)
+            rows.append(row | {"positive_captions": [text.replace("a ", "the ", 1)]})
     (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     architecture(folder / "sigmoid", init_logit_bias=-10.0)
     for name in LOSSES:
         dual = isinstance(find_loss(name), DualLoss)
-        changes: dict[str, object] = {
-            "loss": {"name": name},
-            "data": {"train": ["rows.jsonl"]},
-            "optimiser": {"steps": 20},
-        }
+        changes: dict[str, object] = {} if dual else {"matching": {"negatives": 1}, "reading": "itm"}
+        changes |= {"loss": {"name": name}, "data": {"train": ["rows.jsonl"]}, "optimiser": {"steps": 20}}
         model = "new:sigmoid" if name == "siglip" else "new:arch" if dual else "hf:fusion/blip"
-        matching = {} if dual else {"matching": {"negatives": 1}, "reading": "itm"}
-        values = table(folder, model=model, name=name, validation={"every": 10}, **matching, **changes)
+        values = table(folder, model=model, name=name, validation={"every": 10}, **changes)
         (folder / f"train-{name}.toml").write_text(toml(values), encoding="utf-8")
 
 
@@ -109,11 +99,8 @@ def write_tables(folder: Path) -> None:
     (folder / "wrong.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def main() -> int:
+def write_inputs(folder: Path) -> None:
     """Write all of it into a new folder."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("out", type=Path)
-    folder: Path = parser.parse_args().out
     folder.mkdir(parents=True)
     squares(folder / "test", 24, seed=1)
     squares(folder / "train")
@@ -123,13 +110,9 @@ def main() -> int:
     write_tables(folder)
     for task in ("vqa", "nlvr2", "refcoco+"):
         tiny_heads.write_task(folder / f"vlue-{task.strip('+')}", task)
-    (folder / "captions.csv").write_text(
-        "id,image,caption\n"
-        + "".join(f"{k},{k}.png,A {c} cup stands left of the small dog.\n" for k, c in enumerate(COLOURS)),
-        encoding="utf-8",
-    )
-    return 0
+    rows = [f"{k},{k}.png,A {c} cup stands left of the small dog.\n" for k, c in enumerate(COLOURS)]
+    (folder / "captions.csv").write_text("id,image,caption\n" + "".join(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write_inputs(Path(sys.argv[1]))

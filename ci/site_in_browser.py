@@ -5,13 +5,11 @@ Without Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and 
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -34,31 +32,9 @@ PAGES = (
 WINDOWS = (("light", 1280), ("dark", 390))
 
 
-@contextmanager
-def serve_folder(folder: Path) -> Iterator[str]:
-    """Serve a folder while the block lasts; yield its address."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:  # or the thread would keep a failed check from ending
-            server.shutdown()
-            thread.join()
-
-
-def find_faults(page: Any, script: str) -> Iterator[str]:
-    """Yield what axe-core finds on an opened page, and how much wider than its window the page is."""
-    page.evaluate(script)
-    yield from (fault for fault in page.evaluate(RUN)[1] if fault.startswith(("serious", "critical")))
-    beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    if beyond > 0:
-        yield f"{beyond} pixels wider than the window"
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def look_through(folder: Path) -> Iterator[str]:
@@ -69,14 +45,21 @@ def look_through(folder: Path) -> Iterator[str]:
     from playwright.sync_api import sync_playwright
 
     script = AXE.read_text(encoding="utf-8")
-    with serve_folder(folder) as address, sync_playwright() as playwright:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    with server, sync_playwright() as playwright:
+        Thread(target=server.serve_forever, daemon=True).start()
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         for scheme, width in WINDOWS:
             page = started.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             for name in PAGES:
-                page.goto(f"{address}/{name}")
-                yield from (f"{name}, {scheme}, {width} pixels: {fault}" for fault in find_faults(page, script))
+                page.goto(f"http://127.0.0.1:{server.server_port}/{name}")
+                page.evaluate(script)
+                faults = [fault for fault in page.evaluate(RUN)[1] if fault.startswith(("serious", "critical"))]
+                beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+                faults += [f"{beyond} pixels wider than the window"] * (beyond > 0)
+                yield from (f"{name}, {scheme}, {width} pixels: {fault}" for fault in faults)
         started.close()
+        server.shutdown()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ for _library in ("torch", "av", "h5py", "pyarrow", "safetensors", "fastapi", "hu
 
 from attacks import ATTACKS, try_attack  # noqa: E402
 from false_inputs import FALSE_INPUTS  # noqa: E402
-from name_attacks import NAME_ATTACKS  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [*(ROOT / "src").rglob("*.py")]
@@ -28,7 +27,7 @@ SLOW = {
 }
 #: Forged numbers that tests/evaluation/test_verify.py tries.
 ELSEWHERE = {f"record with a forged number: {door}" for door in ("board", "push", "compare")}
-EVERY = ATTACKS | NAME_ATTACKS | {name: one for name, one in FALSE_INPUTS.items() if name not in ELSEWHERE}
+EVERY = ATTACKS | {name: one for name, one in FALSE_INPUTS.items() if name not in ELSEWHERE}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EVERY])
