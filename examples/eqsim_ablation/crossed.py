@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from examples.findings.frame import bounds, points
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +28,36 @@ class Components:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Mean differences, standard errors, and degrees of freedom of Student's distribution, each float64 `(...)`."""
+    """A mean difference, its standard error, and the degrees of freedom of Student's distribution.
 
-    value: NDArray[np.float64]
-    error: NDArray[np.float64]
-    freedom: NDArray[np.float64]
+    >>> print(Verdict(0.012, 0.002, 1000.0))
+    +1.2 [+0.8, +1.6]
+    """
+
+    value: float
+    error: float
+    freedom: float
+
+    def __str__(self) -> str:
+        return f"{points(self.value)} {bounds(*self.ends, points)}"
 
     @property
-    def p(self) -> NDArray[np.float64]:
-        """Two-sided p-values of no difference; 1 where nothing differs."""
-        from scipy.special import stdtr
+    def p(self) -> float:
+        """Two-sided p-value of no difference; 1 where nothing differs."""
+        return float(2 * stdtr(self.freedom, -abs(self.value) / self.error) if self.error else self.value == 0)
 
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(self.error > 0, np.abs(self.value) / self.error, np.where(self.value == 0, 0.0, np.inf))
-        return np.asarray(2 * stdtr(self.freedom, -t))
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the 95 % interval."""
+        return self.value - self.half(), self.value + self.half()
 
-    def half(self, alpha: float = 0.05) -> NDArray[np.float64]:
+    def half(self, alpha: float = 0.05) -> float:
         """Return half the length of the interval of level `1 - alpha`."""
-        from scipy.special import stdtrit
-
-        return np.asarray(stdtrit(self.freedom, 1 - alpha / 2) * self.error)
+        return float(stdtrit(self.freedom, 1 - alpha / 2) * self.error)
 
 
 def compare_crossed(differences: NDArray[np.float64]) -> Verdict:
-    """Test the mean of differences `(..., seed, item)`.
+    """Test the mean of differences `(seed, item)`.
 
     The variance is that of item means over items, and of seed means over seeds, less what is counted twice (never less
     than nothing); the degrees of freedom are Satterthwaite's.
@@ -57,39 +66,37 @@ def compare_crossed(differences: NDArray[np.float64]) -> Verdict:
 
     >>> rng = np.random.default_rng(0)
     >>> found = compare_crossed(0.1 + 0.3 * rng.standard_normal((5, 400)))
-    >>> round(float(found.value), 2), bool(found.p < 0.001)
+    >>> round(found.value, 2), found.p < 0.001
     (0.09, True)
     """
-    seeds, items = differences.shape[-2:]
+    seeds, items = differences.shape
     by_item, by_seed, both = _squares(differences)
-    parts = np.stack([by_item / items, by_seed / seeds, both / (seeds * items)])
-    over_seeds = np.maximum(parts[1] - parts[2], 0.0)
-    freedom = np.array([items - 1, seeds - 1, (items - 1) * (seeds - 1)]).reshape(3, *[1] * by_item.ndim)
+    parts = np.array([by_item / items, by_seed / seeds, both / (seeds * items)])
+    over_seeds = max(parts[1] - parts[2], 0.0)
     variance = parts[0] + over_seeds
-    below = (parts**2 / freedom).sum(0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Where no seed deviates more than items explain, the items alone are the sample.
-        share = np.where(over_seeds > 0, variance**2 / below, items - 1)
-    return Verdict(differences.mean((-2, -1)), np.sqrt(variance), np.maximum(share, seeds - 1))
+    # If no seed deviates more than items explain, the items alone are the sample.
+    freedom = items - 1
+    if over_seeds:
+        freedom = variance**2 / (parts**2 / [items - 1, seeds - 1, (items - 1) * (seeds - 1)]).sum()
+    return Verdict(float(differences.mean()), float(np.sqrt(variance)), float(max(freedom, seeds - 1)))
 
 
 def components(differences: NDArray[np.float64]) -> Components:
     """Estimate the variances of differences `(seed, item)` without bias: where one is near 0, it may come out below.
 
     >>> found = components(np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]]))
-    >>> round(float(found.items), 3), float(found.seeds), float(found.rest)
+    >>> round(found.items, 3), found.seeds, found.rest
     (0.333, 0.0, 0.0)
     """
     seeds, items = differences.shape
-    by_item, by_seed, both = (float(value) for value in _squares(differences))
+    by_item, by_seed, both = _squares(differences)
     return Components(by_item - both / seeds, by_seed - both / items, both)
 
 
-def _squares(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Return the variance of item means, the variance of seed means, and that of what neither explains, `(...)`."""
-    of_items, of_seeds = differences.mean(-2), differences.mean(-1)
-    seeds, items = differences.shape[-2:]
-    total = ((differences - differences.mean((-2, -1), keepdims=True)) ** 2).sum((-2, -1))
-    by_item, by_seed = of_items.var(-1, ddof=1), of_seeds.var(-1, ddof=1)
+def _squares(differences: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the variance of item means, the variance of seed means, and that of what neither explains."""
+    seeds, items = differences.shape
+    total = float(((differences - differences.mean()) ** 2).sum())
+    by_item, by_seed = (float(differences.mean(axis).var(ddof=1)) for axis in (0, 1))
     left = total - by_item * seeds * (items - 1) - by_seed * items * (seeds - 1)
-    return by_item, by_seed, np.maximum(left, 0.0) / ((seeds - 1) * (items - 1))
+    return by_item, by_seed, max(left, 0.0) / ((seeds - 1) * (items - 1))

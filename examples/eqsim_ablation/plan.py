@@ -3,12 +3,13 @@
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
@@ -22,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 #: How the start is trained: the bundled encoder's run, with fewer steps.
 _ENCODER = HERE.parent / "demo_encoder" / "encoder.toml"
+RATE = "optimiser.learning_rate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +63,10 @@ class Check:
 
     def change(self, row: Method) -> Method:
         """Return a row as the check has it."""
-        given = {f"{table}.{key}" for table, values in self.changes.items() for key in values}
-        kept = () if given & {*row.tune} else row.tune
-        return replace(
-            row,
-            name=f"{row.name}-{self.name}",
-            title=f"{row.title} ({self.title})",
-            tune=kept,
-            choices=row.choices if kept else (),
-            changes=merge_preset(row.changes, self.changes),
-        )
+        changed = {f"{table}.{key}" for table, values in self.changes.items() for key in values}
+        fixed = {"tune": (), "choices": ()} if changed & {*row.tune} else {}
+        name, title = f"{row.name}-{self.name}", f"{row.title} ({self.title})"
+        return replace(row, name=name, title=title, changes=merge_preset(row.changes, self.changes), **fixed)
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ class Plan:
     def aspects(self, name: str) -> NDArray[np.str_]:
         """Return the aspect of each item of a set, `(item,)`: they lie in the order of its recipe."""
         counts = read_recipe_file(self.sets[name]).options["items"]
-        return np.repeat(list(counts), list(counts.values()))  # type: ignore[arg-type,union-attr]
+        return np.repeat([*counts], [*counts.values()])
 
     def piece(self, name: str) -> Path:
         """Return the file of a piece of the record."""
@@ -174,21 +170,14 @@ class Plan:
         return self._configure(merge_preset(values, changes))
 
     def fine_tuning(self, method: Method, seed: int, value: float | None = None, rate: float | None = None) -> Any:
-        """Return the configuration of one run of a row."""
-        changes = {
-            "name": f"{method.name}-{seed}",
-            "model": self.model,
-            "seed": seed,
-            "device": self.device(seed),
-            "loss": method.loss,
-        }
-        values = merge_preset(self.fine_tune, merge_preset(method.changes, changes))
-        values["optimiser"] = dict(values["optimiser"])
-        if rate is not None and "learning_rate" not in method.changes.get("optimiser", {}):
-            values["optimiser"]["learning_rate"] = rate
-        for place in method.tune if value is not None else ():
+        """Return the configuration of one run of a row, with the tuned value and the rate of rows that tune none."""
+        run = {"name": f"{method.name}-{seed}", "model": self.model, "seed": seed, "device": self.device(seed)}
+        values = merge_preset(self.fine_tune, merge_preset(method.changes, {**run, "loss": method.loss}))
+        numbers = {} if "learning_rate" in method.changes.get("optimiser", {}) else {RATE: rate}
+        for place, number in [*numbers.items(), *((place, value) for place in method.tune)]:
             table, key = place.split(".")
-            values[table] = {**values[table], key: value}
+            if number is not None:
+                values[table] = {**values[table], key: number}
         return self._configure(values)
 
     def _configure(self, values: dict[str, Any]) -> TrainConfig:
@@ -201,26 +190,12 @@ class Plan:
 def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
     """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is."""
     home, table = path.parent, tomllib.loads(path.read_text(encoding="utf-8"))
-    known = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
-    methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in known]
-    names = [method.name for method in methods]
-    wanted = {*(rows if rows is not None else table.get("rows", names)), names[0]}
+    methods = tomllib.loads((home / table["methods"]).read_text(encoding="utf-8"))["methods"]
+    names = [row["name"] for row in methods]
+    wanted = {*(table.get("rows", names) if rows is None else rows), names[0]}
     table.pop("rows", None)
     if odd := sorted(wanted - {*names}):
         raise DataError(f"{path}: no row {odd[0]!r}; its rows are {join_names(names, 99)}")
-    return Plan(
-        work=Path(table.pop("work")),
-        record=home / table.pop("record"),
-        sets={name: home / recipe for name, recipe in table.pop("sets").items()},
-        train=tuple(table.pop("train")),
-        tests=tuple(table.pop("tests")),
-        methods=tuple(method for method in methods if method.name in wanted),
-        gpu_seeds=tuple(table.pop("gpu_seeds", ())),
-        first=tuple(table.pop("first", ())),
-        contrasts=tuple((one, other) for one, other in table.pop("contrasts", ())),
-        checks=tuple(
-            Check(**check | {key: tuple(check.get(key, ())) for key in ("rows", "beside")})
-            for check in table.pop("checks", ())
-        ),
-        **table,
-    )
+    table["record"] = home / table["record"]
+    table["sets"] = {name: home / recipe for name, recipe in table["sets"].items()}
+    return Plan(**table | {"methods": [row for row in methods if row["name"] in wanted]})

@@ -1,4 +1,4 @@
-"""What the ablation found: each row's difference from the first, the answer, its picture, and the tables."""
+"""What the ablation found: each row's difference from the first, the checks, the picture, and the rows of tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import HERE, Check, Method, Plan
-from examples.findings.frame import PHONE, make_table, points, render_page
+from examples.eqsim_ablation.plan import RATE, Check, Method, Plan
+from examples.findings.frame import PHONE, bounds, points
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import paired_by_seed
@@ -19,8 +19,11 @@ from tellapart.stats.paired import paired_by_seed
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4
 
-#: Points of group score: a difference whose interval stays below is none to act on.
-SMALL = 0.5
+#: A share of group score: a difference whose interval stays below is none to act on.
+SMALL = 0.005
+
+#: Of a piece's `kept`: title.
+KEPT = {"i2t_recall@1": "caption of a scene", "t2i_recall@1": "scene of a caption", "demo-objects": "object"}
 
 #: Group scores in percent of FIBER on Eq-Kubric's location, counting and attribute (EqSim, Table 6).
 PAPER = {
@@ -31,9 +34,6 @@ PAPER = {
     "v2-close": {"location": 11.15, "counting": 29.25, "attribute": 69.25},
     "eqsim": {"location": 11.05, "counting": 30.90, "attribute": 70.20},
 }
-
-#: Of a piece's `kept`: title.
-_KEPT = {"i2t_recall@1": "caption of a scene", "t2i_recall@1": "scene of a caption", "demo-objects": "object"}
 
 #: The pieces of each row's runs, by the row's name.
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -51,6 +51,9 @@ class Compared:
     aspects: dict[str, Verdict]
     p: float
 
+    def __str__(self) -> str:
+        return f"{self.method.title} {self.overall}"
+
     @property
     def sign(self) -> int:
         """1 or -1 where a difference is shown at 5 percent, else 0."""
@@ -59,266 +62,13 @@ class Compared:
     @property
     def is_small(self) -> bool:
         """Whether the interval stays within half a point of no difference."""
-        low, _, high = _interval(self.overall)
-        return low > -SMALL and high < SMALL
-
-    @property
-    def difference(self) -> str:
-        """The difference and its interval, in points."""
-        return write_difference(self.overall)
-
-    @property
-    def named(self) -> str:
-        """The title with the difference."""
-        return f"{self.method.title} {self.difference}"
+        return max(map(abs, self.overall.ends)) < SMALL
 
     @property
     def p_value(self) -> str:
         """P for a table; bold below 0.05."""
         text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"
         return f"**{text}**" if self.p < 0.05 else text
-
-
-def render(name: str, **values: Any) -> str:
-    """Fill a template of `templates`: a section of the ablation's pages."""
-    return render_page(HERE / "templates", name, values)
-
-
-def numbers_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """Return a table of which the first columns are of words, and the others of numbers."""
-    return make_table(heads, "|".join("l" if k < words else "r" for k in range(len(heads))), rows)
-
-
-def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]]]:
-    """Return the pieces of each row's runs, by the row's name, in the order of their seeds."""
-    names = {row.name: [f"run-{row.name}-{seed}" for seed in range(plan.seeds)] for row in rows}
-    return {row: [plan.read(name) for name in mine if plan.piece(name).exists()] for row, mine in names.items()}
-
-
-def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]]) -> list[Compared]:
-    """Compare the first row of each pair with the second over the seeds that both have, where these are enough."""
-    found, of = [], np.concatenate([plan.aspects(name) for name in plan.tests])
-    for method, base in pairs:
-        shared = sorted({run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]})
-        if len(shared) < FEWEST:
-            continue
-        ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
-        parts = {name: _outcomes(ours, name) - _outcomes(theirs, name) for name in plan.tests}
-        every = np.concatenate(list(parts.values()), axis=1)
-        overall = compare_crossed(every)
-        sets = {name: compare_crossed(part) for name, part in parts.items()}
-        aspects = {name: compare_crossed(every[:, of == name]) for name in dict.fromkeys(of.tolist())}
-        found.append(Compared(method, base, len(shared), overall, sets, aspects, float(overall.p)))
-    adjusted = holm([each.p for each in found]) if found else []
-    return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
-
-
-def against_first(plan: Plan, runs: Runs) -> list[Compared]:
-    """Compare every other row with the plan's first."""
-    first, *others = plan.methods
-    return compare_rows(plan, runs, [(row, first) for row in others])
-
-
-def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
-    """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
-    ranked = sorted(compared, key=lambda each: -float(each.overall.value))
-    figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
-    drawn = (
-        (0, "all items", [each.overall for each in ranked]),
-        (1, plan.tests[-1], [each.sets[plan.tests[-1]] for each in ranked]),
-    )
-    for number, label, verdicts in drawn:
-        style, rows = look(number), np.arange(len(ranked)) + 0.3 * number - 0.15
-        values, halves = [100 * float(one.value) for one in verdicts], [100 * float(one.half()) for one in verdicts]
-        axes.errorbar(values, rows, xerr=halves, fmt=style.marker, color=style.colour, markersize=4, label=label)
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(ranked)), [each.method.title for each in ranked])
-    axes.set_ylim(len(ranked) - 0.5, -0.5)  # the first row on top
-    axes.set_xlabel(f"points of group score against {plan.methods[0].title}")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, columnspacing=1)
-    return figure
-
-
-def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
-    """Write the group scores of the start and of rows, set by set, and what they do beside telling pairs apart."""
-    start, heads = plan.read("measured-start"), [*plan.tests, *_KEPT.values()]
-    alone = [*(start["sets"][name]["group_score"] for name in plan.tests), *(start["kept"][name] for name in _KEPT)]
-    lines = [["start", "", "", *(f"{100 * value:.1f}" for value in alone)]]
-    lines += [
-        [row.title, f"{len(mine)}", _tuned(row, mine[0]["value"]), *_score_cells(plan, mine)]
-        for row in rows
-        if (mine := runs[row.name])
-    ]
-    first = 100 * float(np.mean(alone[: len(plan.tests)]))
-    return render("scores", first=first, table=numbers_table(["", "seeds", "tuned to", *heads], lines))
-
-
-def _tuned(method: Method, value: float) -> str:
-    """Return the tuned value for a table, marked where it is at an end of those that were tried."""
-    if not method.choices:
-        return ""
-    ends = {max(method.choices): ", largest", min(method.choices): ", smallest"}
-    return f"{value:g}{ends.get(value, '')}"
-
-
-def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
-    """Write each row's differences from the first, set by set."""
-    base = plan.methods[0]
-    if not compared:
-        return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
-    return render("differences", base=base, compared=compared, tests=plan.tests, write=write_difference)
-
-
-def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
-    """Write each row's differences from the first by aspect, beside the paper's; last those of its own checks."""
-    if not compared:
-        return ""
-    base, names = plan.methods[0], list(compared[0].aspects)
-    of = np.concatenate([plan.aspects(name) for name in plan.tests])
-
-    def level(right: NDArray[np.float64]) -> list[str]:
-        return [f"{100 * right[:, of == name].mean():.1f}" for name in names]
-
-    start = np.concatenate([right_items(plan.read("measured-start"), name) for name in plan.tests])[None].astype(float)
-    first = np.concatenate([_outcomes(runs[base.name], name) for name in plan.tests], axis=1)
-    rows = [["start, percent", *level(start), ""], [f"{base.title}, percent", *level(first), _paper(base, names)]]
-    rows += [
-        [each.method.title, *map(write_difference, each.aspects.values()), _paper(each.method, names)]
-        for each in (*compared, *gains)
-    ]
-    return render("aspects", base=base, table=numbers_table(["", *names, "paper"], rows))
-
-
-def reasons_table(plan: Plan, runs: Runs) -> str:
-    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ."""
-    base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
-    if not shared or not runs[base.name]:
-        return ""
-    shares = {row.title: {run["seed"]: reason_shares(plan, run) for run in runs[row.name]} for row in (base, *shared)}
-    names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
-    rows = [[title, *cells] for title, _, *cells in _by_seed(reason_shares(plan, plan.read("measured-start")), shares)]
-    return render("reasons", base=base, table=numbers_table(["", *names], rows))
-
-
-def squares_table(plan: Plan) -> str:
-    """Write how the squares of scores on the first set are shared: of the start and the first row, and differences."""
-    test, base = plan.tests[0], plan.methods[0]
-    done = {
-        row.name: {
-            seed: plan.read(name)
-            for seed in range(plan.seeds)
-            if plan.piece(name := f"squares-{row.name}-{seed}").exists()
-        }
-        for row in plan.in_order
-    }
-    if not done[base.name] or not plan.piece("squares-start").exists():
-        return ""
-    shares = {
-        plan.row(row).title: {seed: _squares(piece, test) for seed, piece in pieces.items()}
-        for row, pieces in done.items()
-    }
-    other = [
-        float((right_items(piece, test) != right_items(plan.read(f"run-{row}-{seed}"), test)).mean())
-        for row, pieces in done.items()
-        for seed, piece in pieces.items()
-        if plan.piece(f"run-{row}-{seed}").exists()
-    ]
-    rows = _by_seed(_squares(plan.read("squares-start"), test), shares)
-    table = numbers_table(["", "seeds", *_SQUARES], rows)
-    return render("squares", base=base, test=test, table=table, changed=100 * fmean(other))
-
-
-#: Titles of what `_squares` returns.
-_SQUARES = ("match", "captions", "pictures", "match score")
-
-
-def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
-    measured = piece["sets"][test]
-    return np.array([*measured["squares"].values(), measured["match_score"]])
-
-
-def _by_seed(
-    start: NDArray[np.float64], shares: Mapping[str, Mapping[int, NDArray[np.float64]]]
-) -> Iterator[list[str]]:
-    """Yield title, seeds and percents of the start and the first row; then others' differences from it, by seed."""
-    (base, first), *others = shares.items()
-    yield ["start, percent", "", *(f"{100 * value:.1f}" for value in start)]
-    columns = np.array([*first.values()]).T
-    yield [f"{base}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]
-    for title, own in others:
-        if seeds := sorted({*own} & {*first}):
-            pairs = zip(*(np.array([of[seed] for seed in seeds]).T.tolist() for of in (own, first)), strict=True)
-            yield [title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)]
-
-
-def reason_shares(plan: Plan, piece: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return shares of items, float64 (4,): right, caption's prior, picture's prior, and the other wrong ones."""
-    sets = [piece["sets"][name] for name in plan.tests]
-    sizes = [each["items"] for each in sets]
-    names = ("group_score", "text_score", "image_score")
-    group, text, image = (np.average([each[name] for each in sets], weights=sizes) for name in names)
-    return np.array([group, image - group, text - group, 1 - text - image + group])
-
-
-def _seed_difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    low, high, *_ = paired_by_seed(ours, theirs)
-    value = points(fmean(ours) - fmean(theirs))
-    return value if low is None or high is None else f"{value} [{points(low)}, {points(high)}]"
-
-
-def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
-    """Write the differences of pairs of rows; last a note."""
-    if not compared:
-        return ""
-    return render("contrasts", compared=compared, note=note)
-
-
-def terms_table(plan: Plan, runs: Runs) -> str:
-    """Write how large each term of each row's loss was, and the scale at the end."""
-    rows = []
-    for method in plan.methods:
-        if mine := runs[method.name]:
-            names = [name for name in mine[0]["terms"] if name != "scale"]
-            terms = ", ".join(f"{name} {fmean(run['terms'][name] for run in mine):.2g}" for name in names)
-            rows.append([method.title, terms, f"{fmean(run['terms']['scale'] for run in mine):.1f}"])
-    return render("terms", table=numbers_table(["", "mean over all steps", "scale at the end"], rows, words=2))
-
-
-def write_difference(verdict: Verdict) -> str:
-    """Return a difference with its interval, for a table."""
-    low, value, high = (points(end / 100) for end in _interval(verdict))
-    return f"{value} [{low}, {high}]"
-
-
-def _paper(method: Method, names: Sequence[str]) -> str:
-    """Return the paper's scores of the first row, or a row's differences from them."""
-    first, mine = PAPER["ft"], PAPER.get(method.name)
-    if mine is None:
-        return ""
-    return ", ".join(f"{mine[n]:.2f}" if mine is first else f"{mine[n] - first[n]:+.2f}" for n in names)
-
-
-def _score_cells(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the cells of a row's scores."""
-    scores = [[run["sets"][name]["group_score"] for run in runs] for name in plan.tests]
-    scores += [[run["kept"][name] for run in runs] for name in _KEPT]
-    return [_mean_sd([100 * value for value in values]) for values in scores]
-
-
-def _interval(verdict: Verdict) -> tuple[float, float, float]:
-    """Return the lower end of a difference's interval, the difference, and the upper end, in points."""
-    value, half = 100 * float(verdict.value), 100 * float(verdict.half())
-    return value - half, value, value + half
-
-
-def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
-    return np.array([right_items(run, name) for run in runs], np.float64)
-
-
-def _mean_sd(values: Sequence[float]) -> str:
-    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.1f}{spread}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,61 +81,233 @@ class Checked:
     gain: Compared | None
     others: Sequence[Compared]
 
+    @property
+    def ran(self) -> bool:
+        """Whether a row of it was run."""
+        return any(self.runs[row.name] for row in self.rows)
 
-def check_rows(plan: Plan, runs: Runs) -> list[Checked]:
-    """Compare the rows of each check, as far as they were run."""
-    checked = []
-    for check in plan.checks:
-        pairs = plan.checked_rows(check)
-        if not pairs:
+    @property
+    def widest(self) -> float:
+        """Half the length of the widest interval of the others."""
+        return max(other.overall.half() for other in self.others)
+
+    @property
+    def on_tuning(self) -> list[tuple[float, float]]:
+        """Scores on the tuning set without the change and with it, of the seeds that have both."""
+        rows = (self.gain.base, self.gain.method) if self.gain else ()
+        plain, changed = ({run["seed"]: run["best"] for run in self.runs[row.name]} for row in rows)
+        return [(plain[seed], changed[seed]) for seed in plain if seed in changed]
+
+
+class Results:
+    """The runs of a record and their differences; a row at another rate than the first's has it in its title."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.runs = runs_of(plan, plan.methods)
+        tuned = {row.name: self.runs[row.name][0]["value"] for row in plan.methods
+                 if RATE in row.tune and self.runs[row.name]}  # fmt: skip
+        self.rates = {name: rate for name, rate in tuned.items() if rate != tuned.get(plan.methods[0].name)}
+        self.plan = replace(plan, methods=tuple(self._name_rate(row) for row in plan.methods))
+        self.base, *others = self.plan.methods
+        self.compared = compare_rows(self.plan, self.runs, [(row, self.base) for row in others])
+        self.checked = [self._check(check) for check in plan.checks if plan.checked_rows(check)]
+
+    def _name_rate(self, row: Method) -> Method:
+        if row.name not in self.rates:
+            return row
+        title = f"{row.title[:-1]}, " if row.title.endswith(")") else f"{row.title} ("
+        return replace(row, title=f"{title}rate {self.rates[row.name]:g})")
+
+    def _check(self, check: Check) -> Checked:
+        """Compare the rows of a check, as far as they were run."""
+        (plain, first), *others = self.plan.checked_rows(check)
+        rows = [first, *(row for _, row in others)]
+        runs = {**self.runs, **runs_of(self.plan, rows)}
+        beside = [row for row in self.plan.methods if row.name in check.beside]
+        gain = compare_rows(self.plan, runs, [(first, plain)])
+        compared = compare_rows(self.plan, runs, [(row, first) for row in (*rows[1:], *beside)])
+        return Checked(check, runs, rows, gain[0] if gain else None, compared)
+
+    @property
+    def gains(self) -> list[Compared]:
+        """What the changes of the checks give."""
+        return [each.gain for each in self.checked if each.gain]
+
+    @property
+    def contrasts(self) -> list[Compared]:
+        """The differences of the plan's pairs of rows."""
+        return compare_rows(self.plan, self.runs, self._pairs)
+
+    @property
+    def contrasts_at_one_rate(self) -> list[Compared]:
+        """The same of pairs of which a check has run the first as the second is run."""
+        return [
+            compared
+            for each in self.checked
+            for row, other in self._pairs
+            if row.name in each.check.rows and other.name in each.check.beside
+            for compared in compare_rows(self.plan, each.runs, [(each.check.change(row), other)])
+        ]
+
+    @property
+    def _pairs(self) -> list[tuple[Method, Method]]:
+        rows = {row.name: row for row in self.plan.methods}
+        return [(rows[name], rows[other]) for name, other in self.plan.contrasts if {name, other} <= rows.keys()]
+
+
+def runs_of(plan: Plan, rows: Sequence[Method], kind: str = "run") -> dict[str, list[dict[str, Any]]]:
+    """Return the pieces of each row's runs, by the row's name, in the order of their seeds."""
+    names = {row.name: [f"{kind}-{row.name}-{seed}" for seed in range(plan.seeds)] for row in rows}
+    return {row: [plan.read(name) for name in mine if plan.piece(name).exists()] for row, mine in names.items()}
+
+
+def outcomes(plan: Plan, runs: Iterable[Mapping[str, Any]]) -> NDArray[np.float64]:
+    """Return which items of all test sets are right, float64 `(run, item)`."""
+    return np.array([np.concatenate([right_items(run, name) for name in plan.tests]) for run in runs], np.float64)
+
+
+def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]]) -> list[Compared]:
+    """Compare the first row of each pair with the second over the seeds that both have, where these are enough."""
+    found, aspect_of = [], np.concatenate([plan.aspects(name) for name in plan.tests])
+    set_of = np.repeat(plan.tests, [*map(plan.items, plan.tests)])
+    for method, base in pairs:
+        shared = {run["seed"] for run in runs[base.name]} & {run["seed"] for run in runs[method.name]}
+        if len(shared) < FEWEST:
             continue
-        (plain, first), *others = pairs
-        found = {**runs, **runs_of(plan, [row for _, row in pairs])}
-        beside = [row for row in plan.methods if row.name in check.beside]
-        gain = compare_rows(plan, found, [(first, plain)])
-        compared = compare_rows(plan, found, [(row, first) for row in (*(row for _, row in others), *beside)])
-        checked.append(Checked(check, found, [row for _, row in pairs], gain[0] if gain else None, compared))
-    return checked
+        ours, theirs = ([run for run in runs[row.name] if run["seed"] in shared] for row in (method, base))
+        every = outcomes(plan, ours) - outcomes(plan, theirs)
+        sets, aspects = (
+            {name: compare_crossed(every[:, part_of == name]) for name in dict.fromkeys(part_of.tolist())}
+            for part_of in (set_of, aspect_of)
+        )
+        overall = compare_crossed(every)
+        found.append(Compared(method, base, len(shared), overall, sets, aspects, overall.p))
+    adjusted = holm([each.p for each in found]) if found else []
+    return [replace(each, p=float(p)) for each, p in zip(found, adjusted, strict=True)]
 
 
-def checks_text(checked: Sequence[Checked]) -> str:
-    """Write each check's differences, if there are any."""
-    texts = []
-    for each in checked:
-        if any(each.runs[row.name] for row in each.rows):
-            parts = "; ".join(map(_write, each.others)) or "nothing to compare yet"
-            texts.append(
-                f"**{each.check.question}** {each.check.about}{_own(each)} Against {each.rows[0].title}: {parts}."
-            )
-    reading = "The p-value of a check's gain is not corrected; its other comparisons have Holm's correction."
-    return "\n\n".join(["## Checks", *texts, reading]) if texts else ""
+def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
+    """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
+    ranked = sorted(compared, key=lambda each: -each.overall.value)
+    figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
+    drawn = {
+        "all items": [each.overall for each in ranked],
+        plan.tests[-1]: [each.sets[plan.tests[-1]] for each in ranked],
+    }
+    for number, (label, verdicts) in enumerate(drawn.items()):
+        style, rows = look(number), np.arange(len(ranked)) + 0.3 * number - 0.15
+        values, halves = [100 * verdict.value for verdict in verdicts], [100 * verdict.half() for verdict in verdicts]
+        axes.errorbar(values, rows, xerr=halves, fmt=style.marker, color=style.colour, markersize=4, label=label)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_yticks(range(len(ranked)), [each.method.title for each in ranked])
+    axes.set_ylim(len(ranked) - 0.5, -0.5)  # the first row on top
+    axes.set_xlabel(f"points of group score against {plan.methods[0].title}")
+    axes.grid(axis="x")
+    figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, columnspacing=1)
+    return figure
 
 
-def pairs_at_one_rate(plan: Plan, checked: Sequence[Checked], pairs: Sequence[tuple[Method, Method]]) -> str:
-    """Write pairs of rows again, each where a check has run the first as the second is run."""
-    again = [
-        f"{one.named} against {one.base.title}, over {one.seeds} seeds, p {one.p_value}"
-        for each in checked
-        for row, other in pairs
-        if row.name in each.check.rows and other.name in each.check.beside
-        for one in compare_rows(plan, each.runs, [(each.check.change(row), other)])
-    ]
-    return f" At the same rate, which was not planned: {'; '.join(again)}." if again else ""
+def list_scores(found: Results) -> Iterator[list[str]]:
+    """Yield group scores of the start and of rows, set by set, and what they do beside telling pairs apart."""
+
+    def scores(piece: Mapping[str, Any]) -> list[float]:
+        values = [piece["sets"][name]["group_score"] for name in found.plan.tests]
+        return [100 * value for value in (*values, *(piece["kept"][name] for name in KEPT))]
+
+    yield ["start", "", "", *map(_mean_sd, zip(scores(found.plan.read("measured-start"))))]
+    runs = {name: mine for each in found.checked for name, mine in each.runs.items()} | found.runs
+    for row in (*found.plan.methods, *(row for each in found.checked for row in each.rows)):
+        if mine := runs[row.name]:
+            cells = map(_mean_sd, zip(*map(scores, mine), strict=True))
+            yield [row.title, f"{len(mine)}", _mark_edge(row, mine[0]["value"]), *cells]
 
 
-def _own(checked: Checked) -> str:
-    """Write what the change gives the check's first row, on the test sets and on the tuning set."""
-    if checked.gain is None:
+def _mark_edge(method: Method, value: float) -> str:
+    """Return the tuned value for a table, marked where it is at an end of those that were tried."""
+    if not method.choices:
         return ""
-    plain, changed = checked.gain.base, checked.gain.method
-    bests = {row.name: {run["seed"]: run["best"] for run in checked.runs[row.name]} for row in (plain, changed)}
-    shared = sorted({*bests[plain.name]} & {*bests[changed.name]})
-    before, after = (f"{100 * fmean(bests[row.name][seed] for seed in shared):.1f} %" for row in (plain, changed))
-    return (
-        f" Against {plain.title}: {_write(checked.gain)}; on the tuning set, over these {len(shared)} seeds, {after} "
-        f"against {before}."
-    )
+    edges = {max(method.choices): ", largest", min(method.choices): ", smallest"}
+    return f"{value:g}{edges.get(value, '')}"
 
 
-def _write(each: Compared) -> str:
-    return f"{each.named}, p {each.p_value}"
+def list_aspects(found: Results) -> Iterator[list[str]]:
+    """Yield group scores of the start and the first row by aspect, then differences, all beside the paper's."""
+    plan, base, names = found.plan, found.base, [*found.compared[0].aspects]
+    aspect_of = np.concatenate([plan.aspects(name) for name in plan.tests])
+    for title, runs in (("start", [plan.read("measured-start")]), (base.title, found.runs[base.name])):
+        right = outcomes(plan, runs)
+        scores = (f"{100 * right[:, aspect_of == name].mean():.1f}" for name in names)
+        yield [f"{title}, percent", *scores, ", ".join(f"{PAPER['ft'][n]:.2f}" for n in names if title != "start")]
+    for each in (*found.compared, *found.gains):
+        paper = PAPER.get(each.method.name, {})
+        differences = ", ".join(f"{paper[n] - PAPER['ft'][n]:+.2f}" for n in names if paper)
+        yield [each.method.title, *map(str, each.aspects.values()), differences]
+
+
+def list_reasons(found: Results) -> list[list[str]]:
+    """Return which items are right or lost to a prior: of the start and the first row, and how the others differ."""
+    plan, base = found.plan, found.base
+    shared = [row for row in plan.methods[1:] if len(found.runs[row.name]) >= FEWEST]
+    if not shared or not found.runs[base.name]:
+        return []
+    shares = {
+        row.title: {run["seed"]: reason_shares(plan, run) for run in found.runs[row.name]} for row in (base, *shared)
+    }
+    start = reason_shares(plan, plan.read("measured-start"))
+    return [[title, *cells] for title, _, *cells in _list_by_seed(start, shares)]
+
+
+def reason_shares(plan: Plan, piece: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Return shares of items, float64 (4,): right, caption's prior, picture's prior, and the other wrong ones."""
+    sets = [piece["sets"][name] for name in plan.tests]
+    sizes = [each["items"] for each in sets]
+    names = ("group_score", "text_score", "image_score")
+    group, text, image = (np.average([each[name] for each in sets], weights=sizes) for name in names)
+    return np.array([group, image - group, text - group, 1 - text - image + group])
+
+
+def list_squares(plan: Plan) -> tuple[list[list[str]], float]:
+    """Return shares of the squares of scores on the first set, and the share of outcomes that differ from the record's.
+
+    They are of the start and the first row, with the others' differences.
+    """
+    test, again = plan.tests[0], runs_of(plan, plan.in_order, "squares")
+    if not again[plan.methods[0].name] or not plan.piece("squares-start").exists():
+        return [], 0.0
+
+    def squares(piece: Mapping[str, Any]) -> NDArray[np.float64]:
+        measured = piece["sets"][test]
+        return np.array([*measured["squares"].values(), measured["match_score"]])
+
+    shares = {plan.row(row).title: {piece["seed"]: squares(piece) for piece in mine} for row, mine in again.items()}
+    changed = [
+        (right_items(piece, test) != right_items(plan.read(f"run-{row}-{piece['seed']}"), test)).mean()
+        for row, mine in again.items()
+        for piece in mine
+    ]
+    return [*_list_by_seed(squares(plan.read("squares-start")), shares)], float(fmean(changed))
+
+
+def _list_by_seed(
+    start: NDArray[np.float64], shares: Mapping[str, Mapping[int, NDArray[np.float64]]]
+) -> Iterator[list[str]]:
+    """Yield title, seeds and percents of the start and the first row; then others' differences from it, by seed."""
+    (base, first), *others = shares.items()
+    yield ["start, percent", "", *(f"{100 * value:.1f}" for value in start)]
+    columns = 100 * np.array([*first.values()]).T
+    yield [f"{base}, percent", f"{len(first)}", *map(_mean_sd, columns)]
+    for title, mine in others:
+        if seeds := sorted({*mine} & {*first}):
+            pairs = zip(*(np.array([of[seed] for seed in seeds]).T.tolist() for of in (mine, first)), strict=True)
+            yield [title, f"{len(seeds)}", *(_write_by_seed(*pair) for pair in pairs)]
+
+
+def _write_by_seed(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    low, high, *_ = paired_by_seed(ours, theirs)
+    value = points(fmean(ours) - fmean(theirs))
+    return value if low is None else f"{value} {bounds(low, high, points)}"
+
+
+def _mean_sd(values: Sequence[float]) -> str:
+    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.1f}{spread}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from examples.clip_zoo_board.build import COLUMNS, build
-from examples.findings.frame import PHONE, SOURCES, Page, join_words, name_rows
+from examples.findings.frame import PHONE, SOURCES, Page, draw_intervals, name_rows
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.registry import METRICS
@@ -88,9 +88,10 @@ def checkpoints(data: Path) -> Page:
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
+    counted, broken = _count_fractions(RESULTS.rows(data))
     values: dict[str, Any] = {"zoo": zoo, "sets": sets, "high": high, "signal": signal, "noise": noise}
     values |= {"fallen": fallen, "sugar": sugar, "coco": coco, "steps": steps, "small": small, "share": share}
-    values |= {"denominators": _denominators(data), "same_data": _kept_groups(zoo.trained_on)}
+    values |= {"counted": counted, "broken": broken, "same_data": _kept_groups(zoo.trained_on)}
     values |= {"alike": _ONE, "high_bound": _HIGH, "apart": _APART, "reliable": _RELIABLE}
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
@@ -101,7 +102,6 @@ def _read_zoo(data: Path) -> _Zoo:
         path = Path(scratch) / "records.toml"
         path.write_text(build(rows), encoding="utf-8")
         found, imported = agreement([path]), read_imported(path)
-    assert len(imported.models) == found.models == len(rows)
     values = [[model.scores[one.name][one.metric] for one in found.benchmarks] for model in imported.models]
     return _Zoo(
         names=tuple(one.name for one in found.benchmarks),
@@ -223,20 +223,15 @@ def _predict_ranks(known: NDArray[np.float64], other: NDArray[np.float64], colum
     return np.asarray(other - np.column_stack([np.ones(len(other)), other[:, columns]]) @ weights)
 
 
-def _denominators(data: Path) -> str:
-    """Describe whether the percentages are whole hits of the catalogue's numbers of items."""
-    rows = RESULTS.rows(data)
+def _count_fractions(rows: list[dict[str, str]]) -> tuple[int, dict[str, list[int]]]:
+    """Return the columns of known size, and by set how many percentages of a column are no whole hits of its items."""
     broken: dict[str, list[int]] = {}
     counted = [column for column in COLUMNS if column.n and column.name in rows[0]]
     for column in counted:
         hits = np.array([float(row[column.name]) for row in rows]) * (column.n or 0) / 100
         if wrong := int((np.abs(hits - hits.round()) > 1e-4 * np.sqrt(column.n or 1)).sum()):
             broken.setdefault(column.benchmark, []).append(wrong)
-    named = [f"{len(found)} of `{name}` (up to {max(found)} of the checkpoints)" for name, found in broken.items()]
-    whole = len(counted) - sum(map(len, broken.values()))
-    return f"""**Do the published percentages match our files?** The number of items is known for {len(counted)}
-        columns. In {whole} of them every percentage is a whole number of our items. The others are {join_words(named)}:
-        perhaps of another download, or rounded."""
+    return len(counted), broken
 
 
 def _draw_sets(sets: list[_Set]) -> Any:
@@ -248,8 +243,7 @@ def _draw_sets(sets: list[_Set]) -> Any:
     )
     for number, (label, belongs) in enumerate(kinds):
         rows, style = [row for row, one in enumerate(sets) if belongs(one)], look(number)
-        for row in rows:
-            axes.plot([sets[row].interval.low, sets[row].interval.high], [row, row], color=style.colour, linewidth=1)
+        draw_intervals(axes, rows, [sets[row].interval for row in rows], style.colour, 1)
         axes.scatter([sets[row].coco for row in rows], rows, color=style.colour, marker=style.marker, s=20, label=label)
     axes.axvline(0, color=GREY, linewidth=0.7)
     axes.set_xlim(-1, 1)

@@ -82,9 +82,8 @@ def render_page(folder: Path, name: str, values: Mapping[str, Any]) -> str:
     """Fill the template of a name in a folder; each value that it asks for must be there."""
     loader = FileSystemLoader(folder)
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)  # noqa: S701  (Markdown)
-    environment.globals |= {"len": len, "sum": sum, "min": min, "max": max, "int": int, "two": "{:.2f}".format}
-    environment.globals |= {"percent": percent, "points": points}
-    environment.globals |= {"bounds": bounds, "ends": ends, "join_words": join_words, "write_p": write_p}
+    functions = (len, sum, min, max, int, percent, points, bounds, ends, join_words, write_p)
+    environment.globals |= {function.__name__: function for function in functions} | {"two": "{:.2f}".format}
     environment.filters["table_rows"] = lambda rows: "\n".join(f"| {' | '.join(row)} |" for row in rows)
     environment.filters["names"] = name_all
     return environment.get_template(f"{name}.md.j2").render(values)
@@ -98,14 +97,12 @@ def write_pages_text(blocks: Iterable[str]) -> str:
 def _wrap_block(block: str) -> str:
     if block.startswith(("|", "```", "!", "<", "#")):
         return block
-    lines = block.split("\n- ") if block.startswith("- ") else [block]
-    if len(lines) == 1 and not block.startswith("- "):
-        return fill(" ".join(block.split()), 120, break_long_words=False, break_on_hyphens=False)
-    items = [" ".join(line.removeprefix("- ").split()) for line in lines]
+    first, rest = ("- ", "  ") if block.startswith("- ") else ("", "")
+    paragraphs = block.removeprefix("- ").split("\n- ") if first else [block]
     return "\n".join(
-        fill(item, 120, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for item in items
-    )
+        fill(" ".join(text.split()), 120, initial_indent=first, subsequent_indent=rest, break_long_words=False,
+             break_on_hyphens=False) for text in paragraphs
+    )  # fmt: skip
 
 
 def make_table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) -> str:
@@ -125,6 +122,12 @@ def name_rows(figure: Any, axes: Any, names: Sequence[str], label: str, columns:
         figure.legend(loc="outside upper left", ncols=columns, handletextpad=0.2, columnspacing=1)
 
 
+def draw_intervals(axes: Any, rows: Sequence[int], intervals: Sequence[Any], colour: str, unit: float = 100) -> None:
+    """Draw a line from low to high of each interval, in its row."""
+    lines = [[unit * interval.low for interval in intervals], [unit * interval.high for interval in intervals]]
+    axes.plot(lines, [rows, rows], color=colour, linewidth=1)
+
+
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in percent, without the sign."""
     return f"{100 * share:.{digits}f}"
@@ -136,10 +139,8 @@ def points(difference: float, digits: int = 1) -> str:
     return shown if float(shown) else shown[1:]
 
 
-def bounds(low: float | None, high: float | None, write: Callable[[float], str] = percent) -> str:
+def bounds(low: float, high: float, write: Callable[[float], str] = percent) -> str:
     """Return an interval, `[1.0, 2.0]`."""
-    assert low is not None
-    assert high is not None
     return f"[{write(low)}, {write(high)}]"
 
 
