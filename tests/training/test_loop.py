@@ -186,7 +186,7 @@ def test_units_are_drawn_with_their_foils_and_a_gradient_cache_changes_no_number
         for key, part in drawn[0].texts.items()
     }
     encoded = {"images": torch.zeros(2, 1), "texts": texts, "scale": torch.tensor(1.0)}
-    batch = step._make_batch(replace(drawn[0], texts=named), encoded, 0)
+    batch = step._make_batch(replace(drawn[0], texts=named, every_text=words), encoded, 0)
     assert batch.unit_ids[1, 1, 1] == batch.unit_ids[0, 0, 0] and len(batch.unit_ids.unique()) == 7
     assert batch.units[..., 0].tolist() == [[[4, 5], [6, 7]], [[8, 9], [10, 11]]]
     with raises(DataError, "loss", "'cs-clip'", "0"):

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from tellapart.errors import ModelError, quote
@@ -55,10 +57,10 @@ class ControlTokens:
 
     def refuse(self, source: str, texts: Sequence[str], rows: Iterable[Sequence[int]], empty: Sequence[int]) -> None:
         """Refuse texts whose ids hold more control tokens than those of an empty text."""
-        frame = Counter(token for token in empty if token in self.names)
         for text, row in zip(texts, rows, strict=True):
             if self.names.keys().isdisjoint(row):  # as of nearly every text
                 continue
+            frame = Counter(token for token in empty if token in self.names)
             more = Counter(token for token in row if token in self.names) - frame
             if more:
                 raise refusal(source, text, self.names[next(iter(more))])
@@ -77,8 +79,8 @@ class ControlTokens:
         """Return the encodings of texts by a tokenizer of the tokenizers library."""
         self._tokenizer.encode_special_tokens = True
         encodings: list[Any] = self._tokenizer.encode_batch(list(texts))
-        rows = ([i for i, mark in zip(row.ids, row.special_tokens_mask, strict=True) if not mark] for row in encodings)
-        self.refuse(source, texts, rows, ())
+        for text, row in zip(texts, encodings, strict=True):
+            self.refuse(source, [text], [[*compress(row.ids, map(not_, row.special_tokens_mask))]], ())
         return encodings
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -65,14 +66,14 @@ class CommandProgress(AbstractContextManager["CommandProgress"]):
     def callback(self, title: str) -> NotedProgress:
         """Return the callback of a piece of work: it takes the stage, the number done, the total, and a note."""
         self._begin_stage(title)
-        return lambda stage, done, total, note="": self._update_stage(f"{title}: {stage}", done, total, note)
+        return partial(self._update_stage, title)
 
     def stop(self) -> None:
         """Show no more."""
 
     def _begin_stage(self, title: str) -> None: ...
 
-    def _update_stage(self, title: str, done: int, total: int, note: str) -> None: ...
+    def _update_stage(self, work: str, stage: str, done: int, total: int, note: str = "") -> None: ...
 
 
 class TerminalProgress(CommandProgress):
@@ -90,8 +91,8 @@ class TerminalProgress(CommandProgress):
             self._make_bars = None
             self._tasks.clear()
 
-    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
-        now = time.monotonic()
+    def _update_stage(self, work: str, stage: str, done: int, total: int, note: str = "") -> None:
+        title, now = f"{work}: {stage}", time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
             self._started.pop(title, None)
@@ -129,8 +130,8 @@ class NotebookProgress(CommandProgress):
             self._draw("")
             self._shown = None
 
-    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
-        now = time.monotonic()
+    def _update_stage(self, work: str, stage: str, done: int, total: int, note: str = "") -> None:
+        title, now = f"{work}: {stage}", time.monotonic()
         started = self._started.setdefault(title, now)
         if done >= total:
             self._started.pop(title, None)
@@ -186,8 +187,8 @@ class ProgressLog(CommandProgress):
     def _begin_stage(self, title: str) -> None:
         self._stage = _Stage(f"{title}: begins")
 
-    def _update_stage(self, title: str, done: int, total: int, note: str) -> None:
-        now, before = (time.monotonic(), done), self._stage
+    def _update_stage(self, work: str, stage: str, done: int, total: int, note: str = "") -> None:
+        title, now, before = f"{work}: {stage}", (time.monotonic(), done), self._stage
         reports = 1 + (before.reports if before.title == title else 0)
         self._stage = _Stage(title, done, total, note, before.first if reports > 2 else now, reports)
 

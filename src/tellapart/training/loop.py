@@ -229,14 +229,14 @@ class Training:
             number = step * count + part
             with nullcontext() if part == count - 1 else self.ranks.accelerator.no_sync(self.steps.module):
                 losses = self.steps.backward(drawn, images, number)
-            bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
-            if bad is not None:
-                raise RunError(
-                    f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
-                    "optimiser.learning_rate, or look at the rows of the batch: "
-                    f"{self._name_rows(self.order.batch(number, parts=count))}. {_NOTHING_LOST}"
-                )
-            means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
+            for name, value in losses.items():
+                if not abs(float(value)) < float("inf"):
+                    raise RunError(
+                        f"the loss's part {name!r} is {float(value)} in step {step + 1}: training has diverged; lower "
+                        "optimiser.learning_rate, or look at the rows of the batch: "
+                        f"{self._name_rows(self.order.batch(number, parts=count))}. {_NOTHING_LOST}"
+                    )
+                means[name] = means.get(name, 0.0) + value / count
         for parameter in self.trainable.module.parameters() if count > 1 else ():
             if parameter.grad is not None:
                 parameter.grad.div_(count)
@@ -250,8 +250,8 @@ class Training:
         """Take the optimiser's step, cap the scale at `max_scale`; return rate, scale and norm before clipping."""
         config = self.config
         limit = config.optimiser.clip_norm or float("inf")
-        parameters = [parameter for parameter in self.trainable.module.parameters() if parameter.requires_grad]
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
+        weights, on_cuda = self.trainable.module.parameters(), self.ranks.accelerator.device.type == "cuda"
+        norm = float(torch.nn.utils.clip_grad_norm_(weights, limit, foreach=on_cuda))  # of those with a gradient
         if not norm < float("inf"):
             raise RunError(
                 f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, "

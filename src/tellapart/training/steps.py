@@ -45,23 +45,20 @@ class Drawn:
     """The inputs of one rank in one step: `rows` that are encoded, the batch's `own` ones, then hard counterparts.
 
     Of a dual encoder `joined` has for each row the one that its picture is joined to, if any is; `texts` are those of
-    each field of the batch, in its shape and in the order of encoding, and `real` marks the `negative_texts` that are
-    false. Of a fusion encoder `negatives` has for each row of the batch the positions of its mined negatives in `rows`,
-    None without such, and `close` whether each is one of its first `matching.close` counterparts.
+    each field of the batch, in its shape, `every_text` has all in the order of encoding, and `real` marks the
+    `negative_texts` that are false. Of a fusion encoder `negatives` has for each row of the batch the positions of its
+    mined negatives in `rows`, None without such, and `close` whether each is one of its first `matching.close`
+    counterparts.
     """
 
     rows: list[int]
     own: int
     texts: dict[str, NDArray[np.object_]] = field(default_factory=dict)
+    every_text: list[str] = field(default_factory=list)
     real: list[list[bool]] | None = None
     joined: list[JoinedRows] = field(default_factory=list)
     negatives: list[list[int]] | None = None
     close: list[list[bool]] | None = None
-
-    @property
-    def every_text(self) -> list[str]:
-        """All texts, in the order of encoding."""
-        return [str(text) for texts in self.texts.values() for text in texts.flat]
 
 
 @dataclass
@@ -79,10 +76,6 @@ class TrainingStep:
         self._text_ids: TextIds | None = TextIds(self.trainable.reader)
         if self.config.data.duplicates == "negatives":  # as released: a picture is its file, a text is no other's
             self.rows, self._text_ids = self.rows.with_pictures({}), None
-
-    def _read_tokens(self, texts: Sequence[str]) -> Inputs:
-        device = self.accelerator.device
-        return {name: tensor.to(device) for name, tensor in self.trainable.tokens(texts).items()}
 
     def _seed_dropout(self, step: int, piece: int | None = None) -> None:
         """Let dropout draw from the seed, the step, the rank and the piece alone."""
@@ -147,31 +140,36 @@ class DualStep(TrainingStep):
 
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
         """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
-        seed, count, rows, joined = self.config.seed, self._captions, list(numbers), list[JoinedRows]()
-        negatives: list[list[str]] | None = None
-        more: dict[str, Any] = {}
-        if self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0):
-            joined = [draw_joined(self.rows, n, self._positives, seed, step) for n in rows]
-            negatives = [[row.false] if row.false and count else [] for row in joined]
-            more["positive_texts"] = [row.captions[1:] for row in joined]
-        elif self._join == "none":
-            if self._counterparts != "none":
-                rows += [draw_choices(self.rows.counterparts[n], 1, seed, step, n)[0] for n in numbers]
-            if count:
-                negatives = [draw_choices(self.rows.rows[n].negatives, count, seed, step, n) for n in rows]
-            if self._units:
-                batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
-                more["units"] = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch]
-        captions = [row.captions[0] for row in joined] or self.rows.captions(rows)
-        texts: dict[str, Any] = {"texts": captions}
-        real: list[list[bool]] | None = None
-        if negatives is not None:
-            real = [[k < len(false) for k in range(count)] for false in negatives]
-            # The true caption fills the place of a missing false one; the mask leaves it out.
-            filled = [[*false, *[text] * (count - len(false))] for text, false in zip(captions, negatives, strict=True)]
-            texts["negative_texts"] = filled
-        arrays = {name: np.array(values, dtype=object) for name, values in (texts | more).items()}
-        return Drawn(rows, len(numbers), arrays, real, joined)
+        seed, rows, joined, real = self.config.seed, list(numbers), list[JoinedRows](), list[list[bool]]()
+        joins = self._join == "always" or (self._join == "alternate" and step // self.config.batch.accumulate % 2 == 0)
+        count = self._captions if joins or self._join == "none" else 0
+        if self._counterparts != "none":
+            for number in numbers:
+                rows += draw_choices(self.rows.counterparts[number], 1, seed, step, number)
+        fields: dict[str, list[Any]] = {"texts": [], "negative_texts": [], "positive_texts": [], "units": []}
+        for place, number in enumerate(rows):
+            row = self.rows.rows[number]
+            caption, false = row.caption, list[str]()
+            if joins:
+                joined.append(pair := draw_joined(self.rows, number, self._positives, seed, step))
+                caption, *positives = pair.captions
+                fields["positive_texts"].append(positives)
+                false += [pair.false] if pair.false else []
+            elif count:
+                false += draw_choices(row.negatives, count, seed, step, number)
+            fields["texts"].append(caption)
+            if count:  # the true caption fills the place of a missing false one; the mask leaves it out
+                missing = count - len(false)
+                fields["negative_texts"].append([*false, *[caption] * missing])
+                real.append([True] * len(false) + [False] * missing)
+            if self._units and (place < len(numbers) or self._counterparts != "mate"):  # a mate is no pair of a batch
+                fields["units"].append(draw_units(row, self._units, seed, step, number))
+        texts, every_text = dict[str, NDArray[np.object_]](), list[str]()
+        for name, values in fields.items():
+            if values:
+                texts[name] = np.array(values, dtype=object)
+                every_text += texts[name].ravel().tolist()
+        return Drawn(rows, len(numbers), texts, every_text, real or None, joined)
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
@@ -198,16 +196,18 @@ class DualStep(TrainingStep):
         return passes[-1] | {side: torch.cat([encoded[side] for encoded in passes]) for side in ("images", "texts")}
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> dict[str, Tensor]:
+        from accelerate.utils import send_to_device
+
         prepared, texts = piece
         device = self.accelerator.device
-        images = {name: torch.stack([row[name] for row in prepared]).to(device) for name in prepared[0]}
-        tokens = self._read_tokens(texts)
+        inputs = torch.utils.data.default_collate([*prepared]), self.trainable.tokens(texts)
+        images, tokens = send_to_device(inputs, device)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             return cast("dict[str, Tensor]", self.module(images, tokens))
 
     def _make_batch(self, drawn: Drawn, encoded: dict[str, Tensor], step: int) -> Batch:
-        device, count, mate = encoded["images"].device, len(drawn.rows), self._counterparts == "mate"
+        device = encoded["images"].device
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
         if drawn.joined:  # two rows joined in either order make one picture
             others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
@@ -215,14 +215,18 @@ class DualStep(TrainingStep):
 
         def split(values: Tensor) -> dict[str, Tensor]:
             """Return the parts of a tensor with a row for each text, by field and in its shape."""
-            parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
-            return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
+            parts, end = dict[str, Tensor](), 0
+            for name, texts in drawn.texts.items():
+                start, end = end, end + texts.size
+                parts[name] = values[start:end].reshape(*texts.shape, *values.shape[1:])
+            return parts
 
-        whole = {name: encoded[name] for name in encoded.keys() & {"images", "patches"}}
-        fields: dict[str, Any] = {**whole, "image_ids": ids, **split(encoded["texts"])}
+        fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids, **split(encoded["texts"])}
+        if "patches" in encoded:
+            fields["patches"] = encoded["patches"]
         if self._text_ids is not None:
-            numbers = split(torch.tensor(self._text_ids(drawn.every_text), device=device))
-            fields |= {f"{name.removesuffix('s')}_ids": part for name, part in numbers.items()}
+            for name, numbers in split(torch.tensor(self._text_ids(drawn.every_text), device=device)).items():
+                fields[f"{name.removesuffix('s')}_ids"] = numbers
         if drawn.real is not None:
             fields["has_negative"] = torch.tensor(drawn.real, dtype=torch.bool, device=device)
         for name in encoded.keys() & {"words", "real_words"}:
@@ -230,11 +234,11 @@ class DualStep(TrainingStep):
             true = parts["texts"][:, None]
             fields[name] = torch.cat([true, parts.get("negative_texts", true[:, :0])], dim=1)
         shared: dict[str, Any] = {"scale": encoded["scale"], "chunk": self.config.batch.chunk, "step": step}
-        batch = {name: tensor[: drawn.own if mate else count] for name, tensor in fields.items()}
-        if mate:
+        if self._counterparts == "mate":
             of_pair = fields.keys() & {"images", "texts", "image_ids", "text_ids"}
-            batch["mates"] = Batch(**{name: fields[name][drawn.own :] for name in of_pair}, **shared)
-        return Batch(bias=encoded.get("bias"), **batch, **shared)
+            mates = Batch(**{name: fields[name][drawn.own :] for name in of_pair}, **shared)
+            fields = {name: tensor[: drawn.own] for name, tensor in fields.items()} | {"mates": mates}
+        return Batch(bias=encoded.get("bias"), **fields, **shared)
 
 
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
@@ -317,9 +321,11 @@ class FusionStep(TrainingStep):
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn pairs and their negatives, and add its gradients."""
+        from accelerate.utils import send_to_device
+
         device = self.accelerator.device
-        inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
-        tokens = self._read_tokens(self.rows.captions(drawn.rows))
+        tokens = self.trainable.tokens(self.rows.captions(drawn.rows))
+        inputs, tokens = send_to_device(([*images], tokens), device)
         self._seed_dropout(step)
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))

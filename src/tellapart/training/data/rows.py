@@ -608,16 +608,16 @@ class TextIds:
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
         """Return the number of each text, of 64 bits with a sign."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._numbers]
-        numbers: dict[str, int] = {}
+        new = sorted(set(texts) - self._numbers.keys())
         for start in range(0, len(new), TEXT_BLOCK):
             block = new[start : start + TEXT_BLOCK]
             for text, ids in zip(block, self._reader.token_ids(block), strict=True):
                 digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
-                numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
-        if len(self._numbers) < _REMEMBERED:
-            self._numbers |= numbers
-        return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
+                self._numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
+        numbers = list(map(self._numbers.__getitem__, texts))
+        if len(self._numbers) > _REMEMBERED:
+            self._numbers.clear()
+        return numbers
 
 
 # Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.
@@ -664,7 +664,7 @@ class BatchOrder:
 def draw_choices(pool: Sequence[Choice], count: int, seed: int, step: int, row: int) -> list[Choice]:
     """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone."""
     rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
-    return [pool[k] for k in rng.permutation(len(pool))[:count]]
+    return list(map(pool.__getitem__, rng.permutation(len(pool))[:count]))
 
 
 def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) -> list[tuple[str, str]]:

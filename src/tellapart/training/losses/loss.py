@@ -50,7 +50,8 @@ def _check_shapes(inputs: Batch | Matches) -> None:
             if len(shape) == len(axes):
                 for axis, size in zip(axes, shape, strict=True):
                     sizes.setdefault(axis, max(size, 1))
-            if shape != (expected := tuple(sizes.get(axis, 1) for axis in axes)):
+            if len(shape) != len(axes) or shape != tuple(map(sizes.get, axes)):
+                expected = tuple(sizes.get(axis, 1) for axis in axes)
                 place, named = f"{kind.__name__}({name}=...)", ", ".join(map(_AXES.__getitem__, axes))
                 raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
 
@@ -136,9 +137,10 @@ class Batch:
         texts += [] if self.positive_text_ids is None else [self.positive_text_ids]
         texts += [] if self.unit_ids is None else [self.unit_ids[:, :, 0]]
         columns = torch.cat(texts, dim=1)
-        pairs = torch.stack([self.image_ids[:, None].expand_as(columns), columns], dim=-1).flatten(0, 1)
-        others = [self.facts, None if self.mates is None else self.mates.true_pairs()]
-        return torch.cat([pairs, *(facts for facts in others if facts is not None)])
+        pairs = [torch.stack([self.image_ids[:, None].expand_as(columns), columns], dim=-1).flatten(0, 1)]
+        pairs += [] if self.facts is None else [self.facts]
+        mates = None if self.mates is None else self.mates.true_pairs()
+        return torch.cat(pairs if mates is None else [*pairs, mates])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -362,12 +364,12 @@ def _check_added(first: LossTerm, added: LossTerm, place: str) -> None:
 
 def sum_terms(terms: Sequence[LossTerm], inputs: Sequence[Any]) -> LossParts:
     """Return the sum of losses, each of its `Batch` or `Matches`; added ones' parts are named after the loss."""
-    parts = [term.loss.function(arguments, **term.options) for term, arguments in zip(terms, inputs, strict=True)]
-    summed = dict(parts[0])
+    summed = dict(terms[0].loss.function(inputs[0], **terms[0].options))
     total = summed.pop("total")
-    for term, more in zip(terms[1:], parts[1:], strict=True):
-        total = total + term.factor * more["total"]
-        summed |= {f"{term.name}.{name}": term.factor * part for name, part in more.items() if name != "total"}
+    for term, arguments in zip(terms[1:], inputs[1:], strict=True):
+        parts = term.loss.function(arguments, **term.options)
+        total = total + term.factor * parts["total"]
+        summed |= {f"{term.name}.{name}": term.factor * part for name, part in parts.items() if name != "total"}
     return {**summed, "total": total}
 
 
