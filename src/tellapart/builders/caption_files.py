@@ -276,7 +276,6 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():
             raise DataError(f"{place}: column {column!r} is missing or empty; got {', '.join(row)}")
-    for column in columns:
         with in_column(column, place):
             one_text(row[column])
     name, first, second = (" ".join(row[column].split()) for column in columns)

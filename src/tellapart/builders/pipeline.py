@@ -84,9 +84,8 @@ def _attempt_one(candidate: Candidate, plan: WorkerPlan) -> Outcome:
         return outcome
     if outcome.item.id != candidate.id:
         raise DataError(f"builder {recipe.builder!r} made item {outcome.item.id!r} of candidate {candidate.id!r}")
-    origin: dict[str, Any] = {"builder": recipe.builder, "recipe": plan.fingerprint}
-    origin["seed"] = [recipe.seed, candidate.id]
-    origin |= {"inputs": dict(builder.inputs), "models": dict(builder.models)}
+    seed, inputs, models = [recipe.seed, candidate.id], dict(builder.inputs), dict(builder.models)
+    origin = {"builder": recipe.builder, "recipe": plan.fingerprint, "seed": seed, "inputs": inputs, "models": models}
     return replace(outcome, item=outcome.item.model_copy(update={"provenance": origin | outcome.item.provenance}))
 
 

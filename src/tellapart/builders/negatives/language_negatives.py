@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.builders.builder import Candidate, Made, Rejected, about_set
-from tellapart.builders.negatives.lexicon import BEFORE_NOUN, to_lexical, words
+from tellapart.builders.negatives.lexicon import BEFORE_NOUN, denied_from, to_lexical, words
 from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCaptionOptions, turns_equals
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
@@ -252,8 +252,10 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
     if max(map(len, phrases)) > _LONGEST:
         return Rejected("check", f"a phrase of more than {_LONGEST} words")
     way = kind.partition("_")[0]
-    if way != "swap" and _DENIALS & set(phrases[-1]):
-        return Rejected("check", "denies")
+    letters = zip(*(" ".join(text.lower().split()) for text in (true, reply.caption)), strict=False)
+    start = "".join(letter for letter, _ in takewhile(lambda pair: pair[0] == pair[1], letters)).rpartition(" ")[0]
+    if (way != "swap" and _DENIALS & set(phrases[-1])) or denied_from(start) < len(start):
+        return Rejected("check", "denies")  # after "a room with no" another thing is as true
     turned = sorted(phrases[0]) == sorted(phrases[-1]) and not one & _EITHER_WAY  # "dog on a cat", "cat on a dog"
     if way == "replace" and (one <= other or other <= one) and not turned:
         return Rejected("check", "one phrase holds the other, so that both may be true")

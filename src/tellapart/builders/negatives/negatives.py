@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, dropwhile, pairwise, takewhile
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -135,8 +135,7 @@ def _read_caption(text: str, *, british: bool = False) -> _Caption:
         else:
             doubtful = True
     own = lexicon.prefers_british(written)
-    spans = tuple(match.span() for match in matches)
-    spelling = british if own is None else own
+    spans, spelling = tuple(match.span() for match in matches), british if own is None else own
     return _Caption(text, written, words, spans, tuple(nouns), denied, doubtful, spelling)
 
 
@@ -144,7 +143,6 @@ _Step = Rewrite | _Unmet
 
 #: "Cars in front of and behind a bus" keeps both.
 _BINDING = frozenset({"made", "up", "along", "together", "and"})
-_ARTICLES = frozenset({"a", "an", "the", "another", "other"})
 
 
 def _no_object(caption: _Caption) -> _Unmet:
@@ -238,25 +236,17 @@ def _find_relation_fault(caption: _Caption, first: int, last: int, phrase: str) 
 
 
 def _relates_equals(caption: _Caption, first: int, last: int) -> bool:
-    """Return whether a relation is between two things of the same name, or "another" follows it."""
+    """Return whether a relation is between things of one name, or "another", "each other" or the like follows it."""
+    words = caption.words
 
-    def called(noun: _Noun) -> tuple[str, bool, list[str]]:
-        start = max((k for k in range(noun.index) if caption.words[k] in lexicon.BEFORE_NOUN), default=0)
-        words = caption.words[start : noun.index]
-        return noun.singular, noun.many, [word for word in words if word not in _ARTICLES]
+    def name_at(start: int) -> list[str]:
+        phrase = takewhile(lambda word: word == "of" or not lexicon.follows_noun(word), words[start:])
+        return [word for word in phrase if word not in {"a", "an", "the", "another", "other"}]
 
-    if caption.word(last) == "another" or caption.words[last : last + 2] in {("each", "other"), ("one", "another")}:
-        return True
-    before = [called(noun) for noun in caption.nouns if noun.index < first][-1:]
-    after = [noun for noun in caption.nouns if noun.index >= last][:1]
-    near = [called(noun) for noun in after if _begins_phrase(caption.words[last : noun.index])]
-    if near:
-        return before == near
-    # "A person behind a person", "the cup on the other cup": the words alone are compared.
-    phrase = takewhile(lambda word: not lexicon.follows_noun(word), caption.words[last:])
-    name = tuple(word for word in phrase if word not in _ARTICLES)
-    starts = (k for k in range(first) if name and caption.words[k : k + len(name)] == name and k + len(name) <= first)
-    return any(k == 0 or {caption.words[k - 1], name[0]} & lexicon.BEFORE_NOUN for k in starts)
+    before = [name_at(k) for k in range(first) if k == 0 or words[k] in lexicon.BEFORE_NOUN]
+    after = [name_at(k) for k in range(last, len(words)) if k == last or words[k - 1] == "of"]
+    alike = caption.word(last) == "another" or words[last : last + 2] in {("each", "other"), ("one", "another")}
+    return alike or any(name and name in before for name in after)
 
 
 def turns_equals(text: str, old: str, new: str) -> bool:
@@ -447,8 +437,7 @@ class FalseCaptionBuilder(Generic[Options]):
         candidates = []
         for caption in self._captions:
             others = tuple(text for name, text in by_image[caption.image] if name != caption.id)
-            data: dict[str, Any] = {"caption": caption.raw, "image": caption.image, "others": others}
-            data["cluster"] = caption.cluster
+            data = {"caption": caption.raw, "image": caption.image, "others": others, "cluster": caption.cluster}
             kinds = dict.fromkeys(self._options.kinds)
             candidates += [Candidate(f"{caption.id}-{kind}", {"kind": kind, **data}) for kind in kinds]
         return candidates

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 
 @dataclass(frozen=True, slots=True)
 class _Caption:
-    """A row: a caption that holds from `start` to `end`, in seconds."""
+    """A row: a caption that holds from `start` to `end`, in seconds, and in the `stretches` of rows of its words."""
 
     id: str
     video: str
@@ -34,14 +34,10 @@ class _Caption:
     text: str
     start: float
     end: float
-
-    @property
-    def plain(self) -> str:
-        """The words, by which rows are compared."""
-        return " ".join(self.text.casefold().strip(" .").split())
+    stretches: Sequence[tuple[float, float]] = ()
 
     def holds_at(self, seconds: float) -> bool:
-        return self.start <= seconds < self.end
+        return any(start <= seconds < end for start, end in self.stretches)
 
 
 class TimestampedCaptions(VideoPairs):
@@ -78,13 +74,13 @@ class TimestampedCaptions(VideoPairs):
     def pairs(self) -> Mapping[str, FramePair]:
         """The pairs by id: the captions' two ids."""
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
+        stretches: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)  # an action may come again
         names: dict[Path | str, str] = {}  # "v" and "v.mp4" are one video, by the name that comes first
         for caption in index_by_id(self.annotations, _read_captions(self.annotations)).values():
             video = names.setdefault(self._find_file(caption.video) or caption.video, caption.video)
-            groups[video, caption.group].append(replace(caption, video=video))
-        same: dict[tuple[str, str], list[_Caption]] = defaultdict(list)  # by video and text: an action may come again
-        for caption in chain.from_iterable(groups.values()):
-            same[caption.video, caption.plain].append(caption)
+            same = stretches[video, " ".join(caption.text.casefold().strip(" .").split())]
+            same.append((caption.start, caption.end))
+            groups[video, caption.group].append(replace(caption, video=video, stretches=same))
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
             for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
@@ -92,12 +88,10 @@ class TimestampedCaptions(VideoPairs):
                 if name in pairs:
                     fault = f"two pairs would have the id {name!r}; give the captions other ids"
                     raise DataError(f"{self.annotations}: {fault}")
-                pairs[name] = self._make_pair(*two, same)
+                pairs[name] = self._make_pair(*two)
         return self._draw_pairs(pairs)
 
-    def _make_pair(
-        self, first: _Caption, second: _Caption, same: Mapping[tuple[str, str], Sequence[_Caption]]
-    ) -> FramePair:
+    def _make_pair(self, first: _Caption, second: _Caption) -> FramePair:
         stills = Still(first.text, self._frame_time(first)), Still(second.text, self._frame_time(second))
         fault = None
         if differing_words(first.text, second.text) < self._options.min_words:
@@ -106,11 +100,7 @@ class TimestampedCaptions(VideoPairs):
             fault = "captions", "both are the same"
         elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
-        elif any(
-            caption.holds_at(self._frame_time(other))
-            for one, other in ((first, second), (second, first))
-            for caption in same[one.video, one.plain]
-        ):
+        elif first.holds_at(self._frame_time(second)) or second.holds_at(self._frame_time(first)):
             fault = "moments", "a caption holds at both"
         tags = {"group": first.group} if first.group else {}
         asked: list[JsonValue] = [still.seconds for still in stills]
