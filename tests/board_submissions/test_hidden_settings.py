@@ -34,13 +34,14 @@ from tellapart.board.submissions.prepared import (
     read_truth,
     write_task,
 )
-from tellapart.board.submissions.service import Submissions, open_submissions
+from tellapart.board.submissions.service import MeasuredSubmission, Submissions, as_result, open_submissions
 from tellapart.board.submissions.worker import read_published, read_sent, round_to
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, RunError
+from tellapart.metrics.registry import METRICS
 from tellapart.tasks.pairs import PAIRS
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
@@ -310,7 +311,10 @@ def test_each_shape_is_hidden_and_measured(name, made_set, tmp_path):
     for values, expected in ((np.array(right), 1.0), (1 - np.array(right), 0.0), (np.zeros((24, *shape)), 0.0)):
         np.savez(tmp_path / "sent.npz", ids=list(published.outline.ids), scores=values, kind="similarity")
         sent = read_sent(tmp_path / "sent.npz", published, "pairs")
-        assert [one.values[first[-1]] for one in measure_sent(sent, hidden, first, 0.01)] == [expected] * 2
+        splits = measure_sent(sent, hidden, first, 0.01)
+        assert [one.values[first[-1]] for one in splits] == [expected] * 2
+    record = as_result(MeasuredSubmission("1", "ann", "mine", 0.0, *splits), ready).benchmarks["mine"]
+    assert (record.true, record.metrics[first[-1]].chance) == (ready.true, METRICS[first[-1]].chance(shape, ready.true))
 
 
 def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():

@@ -61,6 +61,17 @@ def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
     assert not any("another mean" in note for note in record.notes)
 
 
+@pytest.mark.parametrize(("name", "value"), [("match", 1), ("colour", {"colour": 1}), ("colour", {"colour": 0})])
+def test_a_mean_of_inspect_that_is_not_that_of_its_items_is_noted(name, value, tmp_path):
+    samples = [{"id": k, "input": "?", "target": "A", "scores": {"match": {"value": value}}} for k in range(4)]
+    scores = [{"name": name, "scorer": "match", "metrics": {"accuracy": {"name": "accuracy", "value": 1}}}]
+    log = {"eval": {"model": "m", "task": "t"}, "status": "success", "samples": samples, "results": {"scores": scores}}
+    write_file(tmp_path / "log.json", log)
+    (record,) = ta.import_results(tmp_path / "log.json", tmp_path / "run").benchmarks.values()
+    noted = [note for note in record.notes if "another mean" in note]
+    assert len(noted) == (record.metrics.popitem()[1].value < 1)
+
+
 def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     for step in (3, 5):
         ta.import_results(_alternate(step), tmp_path / str(step))

@@ -463,8 +463,8 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
         ) from error
 
 
-def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
-    """Return a split's numbers as records have them; `shape` is None for a task's records."""
+def values_of(split: Split, shape: tuple[int, int] | None, true: int = 1) -> dict[str, Value]:
+    """Return a split's numbers as records have them; `shape` is None for a task's records, else `true` texts are."""
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
@@ -478,7 +478,7 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
             n=items,
             clusters=clusters,
             ties=split.ties,
-            chance=METRICS[name].chance(shape),
+            chance=METRICS[name].chance(shape, true),
             average="micro: items",
         )
     return values
@@ -487,7 +487,7 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
 def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
     settings = prepared.benchmark
-    numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
+    numbers = {name: values_of(split, prepared.shape, prepared.true) for name, split in best.splits.items()}
     split = "private" if best.private else "public"
     sender = hashlib.sha256(f"{best.user}\n{best.model}".encode()).hexdigest()
     count = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
@@ -498,6 +498,7 @@ def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
             "task": prepared.task,
             "output": TASKS[prepared.task].output,
             "shape": prepared.shape,
+            "true": prepared.true,
             "metrics": numbers[split],
             "by": {"split": {name: {"metrics": values} for name, values in numbers.items()}},
             "field": best.field,
@@ -641,14 +642,14 @@ class Submissions:
         """
         if not name:
             return {"benchmarks": [self.about(name, root) for name in self.prepared]}
-        shape = self.queue.benchmark(name).shape
+        of_items = self.queue.benchmark(name).shape, self.queue.benchmark(name).true
         return {
             "benchmark": self.about(name, root),
             "models": [
                 {
                     **{name: getattr(row, name) for name in ("model", "user", "rank", "private_rank", "change")},
                     **{
-                        split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
+                        split: {metric: value.model_dump() for metric, value in values_of(numbers, *of_items).items()}
                         for split, numbers in row.splits.items()
                     },
                 }

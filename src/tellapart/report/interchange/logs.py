@@ -215,9 +215,11 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
         items.append(LoggedItem(str(sample.get("id")), text + target, outcomes, answer, gold, tags))
     stated = {}
     for score in (content.get("results") or {}).get("scores") or ():
+        # Of a scorer that gives several values, each has the scorer's name before it.
+        names = (f"inspect:{score['name']}", f"inspect:{score.get('scorer')}/{score['name']}")
         for metric in (score.get("metrics") or {}).values():
             if metric.get("name") in ("accuracy", "mean"):
-                stated[f"inspect:{score['name']}"] = metric["value"]
+                stated |= dict.fromkeys(names, metric["value"])
     version = str((header.get("packages") or {}).get("inspect_ai", ""))
     name, benchmark = model or str(header.get("model")), f"inspect:{header.get('task')}"
     return Log("inspect", version, name, benchmark, tuple(items), stated)
