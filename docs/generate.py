@@ -56,11 +56,9 @@ BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTAL
 
 def printed(command: str, folder: Path) -> str:
     """Show a command line of ours with its output."""
-    lines = output_of(command.split(" | ", maxsplit=1)[0], folder)
-    if last := re.search(r"\| tail -n (\d+)$", command):
-        lines = lines[-int(last[1]) :]
-    if first := re.search(r"\| head -n (\d+)$", command):
-        lines = lines[: int(first[1])]
+    lines = output_of(command.partition(" | ")[0], folder)
+    if cut := re.search(r"\| (head|tail) -n (\d+)$", command):
+        lines = lines[: int(cut[2])] if cut[1] == "head" else lines[-int(cut[2]) :]
     shown = "\n".join(line.rstrip() for line in lines)
     return f"```console\n$ {command}\n{shown}\n```\n"
 
@@ -70,14 +68,8 @@ def output_of(command: str, folder: Path) -> list[str]:
     """Run a command in the folder of all documents; what several of them quote is run once."""
     program, *arguments = shlex.split(command)
     assert program == "tellapart", command
-    environment = {
-        **os.environ,
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "COLUMNS": "110",
-        "TELLAPART_CACHE": str(folder / "cache"),
-        "PYTHONWARNINGS": "error",
-    }
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110", "PYTHONWARNINGS": "error"}
+    environment["TELLAPART_CACHE"] = str(folder / "cache")
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     # A busy machine also prints how far it is, every half minute.
