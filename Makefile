@@ -77,16 +77,13 @@ types: $(VENV)/.test
 # The documents quote what commands print; this writes them again, and a test holds them to it.
 docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
-	$(BIN)/python docs/command_pages.py
-	$(BIN)/python docs/badges.py
 
 # The pictures of the README and the documents, docs/pictures.json with the numbers in them, and the gallery, all from one
 # run of the demo (some minutes; needs Chromium).
 pictures: $(VENV)/.test demo
 	rm -rf scratch/demo-board
 	$(BIN)/tellapart board export --runs runs/demo --out scratch/demo-board
-	$(BIN)/python docs/screenshot.py runs/demo/report.html scratch/demo-board
-	$(BIN)/python docs/gallery.py runs/demo
+	$(BIN)/python docs/gallery.py runs/demo --board scratch/demo-board
 
 # All that quotes the demo, after its pairs or the bundled encoder changed: what words alone get on it, the documents, and
 # the pictures. docs/baselines.py names the language model's file; without it these numbers stay.

@@ -58,16 +58,19 @@ def read(
     failed: dict[str, int] = defaultdict(int)
     end, cut = time.perf_counter() + seconds, 0
 
-    async def patient(addresses: Iterator[Address]) -> None:
+    async def follow(addresses: Iterator[Address]) -> None:
+        """Read one page after another; with a pause also across connections that the server cuts."""
         nonlocal cut
         while time.perf_counter() < end:
             try:
-                await reader(addresses)
+                await follow_connection(addresses)
             except (OSError, asyncio.IncompleteReadError):
+                if pause is None:
+                    raise
                 cut += 1
                 await asyncio.sleep(0.2)
 
-    async def reader(addresses: Iterator[Address]) -> None:
+    async def follow_connection(addresses: Iterator[Address]) -> None:
         receiver, sender = await asyncio.open_connection("127.0.0.1", port, limit=1 << 21)
         while time.perf_counter() < end:
             address = next(addresses)
@@ -75,8 +78,7 @@ def read(
             started = time.perf_counter()
             sender.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept-Encoding: gzip\r\n\r\n".encode())
             head = (await receiver.readuntil(b"\r\n\r\n")).lower()
-            length = head.index(b"content-length:") + len(b"content-length:")
-            await receiver.readexactly(int(head[length : head.index(b"\r", length)]))
+            await receiver.readexactly(int(head.partition(b"content-length:")[2].partition(b"\r")[0]))
             waits[kind].append(1000 * (time.perf_counter() - started))
             failed[kind] += not head.startswith(b"http/1.1 200")
             if pause is not None:
@@ -85,7 +87,6 @@ def read(
 
     async def read_all() -> None:
         places = [(addresses, k) for count, addresses in populations for k in range(count)]
-        follow = reader if pause is None else patient
         await asyncio.gather(*(follow(islice(cycle(addresses), k % len(addresses), None)) for addresses, k in places))
 
     asyncio.run(read_all())

@@ -47,7 +47,7 @@ def join_cells(cells: dict[str, list[Cell]]) -> dict[str, Any]:
         "command": "python bench/coverage.py --pieces runs/coverage --out bench/records/coverage.json",
         "base_seed": BASE_SEED,
         "nominal": LEVEL,
-        "lowest": min(kind["lowest"] for kind in kinds.values() if kind["lowest"] is not None),
+        "lowest": min((kind["lowest"] for kind in kinds.values() if kind["lowest"] is not None), default=None),
         "highest_alarms": max((test["highest"] for test in levels.values()), default=None),
         "kinds": kinds,
         "tests": levels,

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import circumstances, run_bench
+from record import circumstances, run_bench, time_call
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -130,9 +131,8 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
     names = [item.images[0] for item in pairs.items]
     rates, workers = {}, 1
     while workers <= max(available_cores(), 1):
-        began = time.perf_counter()
-        done = sum(1 for _ in prefetch(lambda name: model.prepare_image(pairs.pixels(name)), names, workers=workers))
-        rates[str(workers)] = round(done / (time.perf_counter() - began), 2)
+        prepared = prefetch(lambda name: model.prepare_image(pairs.pixels(name)), names, workers=workers)
+        rates[str(workers)] = round(len(names) / time_call(lambda prepared=prepared: deque(prepared, 0))[1], 2)
         workers *= 2
     found: dict[str, Any] = {"images_per_second_by_threads": rates}
     if bench.device == "cuda":
@@ -192,10 +192,8 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     total, step = bench.count(20000, 8), model.batch_size
     prepared = [pool[k % len(pool)] for k in range(total)]
     model.encode_images(prepared[:step])
-    began = time.perf_counter()
-    for start in range(0, total, step):
-        model.encode_images(prepared[start : start + step])
-    found["prepared"] = round(total / (time.perf_counter() - began), 2)
+    parts = [prepared[start : start + step] for start in range(0, total, step)]
+    found["prepared"] = round(total / time_call(lambda: [model.encode_images(part) for part in parts])[1], 2)
     found["prepared_share"] = round(found["prepared"] / found["bare"], 3)
     result = score(model, pairs, store=EmbeddingStore(bench.folder / f"{name}.sqlite"))
     found["from_files"] = round(len(pairs) / result.seconds, 2)
@@ -292,9 +290,8 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
         many = [image for image in images for _ in range(texts)]
         captions = [f"{pairs.items[k // texts].texts[0]} {k % texts}" for k in range(len(many))]
         model.log_likelihoods(many[:texts], captions[:texts])
-        began = time.perf_counter()
-        model.log_likelihoods(many, captions)
-        found[f"images_with_{texts}"] = round(len(images) / (time.perf_counter() - began), 2)
+        seconds = time_call(partial(model.log_likelihoods, many, captions))[1]
+        found[f"images_with_{texts}"] = round(len(images) / seconds, 2)
     found["cost_of_four_over_one"] = round(found["images_with_1"] / found["images_with_4"], 3)
     if bench.device == "cuda":
         found["peak_bytes"] = int(torch.cuda.max_memory_allocated())

@@ -15,9 +15,12 @@ import resource
 import runpy
 import sys
 import threading
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from psutil import Process
 
 RECORD = Path(__file__).resolve().parent / "records" / "profiles.json"
 ROOM = "tellapart/"
@@ -66,34 +69,24 @@ def run_command(command: list[str]) -> None:
 
 def profile_memory(command: list[str]) -> dict[str, Any]:
     """Return a command's highest memory, the function that ran then, and the growth by the package's functions."""
-    ended, measured = threading.Event(), threading.get_ident()
-    samples = [(resident_mb(), START)]
+    ended, measured, memory = threading.Event(), threading.get_ident(), Process().memory_info
+    samples = [(memory().rss / 1e6, START)]
 
     def watch() -> None:
         while not ended.wait(0.01):
-            samples.append((resident_mb(), running_function(measured)))
+            samples.append((memory().rss / 1e6, running_function(measured)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     run_command(command)
     ended.set()
     watcher.join()
-    grown: dict[str, float] = {}
+    grown = Counter[str]()
     for (before, _), (after, where) in pairwise(samples):
-        grown[where] = grown.get(where, 0) + max(0, after - before)
-    held, where = max(samples)
-    largest = sorted(grown.items(), key=lambda one: -one[1])
-    return {
-        "held_mb": round(held),
-        "held_in": where,
-        "grown_mb": {where: round(mb) for where, mb in largest if mb >= held / 100},
-    }
-
-
-def resident_mb() -> float:
-    """Return the memory of this process, in megabytes, as Linux counts it."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
+        grown[where] += max(0, after - before)  # type: ignore[assignment]  (megabytes)
+    held, held_in = max(samples)
+    largest = {where: round(mb) for where, mb in grown.most_common() if mb >= held / 100}
+    return {"held_mb": round(held), "held_in": held_in, "grown_mb": largest}
 
 
 def running_function(thread: int) -> str:

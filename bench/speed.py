@@ -57,11 +57,9 @@ def measure(
         if time.perf_counter() - began > seconds:
             record["left_out"][f"{architecture} on {group}"] = f"{seconds:g} seconds were over"
             continue
-        images, texts = distinct(sets, GROUPS[group])
-        extra = {"images": images, "texts": texts}
+        extra = dict(zip(("images", "texts"), distinct(sets, GROUPS[group]), strict=True))
         job = rivals.Job(folder, GROUPS[group], rivals.make_model(architecture), work, cores, device, extra)
-        counts = {"images": len(images), "texts": len(texts)}
-        record["runs"].append(_measure(job, group, usable, counts, record["left_out"], rounds))
+        record["runs"].append(_measure(job, group, usable, record["left_out"], rounds))
     return record
 
 
@@ -75,9 +73,7 @@ def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
     return [tool for tool in tools if tool not in record["left_out"]]
 
 
-def _measure(
-    job: rivals.Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
-) -> dict[str, Any]:
+def _measure(job: rivals.Job, group: str, tools: list[str], left_out: dict[str, str], rounds: int) -> dict[str, Any]:
     """Time the bound and every tool in each round, one after the other, so that a busy minute meets all of them."""
     forwards: list[tuple[float, float, float]] = []
     runs: dict[str, list[tuple[rivals.Run, rivals.Run]]] = {}
@@ -100,17 +96,15 @@ def _measure(
                 f"  {tool}: cold {cold.seconds:.1f} s ({cold.processor:.1f} s of processors), warm {warm.seconds:.1f} "
                 f"s, accuracy {cold.accuracy}"
             )
+    images, texts, processor = (round(statistics.median(column), 2) for column in zip(*forwards, strict=True))
     return {
         "model": job.model["architecture"],
         "group": group,
-        **counts,
+        **{kind: len(samples) for kind, samples in job.extra.items()},
         "rounds": rounds,
         "tools": {tool: median_of(each) for tool, each in runs.items() if tool not in left_out},
-        "forward": {
-            name: round(statistics.median(column), 2)
-            for name, column in zip(("images", "texts"), list(zip(*forwards, strict=True))[:2], strict=True)
-        },
-        "forward_processor": round(statistics.median(processor for *_, processor in forwards), 2),
+        "forward": {"images": images, "texts": texts},
+        "forward_processor": processor,
         "flips": _count_flips(job) if {"tellapart", "tellapart-bfloat16"} <= runs.keys() else {},
     }
 
@@ -135,11 +129,13 @@ def median_of(runs: list[tuple[rivals.Run, rivals.Run]]) -> dict[str, Any]:
     found = [{name: round(value, 4) for name, value in run.accuracy.items()} for run in colds]
     if any(each != found[0] for each in found):
         _tell(f"  rounds differ in accuracy; the first is recorded: {found}")
+    sides = {"cold": colds, "warm": warms}
     return {
-        "cold": round(statistics.median(run.seconds for run in colds), 2),
-        "warm": round(statistics.median(run.seconds for run in warms), 2),
-        "cold_processor": round(statistics.median(run.processor for run in colds), 2),
-        "warm_processor": round(statistics.median(run.processor for run in warms), 2),
+        **{name: round(statistics.median(run.seconds for run in side), 2) for name, side in sides.items()},
+        **{
+            f"{name}_processor": round(statistics.median(run.processor for run in side), 2)
+            for name, side in sides.items()
+        },
         "accuracy": found[0],
     }
 

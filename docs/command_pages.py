@@ -14,7 +14,6 @@ from speed_tables import fill_table
 from tellapart.cli.main import app
 
 DOCS = Path(__file__).resolve().parent
-PICTURE = DOCS / "flow.svg"
 
 FLOW: list[list[dict[str, Any]]] = tomllib.loads((DOCS / "flow.toml").read_text(encoding="utf-8"))["rows"]
 
@@ -123,7 +122,3 @@ def _wrap_names(commands: list[tuple[str, Any]], room: float) -> list[str]:
     """Break commands into lines of letters about 8 wide; a group of commands is one."""
     names = dict.fromkeys(words.split()[0] for words, _ in commands)
     return textwrap.wrap("  ".join(names), int(room / 8), break_long_words=False, break_on_hyphens=False)
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(flow_picture(), encoding="utf-8")

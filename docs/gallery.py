@@ -1,6 +1,8 @@
 """Make the gallery's pictures: run each command that the page shows, and keep a small picture of its output.
 
-`make pictures` calls it with the demo's run. Names of entries after the run make these again alone.
+`make pictures` calls it with the demo's run. Names of entries after the run make these again alone; `--board` names an
+exported board of the run: then the README's pictures of both are taken, too, and `docs/pictures.json` keeps the numbers
+in them.
 """
 
 import io
@@ -15,11 +17,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from PIL import Image
+from pydantic import TypeAdapter
 from speed_tables import fill_table
+from typer import Argument
+
+from tellapart.api.run import open_run
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -46,9 +53,8 @@ class Entry:
 
 
 RUN = "tellapart run --out runs/demo"
-ENTRIES = tuple(
-    Entry(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
-    for entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
+ENTRIES = TypeAdapter(tuple[Entry, ...]).validate_python(
+    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
 )
 
 
@@ -117,6 +123,29 @@ def photograph(browser: Any, entry: Entry, page_file: Path) -> Image.Image:
     return drawn.convert("RGB")
 
 
+def photograph_run(run: Path, board: Path) -> None:
+    """Take the README's pictures: the head of a run's report, its first items, and a leaderboard of its board."""
+    with open_browser() as browser:
+        page = open_page(browser, DESKTOP, (run / "report.html").resolve().as_uri())
+        page.screenshot(path=DOCS / "report.png")
+        page.get_by_role("heading", name="Items", exact=True).first.evaluate("heading => heading.scrollIntoView()")
+        page.screenshot(path=DOCS / "report-items.png")
+        page.goto((board / "benchmarks" / "demo" / "index.html").resolve().as_uri())
+        page.screenshot(path=DOCS / "board.png")
+
+
+def keep_numbers(run: Path) -> None:
+    """Write each model's metrics of the first look, in percent, and the fingerprint of the items."""
+    records = {system.label: system.record("demo") for system in open_run(run).systems}
+    names = ("group_score", "text_score", "image_score")
+    percent = {
+        label: {name: f"{100 * record.metrics[name].value:.2f}" for name in names} for label, record in records.items()
+    }
+    (fingerprint,) = {record.fingerprint for record in records.values()}
+    text = json.dumps({"benchmark": "demo", "fingerprint": fingerprint, "percent": percent}, indent=1)
+    (DOCS / "pictures.json").write_text(text + "\n", encoding="utf-8")
+
+
 def join_pair(folder: Path) -> Image.Image:
     """Return the two images of a set's first item side by side."""
     item = json.loads((folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()[0])
@@ -143,13 +172,15 @@ def make_pictures(folder: Path, entries: Sequence[Entry]) -> None:
             picture.save(PICTURES / f"{entry.name}.webp", quality=QUALITY, method=6)
 
 
-def main() -> None:
+def main(run: Path, names: Annotated[list[str] | None, Argument()] = None, board: Path | None = None) -> None:
     """Make the pictures of a run of the demo."""
-    run, *names = sys.argv[1:]
+    if board is not None:
+        photograph_run(run, board)
+        keep_numbers(run)
     folder = ROOT / "scratch" / "gallery"
     entries = [entry for entry in ENTRIES if not names or entry.name in names]
     if not names or not folder.exists():
-        prepare_folder(folder, Path(run))
+        prepare_folder(folder, run)
     else:
         shutil.copytree(run, folder / "runs" / "demo", dirs_exist_ok=True)
     if not names:
@@ -162,4 +193,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

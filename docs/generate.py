@@ -1,6 +1,6 @@
 """Write into the documents what the commands print, and the tables that the code declares.
 
-    python docs/generate.py          writes README.md, docs/*.md and examples/notebooks/*.ipynb again
+    python docs/generate.py          writes README.md, docs/*.md, the flow, the badges and the notebooks again
     python docs/generate.py --check  changes nothing; exits with 1 and a diff where a document is out of date
 
 A document marks what is generated:
@@ -28,9 +28,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
 from pydantic import BaseModel
 from speed_tables import RECORD_TABLES, fill_table, record_table
 
+from tellapart import __version__
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.records import BoardSettings
@@ -56,11 +58,9 @@ BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTAL
 
 def printed(command: str, folder: Path) -> str:
     """Show a command line of ours with its output."""
-    lines = output_of(command.split(" | ", maxsplit=1)[0], folder)
-    if last := re.search(r"\| tail -n (\d+)$", command):
-        lines = lines[-int(last[1]) :]
-    if first := re.search(r"\| head -n (\d+)$", command):
-        lines = lines[: int(first[1])]
+    lines = output_of(command.partition(" | ")[0], folder)
+    if cut := re.search(r"\| (head|tail) -n (\d+)$", command):
+        lines = lines[: int(cut[2])] if cut[1] == "head" else lines[-int(cut[2]) :]
     shown = "\n".join(line.rstrip() for line in lines)
     return f"```console\n$ {command}\n{shown}\n```\n"
 
@@ -70,14 +70,8 @@ def output_of(command: str, folder: Path) -> list[str]:
     """Run a command in the folder of all documents; what several of them quote is run once."""
     program, *arguments = shlex.split(command)
     assert program == "tellapart", command
-    environment = {
-        **os.environ,
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "COLUMNS": "110",
-        "TELLAPART_CACHE": str(folder / "cache"),
-        "PYTHONWARNINGS": "error",
-    }
+    environment = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110", "PYTHONWARNINGS": "error"}
+    environment["TELLAPART_CACHE"] = str(folder / "cache")
     line = [sys.executable, "-m", "tellapart", *arguments]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     # A busy machine also prints how far it is, every half minute.
@@ -277,23 +271,45 @@ def generated(text: str, folder: Path) -> str:
     return BLOCK.sub(fill, text)
 
 
+def draw_badge(name: str) -> str:
+    """Draw one of the README's badges as SVG, the name on grey and the value on blue: no service is asked."""
+    template, value = Template((ROOT / "docs" / "templates" / "badge.svg.j2").read_text(encoding="utf-8")), BADGES[name]
+    left, right = 12 + 7 * len(name), 12 + 7 * len(value)
+    return template.render(name=name, value=value, left=left, right=right, width=left + right) + "\n"
+
+
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BADGES: dict[str, str] = {
+    "version": __version__,
+    "python": _PROJECT["requires-python"].replace(">=", "≥ "),
+    "licence": _PROJECT["license"],
+}
+
+
+def write_again(path: Path, old: str, folder: Path) -> str:
+    """Return what a document should be; commands run in the folder of all documents."""
+    if path.suffix == ".ipynb":
+        return str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
+    if path.suffix == ".svg":
+        return draw_badge(path.stem) if path.stem in BADGES else str(import_module("command_pages").flow_picture())
+    return generated(old, folder)
+
+
 def main() -> int:
     """Write the documents, or check them."""
     check = "--check" in sys.argv[1:]
     stale = False
     named = [Path(name).resolve() for name in sys.argv[1:] if not name.startswith("--")]
-    notebooks = sorted(file.with_suffix(".ipynb") for file in (ROOT / "examples" / "notebooks").glob("*.py"))
+    docs, notebooks = ROOT / "docs", (ROOT / "examples" / "notebooks").glob("*.py")
+    documents = [ROOT / "README.md", *sorted(docs.glob("*.md")), docs / "flow.svg"]
+    documents += sorted(file.with_suffix(".ipynb") for file in notebooks)
+    documents += [docs / "badges" / f"{name}.svg" for name in BADGES]
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(ROOT / "examples" / "plugins", scratch, dirs_exist_ok=True)  # which commands name
         import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
-        for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
+        for path in named or documents:
             name, old = path.relative_to(ROOT), path.read_text(encoding="utf-8") if path.exists() else ""
-            new = (
-                str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
-                if path.suffix == ".ipynb"
-                else generated(old, Path(scratch))
-            )
-            if new == old:
+            if (new := write_again(path, old, Path(scratch))) == old:
                 continue
             stale = True
             if check:

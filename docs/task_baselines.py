@@ -268,24 +268,17 @@ def measured(task: str, system: System, records: Any) -> Record:
     return {"says": words, "knows": system.knows, "metrics": numbers}
 
 
-def chances(task: str, records: Any) -> dict[str, float]:
-    """Return what each metric declares of these records for a system without information, where it declares
-    something.
-    """
-    found, _words = found_by(task, SYSTEMS[task][0], records)
-    return {one.name: round(one.chance, 9) for one in found if one.chance is not None}
-
-
 def baselines_of(one: Benchmark) -> Record:
     """Measure a benchmark, or say why not."""
     if missing := one.missing():
         return {"not_measured": f"missing: {', '.join(missing)}, from {one.source}"}
     folder, records = one.place.folder(one.name), one.records()
     assert folder is not None
+    first, _ = found_by(one.task, SYSTEMS[one.task][0], records)
     files = [path for pattern in one.files for path in find_files(folder, pattern)]
     return {
         "n": TASKS[one.task].size(records),
         "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
-        "chance": chances(one.task, records),
+        "chance": {each.name: round(each.chance, 9) for each in first if each.chance is not None},
         "systems": {system.name: measured(one.task, system, records) for system in SYSTEMS[one.task]},
     }
