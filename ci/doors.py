@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 from reshape import FIELDS, ROWS
 
+import tellapart as ta
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_tables, read_recipe_file
@@ -28,16 +29,13 @@ from tellapart.data.rows import read_csv
 from tellapart.data.scores import Scores
 from tellapart.data.strict_json import read_json
 from tellapart.errors import require
-from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.records.result import ModelRecord, Result, Sample
-from tellapart.records.run_folder import write_result
-from tellapart.records.samples import read_samples, write_samples
+from tellapart.records.samples import read_samples
 from tellapart.training.data.rows import table_rows
 
 VALID = Path(__file__).with_name("valid")
@@ -132,12 +130,8 @@ def _open_recipe(path: Path) -> Any:
 
 
 def _records(folder: Path) -> Iterator[Door]:
-    run = folder / "run"
-    model = ModelRecord(name="m", fingerprint="f", kind="similarity")
-    write_result(run, Result(run=run_record(run, seed=0, command=""), model=model, benchmarks={}))
-    record = json.dumps(json.loads((run / "results.json").read_text()))
-    write_samples(run, "demo", [Sample(id=id_, cluster=id_, scores=((0.1, 0.2),), outcomes={"x": 1.0}) for id_ in IDS])
-    yield door_of(run / "results.json", lambda _: read_result(run), record)
+    run: Path = ta.evaluate("random", "demo", limit=3, out=folder / "run", cache=False).folder
+    yield door_of(run / "results.json", lambda _: read_result(run))
     # A sample's line alone does not say that it is the only one: the record's digest does.
     samples = run / "samples" / "demo.jsonl"
     yield door_of(samples, lambda _: read_samples(run, "demo"), name="samples.jsonl", whole=False)

@@ -115,7 +115,7 @@ def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
 
 
 def _rewrite(path: Path, old: str, new: str) -> Path:
-    """Put another text into a file."""
+    """Replace what a pattern finds in a file."""
     path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
     return path
 
