@@ -6,9 +6,11 @@ import json
 import pickle
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +19,27 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 from reshape import FIELDS, ROWS
 
+import tellapart as ta
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_tables, read_recipe_file
 from tellapart.catalog import load
 from tellapart.data.images import pixel_hash
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_csv
 from tellapart.data.scores import Scores
 from tellapart.data.strict_json import read_json
 from tellapart.errors import require
-from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.records.imported import read_imported
-from tellapart.records.result import ModelRecord, Result, Sample
-from tellapart.records.run_folder import write_result
-from tellapart.records.samples import read_samples, write_samples
-from tellapart.report.interchange.foreign import read_foreign
-from tellapart.training.data.rows import json_rows, table_rows
+from tellapart.records.samples import read_samples
+from tellapart.training.data.rows import table_rows
 
 VALID = Path(__file__).with_name("valid")
+DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 IDS = ("a", "b", "c")
 
 
@@ -71,13 +70,26 @@ def door_of(
     path.parent.mkdir(parents=True, exist_ok=True)
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Door(path, path.read_bytes(), partial(read, path), name or path.name, **about)
+
+    def read_all() -> Any:
+        value = read(path)
+        return list(value) if isinstance(value, Iterator) else value
+
+    return Door(path, path.read_bytes(), read_all, name or path.name, **about)
 
 
 def open_doors(folder: Path) -> Iterator[Door]:
     """Write a valid file of each format below a folder, and yield its door."""
     shutil.copytree(VALID, folder, dirs_exist_ok=True)
+    for row in DECLARED["door"]:
+        yield _declared(folder, **row)
     yield from (*_scores(folder), *_tables(folder), *_records(folder), *_models(folder))
+
+
+def _declared(folder: Path, path: str, read: str, knows_fields: bool = False, **about: Any) -> Door:
+    module, _, name = read.partition(":")
+    knows = FIELDS if knows_fields else frozenset()
+    return door_of(folder / path, getattr(import_module(module), name), knows=knows, **about)
 
 
 def _scores(folder: Path) -> Iterator[Door]:
@@ -98,20 +110,13 @@ def _tables(folder: Path) -> Iterator[Door]:
     def read_set(_path: Path) -> Any:
         return find_benchmark(str(declared / "set.toml")).records()
 
-    def read_cells(path: Path) -> Any:
-        return list(read_csv(path))
-
     for path in sorted((folder / "recipes").iterdir()):
         yield door_of(path, _open_recipe, name=f"recipe of {path.name}", whole=False, knows=FIELDS)
-    yield door_of(folder / "rows.jsonl", lambda path: list(read_jsonl(path)), whole=False)
     yield door_of(folder / "rows.json", partial(read_json, kind=list))
-    yield door_of(folder / "rows.csv", read_cells, whole=False)
-    yield door_of(folder / "imported.toml", read_imported, whole=False, knows=FIELDS, free=("scores",))
     yield door_of(declared / "set.toml", read_set, whole=False, knows=FIELDS - {"key beside"})
     yield door_of(declared / "asked.jsonl", read_set)
-    yield door_of(folder / "negclip.tsv", lambda path: list(table_rows(path, {})), whole=False)
-    yield door_of(folder / "captions.json", lambda path: list(json_rows(path)))
-    yield door_of(folder / "packed.csv.gz", read_cells, gzip.compress(b"id,caption\na,a cat\n", mtime=0))
+    yield door_of(folder / "negclip.tsv", partial(table_rows, columns={}), whole=False)
+    yield door_of(folder / "packed.csv.gz", read_csv, gzip.compress(b"id,caption\na,a cat\n", mtime=0))
     yield door_of(folder / "refs.p", lambda _: phrases(), pickle.dumps(refs, protocol=2))
     yield door_of(folder / "instances.json", lambda _: phrases())
 
@@ -125,13 +130,8 @@ def _open_recipe(path: Path) -> Any:
 
 
 def _records(folder: Path) -> Iterator[Door]:
-    run = folder / "run"
-    model = ModelRecord(name="m", fingerprint="f", kind="similarity")
-    write_result(run, Result(run=run_record(run, seed=0, command=""), model=model, benchmarks={}))
-    record = json.dumps(json.loads((run / "results.json").read_text()))
-    write_samples(run, "demo", [Sample(id=id_, cluster=id_, scores=((0.1, 0.2),), outcomes={"x": 1.0}) for id_ in IDS])
-    yield door_of(run / "results.json", lambda _: read_result(run), record)
-    yield door_of(folder / "foreign.json", read_foreign)
+    run: Path = ta.evaluate("random", "demo", limit=3, out=folder / "run", cache=False).folder
+    yield door_of(run / "results.json", lambda _: read_result(run))
     # A sample's line alone does not say that it is the only one: the record's digest does.
     samples = run / "samples" / "demo.jsonl"
     yield door_of(samples, lambda _: read_samples(run, "demo"), name="samples.jsonl", whole=False)

@@ -15,7 +15,7 @@ from reshape import FIELDS, ROWS
 
 from sets import write_set
 from tellapart.annotate import study as files
-from tellapart.annotate.findings import findings, human_scores, read_groups
+from tellapart.annotate.findings import findings, human_scores
 from tellapart.annotate.surveys import Study, deal, find_survey
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
@@ -169,7 +169,6 @@ def _studies(folder: Path) -> Iterator[Door]:
     """Yield the doors of human studies: keys, answers as they are imported, what people agree on."""
     for survey in _SAID:
         yield from _open_survey(folder / "studies" / survey, survey, folder / "few")
-    yield door_of(folder / "groups.json", lambda path: sorted(read_groups(path).items()), whole=False)
     for kind in ("json", "txt"):
         yield door_of(folder / f"allowed.{kind}", lambda path: sorted(files.read_allowed(path)), whole=False)
 

@@ -149,10 +149,15 @@ def judged(mutants: Sequence[Mutant], tests: Sequence[Measured], judge: Judge) -
     """Judge mutants one after the other, each in a fork: which test noticed it, None for none."""
     before: Counter[tuple[str, str | None]] = Counter()
     noticed: list[str | None] = []
+    anew = judge is imported_anew
     for mutant in mutants:
         # Those that call the function; where modules are imported anew, all that call the module.
-        beginning = f"{mutant.path.stem}." if judge is imported_anew else f"{mutant.where}\n"
-        facing = [test for test in tests if any(f"{name}\n".startswith(beginning) for name in test.called)]
+        module = f"{mutant.path.stem}."
+        facing = [
+            test
+            for test in tests
+            if mutant.where in test.called or (anew and any(name.startswith(module) for name in test.called))
+        ]
         # First those that noticed its neighbours, then the quickest.
         facing = sorted(facing or tests, key=lambda test: (-before[mutant.where, test.name], test.seconds, test.name))
         answer = Fork(lambda mutant=mutant, facing=facing: [judge(mutant, facing)]).answer()

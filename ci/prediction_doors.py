@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import Door, door_of
+from doors import DECLARED, Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.data import task_records as sets
@@ -62,22 +62,7 @@ RECORDS: dict[str, Any] = {
 }
 
 
-#: File of `valid/predicted` -> its task; its rows have the names that the task's tools give.
-_FILES = {
-    **dict.fromkeys(("pope.jsonl", "pope.json", "pope.csv"), "yes-no"),
-    **dict.fromkeys(("nlvr2.jsonl", "nlvr2.csv"), "nlvr2"),
-    **dict.fromkeys(("vqa.json", "vqa.csv"), "vqa"),
-    **dict.fromkeys(("captions.results.json", "captions.csv"), "captions"),
-    **dict.fromkeys(("grounding.json", "grounding.csv"), "grounding"),
-    **dict.fromkeys(("classes.jsonl", "classes.csv"), "classification"),
-    "vqa2.json": "vqa2",
-    "choices.jsonl": "choice",
-    "pairing.json": "pairing",
-    "ranking.jsonl": "ranking",
-    "moments.jsonl": "moments",
-}
-
-#: The same of arrays.
+#: Files of arrays: the task, and the arrays.
 ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "classes.npz": (
         "classification",
@@ -97,7 +82,7 @@ ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
 def open_prediction_doors(folder: Path) -> Iterator[Door]:
     """Yield the doors of the files that `open_doors` has copied below a folder."""
     home = folder / "predicted"
-    for name, task in _FILES.items():
+    for name, task in ((name, task) for task, names in DECLARED["predicted"].items() for name in names):
         # A cell holds any text, and an empty one is an answer, too.
         knows = (FIELDS | ROWS) - ({"null", "type"} if name.endswith(".csv") else set())
         yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", knows=knows)

@@ -84,29 +84,20 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
         "PATH": f"{side.programs}:{os.environ['PATH']}",
         "HOME": str(folder / ".home"),
         "TELLAPART_CACHE": str(folder / ".cache"),
-        "COLUMNS": "160",
-        "NO_COLOR": "1",
-        "TZ": "UTC",
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
+        **DESCRIBED["environment"],
     }
     wrong = []
     for number, line in enumerate(lines):
         refused = line.startswith("!")
         command = line.removeprefix("!").strip()
-        for name, place in places.items():
-            command = command.replace(f"{{{name}}}", place)
+        for named, place in places.items():
+            command = command.replace(f"{{{named}}}", place)
         is_python = line.startswith("python:")
-        arguments = ["python", "-c", command.removeprefix("python:").strip()] if is_python else shlex.split(command)
-        program = side.programs / arguments[0]
+        name, *more = ["python", "-c", command.removeprefix("python:").strip()] if is_python else shlex.split(command)
+        program = side.programs / name
+        arguments = [str(program) if program.exists() else name, *more]
         done = subprocess.run(
-            [str(program) if program.exists() else arguments[0], *arguments[1:]],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
+            arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=900
         )
         text = f"$ {line}\n{done.stdout}\n--- standard error\n{done.stderr}\n--- status {done.returncode}\n"
         (folder / f"{number:02}.transcript").write_text(text, encoding="utf-8")
@@ -124,11 +115,10 @@ def differences(base: Path, new: Path, places: Mapping[str, str]) -> Iterator[st
         if name not in files[0] or name not in files[1]:
             yield f"only in {'the working tree' if name not in files[0] else 'the base'}: {name}\n"
             continue
-        one, other = (lines_of(side / name, side, places) for side in (base, new))
-        if one != other:
-            yield "".join(
-                f"{line}\n" for line in difflib.unified_diff(one, other, f"base/{name}", f"new/{name}", "", "", 1, "")
-            )
+        before, after = (lines_of(side / name, side, places) for side in (base, new))
+        if before != after:
+            lines = difflib.unified_diff(before, after, f"base/{name}", f"new/{name}", "", "", 1, "")
+            yield "".join(f"{line}\n" for line in lines)
 
 
 def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
