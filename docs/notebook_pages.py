@@ -30,7 +30,8 @@ def write_notebook(path: Path) -> str:
     import nbformat
 
     notebook = jupytext.read(path)
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for number, cell in enumerate(notebook.cells):
         cell["id"], cell["metadata"] = f"cell-{number}", {}

@@ -10,7 +10,7 @@ import csv
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ _TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("columns.toml").
 #: Benchmark -> the tag that its parts are values of.
 PARTS: dict[str, str] = _TABLE["parts"]
 
-
 COLUMNS = tuple(Column(*names, n=number or None) for *names, number in _TABLE["columns"])
 
 SOURCE = "vl_compo (github.com/ytaek-oh/vl_compo, individual_results.csv at 43e2eae), read 2026-11-22"
@@ -45,21 +44,19 @@ _HEAD = """\
 """
 
 
-def build(rows: list[dict[str, str]], only: Iterable[str] = (), without: str = "") -> str:
+def build(rows: list[dict[str, str]], only: Sequence[str] = (), without: str = "") -> str:
     """Return the TOML of imported numbers."""
     columns = [column for column in COLUMNS if not without or not column.benchmark.startswith(without)]
-    kept = set(only) or set(names_of(rows))
-    if unknown := sorted(kept - set(names_of(rows))):
-        raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names_of(rows)[0]!r}")
+    names = names_of(rows)
+    if unknown := sorted({*only} - {*names}):
+        raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names[0]!r}")
     sizes: Counter[str] = Counter()
-    for benchmark, _, n in {
-        (column.benchmark, column.part, column.n) for column in columns if (not column.metric.startswith("t2i_"))
-    }:
+    for benchmark, _, n in {(one.benchmark, one.part, one.n) for one in columns if not one.metric.startswith("t2i_")}:
         sizes[benchmark] += n or 0
     lines = [_HEAD, f"source = {json.dumps(SOURCE)}", 'tie_rule = "not said"', "", "[items]"]
     lines += [f"{_key(name)} = {n}" for name, n in sorted(sizes.items()) if n]
-    for name, row in zip(names_of(rows), rows, strict=True):
-        if name in kept:
+    for name, row in zip(names, rows, strict=True):
+        if name in (only or names):
             lines += ["", "[[models]]", f"name = {json.dumps(name)}", f"note = {json.dumps(row['family'])}"]
             lines += _tables(row, columns)
     return "\n".join(lines) + "\n"
@@ -89,17 +86,16 @@ def _tables(row: Mapping[str, str], columns: Sequence[Column]) -> list[str]:
 
 
 def _whole(row: Mapping[str, str], own: list[Column]) -> dict[str, float]:
+    """Return a benchmark's numbers: those of its one part, or means of parts, and over items if all sizes are known."""
     found = {}
     for metric in dict.fromkeys(column.metric for column in own):
-        parts = [column for column in own if column.metric == metric]
-        shares, sizes = [_share(row, column) for column in parts], [column.n for column in parts]
-        if len(parts) == 1:
-            found[metric] = shares[0]
+        parts = [(_share(row, column), column.n) for column in own if column.metric == metric]
         if len(parts) > 1:
-            found[f"macro_{metric}"] = sum(shares) / len(shares)
-        if len(parts) > 1 and all(sizes):
-            weighed = [share * (n or 0) for share, n in zip(shares, sizes, strict=True)]
-            found[metric] = sum(weighed) / sum(n or 0 for n in sizes)
+            found[f"macro_{metric}"] = sum(share for share, _ in parts) / len(parts)
+        if len(parts) == 1:
+            found[metric] = parts[0][0]
+        elif all(n for _, n in parts):
+            found[metric] = sum(share * n for share, n in parts) / sum(n for _, n in parts)
     return found
 
 

@@ -118,8 +118,7 @@ def read_checkpoint(folder: Path) -> Mapping[str, Any]:
     return params
 
 
-def main() -> None:
-    """Read the command line, and convert or list."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("output", type=Path)
@@ -128,12 +127,12 @@ def main() -> None:
     options = parser.parse_args()
     named = dict(pair.split("=", 1) for pair in options.name)
     tree = read_checkpoint(options.checkpoint)
-    tensors, unknown = convert_all(tree, named)
     if options.list:
         for path, array in flatten(tree):
             names = ", ".join(convert(path, array, named) or ["not known"])
             sys.stdout.write(f"{path} {array.shape} -> {names}\n")
-        return
+        raise SystemExit
+    tensors, unknown = convert_all(tree, named)
     if unknown:
         raise SystemExit("nothing was written; say with --name what these are:\n" + "\n".join(unknown))
     from safetensors.numpy import save_file
@@ -142,7 +141,3 @@ def main() -> None:
     save_file(tensors, options.output)
     numbers = sum(tensor.size for tensor in tensors.values())
     sys.stdout.write(f"{options.output}: {len(tensors)} tensors, {numbers:,} numbers\n")
-
-
-if __name__ == "__main__":
-    main()

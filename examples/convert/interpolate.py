@@ -16,7 +16,7 @@ from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.models.torch.network import describe_misfit
 
 
-def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:
+def interpolate(base: Path, tuned: Path, output: Path, share: float = 0.6) -> Path:
     """Write `share` of the fine-tuned weights and the rest of the base's, computed in float32."""
     from safetensors.torch import save_file
 
@@ -37,14 +37,9 @@ def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:
     return output
 
 
-def main() -> None:
-    """Read the files' names and the share, and write the last."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("base", "tuned", "output"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--share", type=float, default=0.6)
     interpolate(**vars(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

@@ -98,10 +98,10 @@ def convert(llama: Path, delta: Path, clip: Path, output: Path, prompt: str = "v
     )
     with torch.device("meta"):
         model = transformers.LlavaForConditionalGeneration(config).half()
-    projector = {kind: weights.pop(f"model.mm_projector.{kind}") for kind in ("weight", "bias")}
-    state = {f"model.multi_modal_projector.linear_1.{kind}": tensor for kind, tensor in projector.items()}
-    state["model.multi_modal_projector.linear_2.weight"] = torch.eye(width, dtype=torch.float16)
-    state["model.multi_modal_projector.linear_2.bias"] = torch.zeros(width, dtype=torch.float16)
+    second = {"weight": torch.eye(width, dtype=torch.float16), "bias": torch.zeros(width, dtype=torch.float16)}
+    state = {f"model.multi_modal_projector.linear_2.{kind}": tensor for kind, tensor in second.items()}
+    for kind in second:
+        state[f"model.multi_modal_projector.linear_1.{kind}"] = weights.pop(f"model.mm_projector.{kind}")
     inner = next(iter(model.model.vision_tower.state_dict())).startswith("vision_model.")
     for name, tensor in tower.state_dict().items():
         state[f"model.vision_tower.{name if inner else name.removeprefix('vision_model.')}"] = tensor
@@ -121,14 +121,9 @@ def convert(llama: Path, delta: Path, clip: Path, output: Path, prompt: str = "v
     ).save_pretrained(output)
 
 
-def main() -> None:
-    """Read the command line, and convert."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for folder in ("llama", "delta", "clip", "output"):
         parser.add_argument(folder, type=Path)
     parser.add_argument("--prompt", choices=tuple(PROMPTS), default="v0")
     convert(**vars(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

@@ -42,13 +42,8 @@ def join(text: Path, image: Path, processor: Path, output: Path) -> Path:
     return output
 
 
-def main() -> None:
-    """Read the four folders' names, and write the last."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("text", "image", "processor", "output"):
         parser.add_argument(name, type=Path)
     join(**vars(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,43 +42,37 @@ def write_card(record: Mapping[str, Any]) -> str:
     return write_pages_text([render_page(HERE, "card", values)])
 
 
-class _Stages:
-    """Commands with what each took, kept in a file, so that a second call knows what the first one did."""
-
-    def __init__(self, work: Path) -> None:
-        self._file = work / "stages.json"
-        self.done: dict[str, dict[str, Any]] = read_object(self._file) if self._file.exists() else {}
-
-    def run(self, name: str, *words: str | Path) -> None:
-        """Run `tellapart WORDS` unless it was done; seconds of calls that were stopped are not in the record."""
-        if name in self.done:
-            return
-        sys.stderr.write(f"{name}: tellapart {' '.join(map(str, words))}\n")
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "tellapart", *map(str, words)], check=True)  # noqa: S603
-        command = " ".join(Path(word).name if "/" in str(word) else str(word) for word in words)
-        self.done[name] = {"command": f"tellapart {command}", "seconds": round(time.perf_counter() - start, 1)}
-        write_text_file(self._file, json.dumps(self.done, indent=1) + "\n")
+def _run_stage(done: dict[str, Any], work: Path, name: str, *words: str | Path) -> None:
+    """Run `tellapart WORDS` unless it was done; seconds of calls that were stopped are not in `stages.json`."""
+    if name in done:
+        return
+    sys.stderr.write(f"{name}: tellapart {' '.join(map(str, words))}\n")
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "tellapart", *map(str, words)], check=True)  # noqa: S603
+    command = " ".join(Path(word).name if "/" in str(word) else str(word) for word in words)
+    done[name] = {"command": f"tellapart {command}", "seconds": round(time.perf_counter() - start, 1)}
+    write_text_file(work / "stages.json", json.dumps(done, indent=1) + "\n")
 
 
 def remake(recipes: Path, work: Path, workers: int) -> Path:
     """Run all stages; return the folder of the ONNX model."""
     work.mkdir(parents=True, exist_ok=True)
-    stages = _Stages(work)
+    stages = read_object(work / "stages.json") if (work / "stages.json").exists() else {}
+    run = partial(_run_stage, stages, work)
     for name in _SETS:
-        stages.run(name, "build", recipes / f"{name}.toml", "--out", work / name, "--workers", str(workers), "--quiet")
+        run(name, "build", recipes / f"{name}.toml", "--out", work / name, "--workers", str(workers), "--quiet")
     for name in _TRAINED:
         if not (work / name / "rows.jsonl").exists():
             write_training_rows(work / name)
     for name, config in _RUNS.items():
         resume = ["--resume"] if (work / name / "run.json").exists() else []
-        stages.run(name, "train", recipes / config, "--out", work / name, *resume)
+        run(name, "train", recipes / config, "--out", work / name, *resume)
     model = work / "demo-encoder"
-    stages.run("conversion", "convert", f"compact:{work / [*_RUNS][-1] / 'model'}", model)
+    run("conversion", "convert", f"compact:{work / [*_RUNS][-1] / 'model'}", model)
     reported = ("demo", *(f"folder:{work / name}" for name in _SETS[len(_TRAINED) :]))
     wanted = [word for name in reported for word in ("-b", name)]
-    stages.run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
-    _write_record(work, model, stages.done)
+    run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
+    _write_record(work, model, stages)
     return model
 
 
@@ -87,7 +82,7 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
     record = {
         "stages": stages,
         "versions": trained.versions,
-        "runs": {name: _run(read_record(work / name)) for name in _RUNS},
+        "runs": {name: _describe_run(read_record(work / name)) for name in _RUNS},
         "parameters": OnnxDualEncoder.load(model).parameters,
         "scores": _scores(work / "scores"),
         "files": {
@@ -100,16 +95,12 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
     write_text_file(model / "MODEL_CARD.md", write_card(record))
 
 
-def _run(trained: TrainRecord) -> dict[str, Any]:
-    """Return what a training run was told, read and measured."""
-    return {
-        "machine": trained.machine.model_dump(mode="json"),
-        "config": trained.config,
-        "data": trained.data.model_dump(mode="json"),
-        "steps": trained.steps,
-        "best_step": trained.best_step,
-        "validation": [{"step": step, "group_score": round(value, 6)} for step, value in trained.history],
-    }
+def _describe_run(trained: TrainRecord) -> dict[str, Any]:
+    """Return the configuration of a training run, what it read and what it measured."""
+    record = trained.model_dump(mode="json")
+    described = {name: record[name] for name in ("machine", "config", "data", "steps", "best_step")}
+    validation = [{"step": step, "group_score": round(value, 6)} for step, value in trained.history]
+    return {**described, "validation": validation}
 
 
 def _scores(run: Path) -> dict[str, Any]:
@@ -132,16 +123,9 @@ def _scores(run: Path) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m examples.demo_encoder.remake", description=__doc__)
     parser.add_argument("--work", type=Path, default=HERE.parents[1] / "runs" / "encoder")
     parser.add_argument("--recipes", type=Path, default=HERE, help="recipes and configurations, which read --work")
     parser.add_argument("--workers", type=int, default=2, help="processes that render")
-    options = parser.parse_args(arguments)
-    sys.stdout.write(f"{remake(options.recipes, options.work, options.workers)}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.stdout.write(f"{remake(**vars(parser.parse_args()))}\n")

@@ -11,7 +11,7 @@ What the board file has no place for is printed.
 import argparse
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,10 @@ def read_bundle(folder: Path) -> dict[str, Any]:
 
 
 def convert_bundle(bundle: Mapping[str, Any], name: str, source: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the board file, and a line for everything that did not carry over.
+    """Return the board file of a hidden benchmark, and a line for everything that did not carry over.
 
-    The last phase decides: its limits, and its end, or that of the competition.
-
-    Args:
-        bundle: of `read_bundle`: of CodaLab, phases by number; of Codabench, a list.
-        name: of the hidden benchmark, in lower case letters, digits and hyphens.
-        source: `pairs`, or `benchmark`, `data` and `images`.
+    The last phase decides: its limits, and its end, or that of the competition. CodaLab has phases by number, Codabench
+    a list. `source` has `pairs`, or `benchmark`, `data` and `images`.
     """
     found = bundle["phases"]
     phases = [found[key] for key in sorted(found)] if isinstance(found, dict) else list(found)
@@ -55,27 +51,13 @@ def convert_bundle(bundle: Mapping[str, Any], name: str, source: Mapping[str, st
         if last.get(theirs):
             hidden.append(f"{ours} = {int(last[theirs])}")
     if end := last.get("end") or last.get("end_date") or bundle.get("end_date"):
-        hidden.append(f"closes = {_read_time(end).isoformat()}")
+        closes = datetime.fromisoformat(str(end))  # a day begins at midnight, and without a zone it is UTC
+        hidden.append(f"closes = {(closes if closes.tzinfo else closes.replace(tzinfo=UTC)).isoformat()}")
     lines = ["[board]", *board, "", "[submissions]", 'state = "state"', "", "[[hidden]]", *hidden]
-    return "\n".join(lines) + "\n", _list_lost(bundle, phases)
-
-
-def _read_time(value: object) -> datetime:
-    """Return a moment; a day begins at midnight, and without a zone it is UTC."""
-    if isinstance(value, datetime):
-        moment = value
-    elif isinstance(value, date):
-        moment = datetime.combine(value, time())
-    else:
-        moment = datetime.fromisoformat(str(value))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _list_lost(bundle: Mapping[str, Any], phases: list[Mapping[str, Any]]) -> list[str]:
     lost = [f"phase {phase.get('label') or phase.get('name') or k!r}" for k, phase in enumerate(phases[:-1], 1)]
     programs = {"scoring_program", "ingestion_program", "reference_data"}
-    lost += [f"{name} of the last phase" for name in sorted(programs & set(phases[-1]))]
-    return lost + sorted(set(bundle) - _KNOWN)
+    lost += [f"{program} of the last phase" for program in sorted(programs & set(last))]
+    return "\n".join(lines) + "\n", lost + sorted(set(bundle) - _KNOWN)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,7 @@ from typing import Any
 
 
 def convert_samples(path: Path, field: str = "", ids: Sequence[str] = ()) -> list[dict[str, str]]:
-    """Return `id` and `prediction` of each sample.
-
-    Args:
-        path: of the JSONL file.
-        field: of `doc` that holds the id; `doc_id` if empty.
-        ids: of the items in the order of `doc_id`.
-    """
+    """Return `id` and `prediction` of each sample: its `doc_id`, a field of its `doc`, or the `doc_id`-th of `ids`."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():

@@ -55,7 +55,6 @@ def page(plan: Plan) -> str:
     values |= {"known": known, "forms": forms, "checks": checks, "fewest": results.FEWEST, "kept": results.KEPT}
     values |= {"alike": alike, "ranked": sorted(found.compared, key=lambda each: -abs(each.overall.value))}
     values |= {"best": max(alike, key=lambda each: each.overall.value, default=None)}
-    values |= {"paper": fmean(results.PAPER["eqsim"].values()) - fmean(results.PAPER["ft"].values())}
     values |= {"done": sum(map(len, found.runs.values())), "of": len(plan.methods) * plan.seeds}
     values |= {"eqsim_terms": [run["terms"] for run in found.runs.get("eqsim", ())]}
     values |= {"smallest": _smallest_weights(found, forms), "there": _from_another_start(plan)}
@@ -88,8 +87,8 @@ def _object_change(runs: results.Runs, pair: Compared) -> str:
 
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
-    found, machines = Results(plan), _count_machines(plan)
-    values: dict[str, Any] = {"plan": plan, "base": plan.methods[0], "machines": machines, "again": _run_again(plan)}
+    found = Results(plan)
+    values: dict[str, Any] = {"plan": plan, "base": plan.methods[0], "machines": _count_machines(plan)}
     values |= {name: plan.read(name) if plan.piece(name).exists() else None for name in ("power", "units")}
     values |= {name: getattr(power, name) for name in ("CAUTION", "GPU_STEP", "POWER", "GOAL")}
     values |= {"stages": _list_pieces(plan), "missing": [row.title for row in plan.methods if not found.runs[row.name]]}
@@ -124,15 +123,6 @@ def _count_machines(plan: Plan) -> list[list[str]]:
         machines = [plan.read(name)["machine"] for name in names if pattern == "squares-*" or name != "squares-start"]
         counts.append(Counter(str(machine.get("accelerator") or machine["processor"]) for machine in machines))
     return [[name, *(f"{count[name]}" for count in counts)] for name in sorted(set().union(*counts))]
-
-
-def _run_again(plan: Plan) -> tuple[dict[str, Any], dict[str, Any], int, int] | None:
-    """Return the first row's first run, the same on another processor, and how many of all outcomes differ."""
-    if not plan.piece("again").exists():
-        return None
-    first, again = plan.read(f"run-{plan.methods[0].name}-0"), plan.read("again")
-    right, other = results.outcomes(plan, [first, again])
-    return first, again, int((right != other).sum()), len(right)
 
 
 def _compare_devices(plan: Plan, runs: results.Runs) -> dict[str, dict[str, float]]:

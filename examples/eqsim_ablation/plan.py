@@ -28,7 +28,7 @@ RATE = "optimiser.learning_rate"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table: its loss, the number that is tuned (`table.key`) with its choices, and its other changes."""
+    """A row: its loss, the number that is tuned (`table.key`) and its choices, other changes, the paper's scores."""
 
     name: str
     title: str
@@ -37,6 +37,7 @@ class Method:
     tune: tuple[str, ...] = ()
     choices: tuple[float, ...] = ()
     changes: dict[str, Any] = field(default_factory=dict)
+    paper: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Check:
         changed = {f"{table}.{key}" for table, values in self.changes.items() for key in values}
         fixed = {"tune": (), "choices": ()} if changed & {*row.tune} else {}
         name, title = f"{row.name}-{self.name}", f"{row.title} ({self.title})"
-        return replace(row, name=name, title=title, changes=merge_preset(row.changes, self.changes), **fixed)
+        changes = merge_preset(row.changes, self.changes)
+        return replace(row, name=name, title=title, changes=changes, paper={}, **fixed)
 
 
 @dataclass(frozen=True)

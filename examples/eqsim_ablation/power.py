@@ -177,19 +177,14 @@ def _time_step(plan: Plan, method: Any, folder: Path) -> float:
     return median(np.diff(times)[2:-1])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write a piece of the record: the units' cost, or the statement."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", type=Path, default=HERE / "plan.toml")
     parser.add_argument("--measure", action="store_true", help="time a step, an item and a picture here")
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     plan = read_plan(args.plan)
-    if not args.measure:
+    if args.measure:
+        with stage_environment(), ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+            plan.write("units", fresh.submit(units, plan).result())
+    else:
         plan.write("power", statement(plan))
-        return
-    with stage_environment(), ProcessPoolExecutor(1, get_context("spawn")) as fresh:
-        plan.write("units", fresh.submit(units, plan).result())
-
-
-if __name__ == "__main__":
-    main()

@@ -25,16 +25,6 @@ SMALL = 0.005
 #: Of a piece's `kept`: title.
 KEPT = {"i2t_recall@1": "caption of a scene", "t2i_recall@1": "scene of a caption", "demo-objects": "object"}
 
-#: Group scores in percent of FIBER on Eq-Kubric's location, counting and attribute (EqSim, Table 6).
-PAPER = {
-    "ft": {"location": 8.95, "counting": 28.49, "attribute": 66.54},
-    "hardneg": {"location": 10.89, "counting": 29.49, "attribute": 67.69},
-    "v1-all": {"location": 9.79, "counting": 29.94, "attribute": 68.75},
-    "v2-all": {"location": 10.25, "counting": 29.05, "attribute": 68.30},
-    "v2-close": {"location": 11.15, "counting": 29.25, "attribute": 69.25},
-    "eqsim": {"location": 11.05, "counting": 30.90, "attribute": 70.20},
-}
-
 #: The pieces of each row's runs, by the row's name.
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -237,10 +227,9 @@ def list_aspects(found: Results) -> Iterator[list[str]]:
     for title, runs in (("start", [plan.read("measured-start")]), (base.title, found.runs[base.name])):
         right = outcomes(plan, runs)
         scores = (f"{100 * right[:, aspect_of == name].mean():.1f}" for name in names)
-        yield [f"{title}, percent", *scores, ", ".join(f"{PAPER['ft'][n]:.2f}" for n in names if title != "start")]
+        yield [f"{title}, percent", *scores, ", ".join(f"{base.paper[n]:.2f}" for n in names if title != "start")]
     for each in (*found.compared, *found.gains):
-        paper = PAPER.get(each.method.name, {})
-        differences = ", ".join(f"{paper[n] - PAPER['ft'][n]:+.2f}" for n in names if paper)
+        differences = ", ".join(f"{each.method.paper[n] - base.paper[n]:+.2f}" for n in names if each.method.paper)
         yield [each.method.title, *map(str, each.aspects.values()), differences]
 
 

@@ -22,7 +22,6 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from examples.eqsim_ablation.page import write_ablation
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import Stage, stage_environment, stages
 from tellapart.data.atomic import take_lock
@@ -31,7 +30,7 @@ from tellapart.data.atomic import take_lock
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", type=Path, default=HERE / "plan.toml", help="pilot.toml is the smallest one")
+    parser.add_argument("--plan", type=Path, default=HERE / "plan.toml", help="of sets, start, rows and seeds")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--at-once", type=int, default=1, help="stages that are done side by side, a core each")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="these alone, and the first: eqsim,siglip")
@@ -40,15 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", action="store_true", help="write the page and its picture")
     args = parser.parse_args(arguments)
     plan = read_plan(args.plan, args.rows)
-    if args.list or args.page:
+    if args.list:
         marks = ((("done" if stage.done(plan) else "    "), stage.name) for stage in stages(plan))
-        text = "".join(f"{mark} {name}\n" for mark, name in marks) if args.list else ""
-        sys.stdout.write(text)
-        if args.page:
-            from examples.findings.pages import index_page  # it reads much, which no stage needs
+        sys.stdout.write("".join(f"{mark} {name}\n" for mark, name in marks))
+    if args.page:
+        from examples.eqsim_ablation.page import write_ablation  # they read much, which no stage needs
+        from examples.findings.pages import index_page
 
-            write_ablation(read_plan(args.plan))
-            index_page()
+        write_ablation(read_plan(args.plan))
+        index_page()
+    if args.list or args.page:
         return 0
     return go_on(plan, time.monotonic() + 60 * args.minutes, args.at_once, args.device)
 
@@ -87,15 +87,11 @@ def _perform_all(plan: Plan, left: list[Stage], until: float, at_once: int) -> i
                     return 1
     finally:
         for _, process in running.values():
-            _kill(process)
+            with suppress(ProcessLookupError):  # it has no group yet: it has only just begun
+                os.killpg(process.pid or 0, signal.SIGKILL)
+            process.kill()
+            process.join()
     return None
-
-
-def _kill(process: SpawnProcess) -> None:
-    with suppress(ProcessLookupError):  # it has no group yet: it has only just begun
-        os.killpg(process.pid or 0, signal.SIGKILL)
-    process.kill()
-    process.join()
 
 
 def _perform(plan: Plan, stage: Stage) -> None:

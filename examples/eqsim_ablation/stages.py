@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -92,33 +93,18 @@ def stages(plan: Plan) -> Iterator[Stage]:
     for method in plan.in_order:
         if method is not base:
             yield from _tuning_stages(plan, method)
-    for method in plan.in_order:
-        for seed in range(few):
-            yield _run_stage(plan, method, method, seed)
-        if method is base and (
-            plan.piece(f"run-{method.name}-0").exists()
-            and plan.read(f"run-{method.name}-0")["machine"]["processor"] != facts()["machine"]["processor"]
-        ):
-            yield Stage("runs", "again", partial(_run, plan, method, method, 0))
+    for method, seed in product(plan.in_order, range(few)):
+        yield _run_stage(plan, method, method, seed)
     for check in plan.checks:
-        for row, checked in plan.checked_rows(check):
-            for seed in range(check.seeds):
-                yield _run_stage(plan, checked, row, seed)
-    for seed in range(few, plan.seeds):
-        for method in plan.in_order:
-            yield _run_stage(plan, method, method, seed)
-    yield from _squares_stages(plan, few)
-
-
-def _squares_stages(plan: Plan, seeds: int) -> Iterator[Stage]:
-    """Yield runs that are made again for the squares of scores on the first set, of which the record's have none."""
-    first = replace(plan, tests=plan.tests[:1])
+        for (row, checked), seed in product(plan.checked_rows(check), range(check.seeds)):
+            yield _run_stage(plan, checked, row, seed)
+    for seed, method in product(range(few, plan.seeds), plan.in_order):
+        yield _run_stage(plan, method, method, seed)
+    first = replace(plan, tests=plan.tests[:1])  # some runs are made again, for squares of scores on the first set
     yield Stage("squares", "squares-start", partial(measure, first, plan.model))
-    for seed in range(seeds):
-        for row in plan.in_order:
-            if row.name in plan.first:
-                again = partial(_run, first, row, row, seed, "again")
-                yield Stage("squares", f"squares-{row.name}-{seed}", again)
+    for seed, row in product(range(few), plan.in_order):
+        if row.name in plan.first:
+            yield Stage("squares", f"squares-{row.name}-{seed}", partial(_run, first, row, row, seed, "again"))
 
 
 def _tuning_stages(plan: Plan, method: Method) -> Iterator[Stage]:

@@ -2,9 +2,9 @@
 
 import itertools
 import tempfile
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from tellapart.report.plots.agreement import agreement
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
 from tellapart.stats.bootstrap import cluster_bootstrap
-from tellapart.stats.intervals import Interval
 
 RESULTS = SOURCES["vl_compo"]
 
@@ -33,44 +32,6 @@ _HIGH = 0.9
 _APART = 0.5
 _RELIABLE = 0.7
 _MOST_SETS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """One set of pairs, and how it ranks the checkpoints."""
-
-    name: str
-    items: int
-    mean: float
-    chance: float | None
-    reliability: float
-    coco: float
-    interval: Interval
-    imagenet: float
-    one: float
-    within: float
-    data: float
-    data_interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class _Zoo:
-    """Values `(checkpoint, benchmark)`, and each checkpoint's family, architecture and training data."""
-
-    names: tuple[str, ...]
-    metrics: tuple[str, ...]
-    sizes: tuple[int, ...]
-    values: NDArray[np.float64]
-    families: NDArray[np.str_]
-    architectures: NDArray[np.str_]
-    trained_on: NDArray[np.str_]
-    dimensions: int
-    shares: tuple[float, ...]
-
-    def ranks(self) -> NDArray[np.float64]:
-        """Return ranks of checkpoints on each benchmark, standardised."""
-        found = rankdata(self.values, axis=0)
-        return np.asarray((found - found.mean(axis=0)) / found.std(axis=0))
 
 
 def checkpoints(data: Path) -> Page:
@@ -96,20 +57,21 @@ def checkpoints(data: Path) -> Page:
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 
-def _read_zoo(data: Path) -> _Zoo:
+def _read_zoo(data: Path) -> SimpleNamespace:
+    """Return values `(checkpoint, benchmark)`, their standardised ranks, and facts of the checkpoints."""
     rows = RESULTS.rows(data)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "records.toml"
         path.write_text(build(rows), encoding="utf-8")
         found, imported = agreement([path]), read_imported(path)
     values = [[model.scores[one.name][one.metric] for one in found.benchmarks] for model in imported.models]
-    return _Zoo(
-        names=tuple(one.name for one in found.benchmarks),
-        metrics=tuple(one.metric for one in found.benchmarks),
-        sizes=tuple(
-            one.n or (find_benchmark(one.name).items if one.name in BENCHMARKS else 0) for one in found.benchmarks
-        ),
+    ranks = rankdata(values, axis=0)
+    return SimpleNamespace(
+        names=[one.name for one in found.benchmarks],
+        metrics=[one.metric for one in found.benchmarks],
+        sizes=[one.n or (find_benchmark(one.name).items if one.name in BENCHMARKS else 0) for one in found.benchmarks],
         values=np.array(values),
+        ranks=(ranks - ranks.mean(axis=0)) / ranks.std(axis=0),
         families=np.array([row["family"] for row in rows]),
         architectures=np.array([row["arch"] for row in rows]),
         trained_on=np.array([row["pretrained"] for row in rows]),
@@ -118,14 +80,15 @@ def _read_zoo(data: Path) -> _Zoo:
     )
 
 
-def _describe_set(zoo: _Zoo, name: str) -> _Set:
+def _describe_set(zoo: SimpleNamespace, name: str) -> SimpleNamespace:
+    """Return how one set of pairs ranks the checkpoints."""
     at = zoo.names.index(name)
     values, size = zoo.values[:, at], zoo.sizes[at]
     half = items_to_tell_apart(values, size, reliability=0.5) if size else None
-    ranks, rival = zoo.ranks(), zoo.names.index(_RIVALS[0])
-    pair = ranks[:, [at, rival]]
+    rival = zoo.names.index(_RIVALS[0])
+    pair = zoo.ranks[:, [at, rival]]
     one = zoo.architectures == _ONE
-    return _Set(
+    return SimpleNamespace(
         name=name,
         items=size,
         mean=float(values.mean()),
@@ -151,8 +114,8 @@ def _chance(name: str, metric: str) -> float | None:
     return METRICS[metric.removeprefix("macro_")].chance(one.shape, one.true)
 
 
-def _correlation(zoo: _Zoo, a: str, b: str) -> float:
-    return _correlate(zoo.ranks()[:, [zoo.names.index(a), zoo.names.index(b)]])
+def _correlation(zoo: SimpleNamespace, a: str, b: str) -> float:
+    return _correlate(zoo.ranks[:, [zoo.names.index(a), zoo.names.index(b)]])
 
 
 def _correlate(pair: NDArray[np.float64]) -> float:
@@ -183,16 +146,9 @@ def _less_means(pair: NDArray[np.float64], groups: NDArray[np.str_]) -> NDArray[
     return np.concatenate([part - part.mean(axis=0) for part in parts if len(part) > 1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    added: str
-    inside: float
-    held_out: float
-
-
-def _choose_sets(zoo: _Zoo) -> list[_Step]:
+def _choose_sets(zoo: SimpleNamespace) -> list[SimpleNamespace]:
     """Choose benchmarks greedily, with all families and in turn without one, and predict the ranks on all."""
-    ranks = zoo.ranks()
+    ranks = zoo.ranks
     chosen = _choose_greedily(ranks)
     errors = np.zeros(_MOST_SETS)
     for family in np.unique(zoo.families):
@@ -203,7 +159,7 @@ def _choose_sets(zoo: _Zoo) -> list[_Step]:
     total = (ranks**2).sum()
     inside = [(_predict_ranks(ranks, ranks, chosen[: k + 1]) ** 2).sum() for k in range(_MOST_SETS)]
     return [
-        _Step(zoo.names[one], float(1 - mine / total), float(1 - theirs / total))
+        SimpleNamespace(added=zoo.names[one], inside=1 - mine / total, held_out=1 - theirs / total)
         for one, mine, theirs in zip(chosen, inside, errors, strict=True)
     ]
 
@@ -234,7 +190,7 @@ def _count_fractions(rows: list[dict[str, str]]) -> tuple[int, dict[str, list[in
     return len(counted), broken
 
 
-def _draw_sets(sets: list[_Set]) -> Any:
+def _draw_sets(sets: list[SimpleNamespace]) -> Any:
     figure, axes = axes_of(PHONE, 4.4)
     kinds = (
         (f"reliability {_RELIABLE} or more", lambda one: one.reliability >= _RELIABLE),

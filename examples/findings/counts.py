@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,6 @@ COUNTS = Path(__file__).with_name("counts.json")
 
 #: Both right, the first alone, the second alone, neither.
 FourCounts = list[int]
-
-
-class Counts(TypedDict):
-    """The file: SHA-256 of the counted files; items right of Winoground's systems; pairs of systems, by four counts."""
-
-    sources: dict[str, str]
-    winoground: dict[str, list[int]]
-    winoground_heads: dict[str, FourCounts]
-    gpt4v_orders: dict[str, FourCounts]
-    bivlc: dict[str, FourCounts]
-    sugarcrepe: dict[str, FourCounts]
 
 
 def read_systems(data: Path) -> dict[str, NDArray[np.float64]]:
@@ -65,19 +54,15 @@ def count_pairs(systems: Mapping[str, NDArray[np.float64]]) -> dict[str, FourCou
     return {f"{a}, {b}": count_two(systems[a], systems[b]) for a, b in itertools.combinations(systems, 2)}
 
 
-def read_counts() -> Counts:
-    """Read the file."""
-    found: Counts = json.loads(COUNTS.read_text(encoding="utf-8"))
-    return found
+def read_counts() -> dict[str, Any]:
+    """Read the file: its sources' SHA-256; items right of Winoground's systems; pairs of systems, by four counts."""
+    return dict(json.loads(COUNTS.read_text(encoding="utf-8")))
 
 
-def write_counts(counts: Counts) -> None:
+def write_counts(counts: Mapping[str, Any]) -> None:
     """Write the file, a line for each system or pair."""
-    groups: Mapping[str, Mapping[str, object]] = json.loads(json.dumps(counts))
-    blocks = (
-        f" {json.dumps(name)}: {{\n"
-        + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())
-        + "\n }"
-        for name, rows in groups.items()
-    )
+    blocks = []
+    for name, rows in counts.items():
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())
+        blocks.append(f" {json.dumps(name)}: {{\n{lines}\n }}")
     COUNTS.write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Published outcomes by the words in which two captions differ: how many, and from which word on."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, percent, points, read_fields
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, percent, points, read_fields
 from examples.findings.gains import BIVLC, read_clips
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
@@ -95,43 +95,30 @@ def differing_words(data: Path) -> Page:
     pooled, more = (compare_groups(pairs[1], EDITS, strata=strata)[0] for strata in (False, True))
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chances={None: 1 / 2})
-    values: dict[str, Any] = {
-        "FIRST": FIRST,
-        "EDITS": EDITS,
-        "groups": {name: words for name, (*_, words) in _GROUPS.items()},
-    }
+    values: dict[str, Any] = {"FIRST": FIRST, "EDITS": EDITS, "groups": {over: row[2] for over, row in _GROUPS.items()}}
     values |= {"clip": clip, "tuned": tuned, "gpt": gpt, "more": more, "pooled": pooled, "falls": falls}
     values |= {"curves": curves, "inside": inside, "closed": closed, "described": described}
-    values |= {f"{name}_table": _shift_table(over, pairs) for name, over in (("first", FIRST), ("edits", EDITS))}
-    values |= {"thresholds_table": _make_wide_table("part, over", pairs[0].systems, _threshold_rows(fitted))}
+    values |= {"systems": pairs[0].systems, "shifts": {over: _shift_rows(over, pairs) for over in _GROUPS}}
+    values |= {"threshold_rows": _threshold_rows(fitted)}
     values |= {"people": people, "counting": counting, "resamples": _RESAMPLES}
     values |= {"people_first": compare_groups(people, FIRST)[0], "people_edits": compare_groups(people, EDITS)[0]}
     return Page("differing-words", partial(_draw, fitted), (*BIVLC, ANSWERS, _VALSE), values, data)
 
 
-def _make_wide_table(head: str, systems: Sequence[str], rows: Iterable[list[str]]) -> str:
-    """Make a table with a column for each system; GPT-4V, the last, was not asked on BiVLC."""
-    filled = (row + ["–"] * (2 + len(systems) - len(row)) for row in rows)
-    return make_table(["set", head, *systems], "l|l" + "|r" * len(systems), filled)
-
-
-def _shift_table(over: str, pairs: Sequence[ItemOutcomes]) -> str:
+def _shift_rows(over: str, pairs: Sequence[ItemOutcomes]) -> list[list[str]]:
     groups = (("all, as they are", "", False), ("all", "", True), *((kind, kind, True) for kind in _KINDS))
-    rows = ([one.benchmark, title, *map(str, compare_groups(one, over, kind, strata=strata))]
-            for one in pairs for title, kind, strata in groups)  # fmt: skip
-    return _make_wide_table("items", pairs[0].systems, rows)
+    return [[one.benchmark, title, *map(str, compare_groups(one, over, kind, strata=strata))]
+            for one in pairs for title, kind, strata in groups]  # fmt: skip
 
 
 def _threshold_rows(fitted: dict[tuple[str, str], Curves]) -> list[list[str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     for (name, over), found in fitted.items():
-        for row in found.curves:
-            if row.subset and row.slope:
-                text = f"{'↓' if row.slope < 0 else '↑'} {write_threshold(row, found.smallest, found.largest)}"
-                part = f"{row.subset}, {over}"
-                rows.setdefault((name, part), [name, part]).append(
-                    text + "*" * (row.p_fit is not None and row.p_fit < 0.05)
-                )
+        for row in (row for row in found.curves if row.subset and row.slope):
+            part, misfit = f"{row.subset}, {over}", row.p_fit is not None and row.p_fit < 0.05
+            threshold = write_threshold(row, found.smallest, found.largest)
+            cells = rows.setdefault((name, part), [name, part])
+            cells.append(f"{'↓' if row.slope < 0 else '↑'} {threshold}{'*' if misfit else ''}")
     return [*rows.values()]
 
 

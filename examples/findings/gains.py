@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from tellapart.stats.paired import Difference, paired_difference, paired_permuta
 from tellapart.stats.power import detectable_fall, smallest_seen
 
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
-_CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
+CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
+_smallest_seen = lru_cache(smallest_seen)
 BIVLC = tuple(SOURCES[name] for name in ("bivlc", "bivlc-tuned", "bivlc-sugarcrepe"))
 
 
@@ -42,38 +44,6 @@ class _Outcomes:
         return list(itertools.combinations(self.systems.values(), 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """A published change of a share, and the smallest that a paired test of so many items sees.
-
-    `worth` items leave a mean over items as uncertain as one over parts. `kind` is for two systems that disagree as
-    rarely as any here, `typical` as the middle pair.
-    """
-
-    title: str
-    items: int
-    worth: int
-    before: float
-    after: float
-    first: str
-    second: str
-    key: str
-    source: str
-    kind: float
-    typical: float
-
-    @property
-    def change(self) -> float:
-        """The published change."""
-        return self.after - self.before
-
-    @property
-    def verdict(self) -> str:
-        """Above both bounds, between them, or below both."""
-        size = abs(self.change)
-        return "above" if size >= self.typical else "between" if size >= self.kind else "below"
-
-
 def gains(data: Path) -> Page:
     """Make the page."""
     measured = _read_measured(data)
@@ -93,33 +63,25 @@ def gains(data: Path) -> Page:
 
 
 def _read_measured(data: Path) -> list[_Outcomes]:
-    systems = {name: scores for name, scores in read_systems(data).items() if name != PEOPLE}
-    found = [
-        _Outcomes(
-            f"Winoground, {metric.removesuffix('_score')}",
-            {name: METRICS[metric].per_item(scores) for name, scores in systems.items()},
-            None,
-        )
-        for metric in ("text_score", "image_score", "group_score")
-    ]
+    systems, found = read_systems(data), []
+    del systems[PEOPLE]
+    for side in ("text", "image", "group"):
+        right = {name: METRICS[f"{side}_score"].per_item(scores) for name, scores in systems.items()}
+        found.append(_Outcomes(f"Winoground, {side}", right, None))
     return [*found, *read_clips(data)]
 
 
 def read_clips(data: Path) -> tuple[_Outcomes, _Outcomes]:
     """Return the outcomes of BiVLC's four CLIPs on BiVLC, and on SugarCrepe."""
-    bivlc = {name: read_fields(data / "bivlc" / f"BiVLC_{name}.csv") for name in _CLIPS}
-    sugarcrepe = {name: read_fields(data / "bivlc" / f"SUGARCREPE_CORRECT_{name}.csv") for name in _CLIPS}
+    bivlc, sugarcrepe = (
+        {name: read_fields(data / "bivlc" / f"{kind}_{name}.csv") for name in CLIPS}
+        for kind in ("BiVLC", "SUGARCREPE_CORRECT")
+    )
+    group = {name: np.array([row["group_score"] == "True" for row in rows], float) for name, rows in bivlc.items()}
+    right = {name: np.array([row["correct"] for row in rows], float) for name, rows in sugarcrepe.items()}
     return (
-        _Outcomes(
-            "BiVLC, group",
-            {name: np.array([row["group_score"] == "True" for row in rows], float) for name, rows in bivlc.items()},
-            np.array([row["caption"] for row in bivlc[_CLIPS[0]]]),
-        ),
-        _Outcomes(
-            "SugarCrepe",
-            {name: np.array([row["correct"] for row in rows], float) for name, rows in sugarcrepe.items()},
-            np.array([row["filename"] for row in sugarcrepe[_CLIPS[0]]]),
-        ),
+        _Outcomes("BiVLC, group", group, np.array([row["caption"] for row in bivlc[CLIPS[0]]])),
+        _Outcomes("SugarCrepe", right, np.array([row["filename"] for row in sugarcrepe[CLIPS[0]]])),
     )
 
 
@@ -135,27 +97,15 @@ def overlap_ratios() -> list[float]:
 
 
 def _smallest_of_pairs(one: _Outcomes) -> list[float]:
-    found = []
-    for a, b in one.pairs():
-        seen = (
-            _smallest_seen(len(a), int((a != b).sum()))
-            if one.clusters is None
-            else detectable_fall(*sorted((a, b), key=lambda values: -values.mean()), one.clusters)
-        )
-        assert seen is not None
-        found.append(seen)
-    return found
-
-
-@lru_cache
-def _smallest_seen(items: int, disagreed: int) -> float | None:
-    return smallest_seen(items, disagreed / items)
+    if one.clusters is None:
+        return [_smallest_seen(len(a), float((a != b).mean())) for a, b in one.pairs()]
+    return [detectable_fall(*sorted(pair, key=lambda right: -right.mean()), one.clusters) for pair in one.pairs()]
 
 
 def _describe_pairs(one: _Outcomes) -> tuple[_Outcomes, float, NDArray[np.float64]]:
     """Return a set, on how much two systems disagree, and quartiles of the smallest difference, of all pairs."""
-    disagree = np.median([(a != b).mean() for a, b in one.pairs()])
-    return one, float(disagree), np.quantile(_smallest_of_pairs(one), (0.25, 0.5, 0.75))
+    disagree = float(np.median([(a != b).mean() for a, b in one.pairs()]))
+    return one, disagree, np.quantile(_smallest_of_pairs(one), (0.25, 0.5, 0.75))
 
 
 def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:
@@ -167,8 +117,12 @@ def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:
     ]
 
 
-def read_gains() -> list[Gain]:
-    """Return the published differences, set by set, from files of this repository alone."""
+def read_gains() -> list[SimpleNamespace]:
+    """Return the published changes of a share, set by set, from files of this repository alone.
+
+    Each has the smallest change that a paired test of its items sees: `kind` if two systems disagree as rarely as any
+    here, `typical` if as the middle pair. `worth` items leave a mean over items as uncertain as one over parts.
+    """
     content = tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))
     ratios = overlap_ratios()
     found = []
@@ -181,30 +135,39 @@ def read_gains() -> list[Gain]:
                 parts = one.get("parts") if table.get("over") == "parts" else None
                 worth = round(len(parts) ** 2 / sum(1 / part for part in parts)) if parts else one["n"]
                 independent = p * (1 - q) + q * (1 - p)
-                bound = [smallest_seen(worth, ratio * independent) for ratio in (min(ratios), float(np.median(ratios)))]
-                low, high = (value for value in bound if value is not None)
-                source = (table["key"], table["source"])
-                found.append(Gain(one["title"], one["n"], worth, p, q, first, second, *source, low, high))
+                low, high = (smallest_seen(worth, ratio * independent) for ratio in (min(ratios), np.median(ratios)))
+                size = abs(q - p)
+                gain = SimpleNamespace(
+                    title=one["title"],
+                    items=one["n"],
+                    worth=worth,
+                    change=q - p,
+                    first=first,
+                    second=second,
+                    key=table["key"],
+                    source=table["source"],
+                    kind=low,
+                    typical=high,
+                    verdict="above" if size >= high else "between" if size >= low else "below",
+                )
+                found.append(gain)
     titles = [one["title"] for one in content["sets"].values()]
     return sorted(found, key=lambda gain: titles.index(gain.title))
 
 
-def published_table(published: list[Gain]) -> str:
+def published_table(published: list[SimpleNamespace]) -> str:
     """Return the table of published differences."""
-    return make_table(
-        ["set", "items", "from", "to", "published", "lenient", "typical", "it is", "source"],
-        "l|r|l|l|r|r|r|l|l",
-        [_gain_row(gain) for gain in published],
-    )
+    rows = []
+    for gain in published:
+        items = f"{gain.items:,}" if gain.worth == gain.items else f"{gain.items:,} ({gain.worth:,})"
+        change = points(gain.change, 2 if abs(gain.change) < 0.01 else 1)
+        rows.append([gain.title, items, gain.first, gain.second, change, percent(gain.kind), percent(gain.typical)])
+        rows[-1] += [gain.verdict, gain.key]
+    heads = ["set", "items", "from", "to", "published", "lenient", "typical", "it is", "source"]
+    return make_table(heads, "l|r|l|l|r|r|r|l|l", rows)
 
 
-def _gain_row(gain: Gain) -> list[str]:
-    shown = [points(gain.change, 2 if abs(gain.change) < 0.01 else 1), percent(gain.kind, 1), percent(gain.typical, 1)]
-    items = f"{gain.items:,}" if gain.worth == gain.items else f"{gain.items:,} ({gain.worth:,})"
-    return [gain.title, items, gain.first, gain.second, *shown, gain.verdict, gain.key]
-
-
-def _draw_gains(published: list[Gain]) -> Any:
+def _draw_gains(published: list[SimpleNamespace]) -> Any:
     figure, axes = axes_of(PHONE, 3.6)
     titles = list(dict.fromkeys(gain.title for gain in published))
     for row, title in enumerate(titles):

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from examples.findings.checkpoints import checkpoints
-from examples.findings.counts import SCORES, Counts, count_pairs, count_two, read_systems
+from examples.findings.counts import SCORES, count_pairs, count_two, read_systems
 from examples.findings.differing_words import differing_words
-from examples.findings.frame import FOLDER, Page, write_pages_text
+from examples.findings.frame import FOLDER, TEMPLATES, Page, render_page, write_pages_text
 from examples.findings.gains import BIVLC, gains, read_clips
 from examples.findings.leaderboard import HEADS, leaderboard
 from examples.findings.order_and_ties import ANSWERS, order_and_ties, read_orders
@@ -27,16 +28,6 @@ PAGES: dict[str, Callable[[Path], Page]] = {
     "differing-words": differing_words,
 }
 
-_CITATION = """To cite a finding, name its page, the version, and the day on which you read it: *tellapart contributors.
-"What do 55 systems show on Winoground?" Findings of tellapart VERSION, read DAY.* `tellapart --version` prints the
-version, and [CITATION.cff](../CITATION.cff) has the entry of the tool. Cite the authors of the scores, too; each page
-names them."""
-
-_NEXT = "**Next:** [Do models fail to see, or do they prefer?](findings/priors.md)"
-
-_INTRODUCTION = """These pages test published scores of real models; the last one tests this project's training runs.
-Brackets hold 95 % intervals. Each page names the command that makes it, and a test recomputes its numbers."""
-
 #: The page that `python -m examples.eqsim_ablation.run --page` writes.
 _ABLATION = "eqsim-ablation"
 
@@ -47,7 +38,7 @@ def write_page(page: Page) -> None:
     (FOLDER / f"{page.name}.md").write_text(page.markdown(), encoding="utf-8")
 
 
-def count_published(data: Path) -> Counts:
+def count_published(data: Path) -> dict[str, Any]:
     """Count the published outcomes that `counts.json` keeps."""
     systems = read_systems(data)
     group = {name: METRICS["group_score"].per_item(scores) for name, scores in systems.items()}
@@ -67,19 +58,13 @@ def count_published(data: Path) -> Counts:
 
 def index_text() -> str:
     """Return the index: each written page's answer, which links to the page."""
-    blocks = [
-        "# Findings",
-        "<!-- Made by `python -m examples.findings index`; edit the pages' scripts. -->",
-        _INTRODUCTION,
-    ]
-    for number, name in enumerate([*PAGES, _ABLATION], 1):
+    pages = []
+    for name in (*PAGES, _ABLATION):
         text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-        title = text.splitlines()[0].removeprefix("# ")
-        found = re.search(r"\*\*Answer( so far, [^*]+)?\.\*\* (.+?)\n\n", text, re.DOTALL)
+        found = re.search(r"\A# (.+?)\n.*?\*\*Answer( so far, [^*]+)?\.\*\* (.+?)\n\n", text, re.DOTALL)
         assert found, name
-        link, done = f"**{number}. [{title}](findings/{name}.md)**", f"({found[1].strip()}) " if found[1] else ""
-        blocks.append(f"{link} {' '.join(f'{done}{found[2]}'.split())}")
-    return write_pages_text([*blocks, "## How to cite", _CITATION, _NEXT])
+        pages.append((name, *found.groups()))
+    return write_pages_text([render_page(TEMPLATES, "index", {"pages": pages})])
 
 
 def index_page() -> None:

@@ -1,9 +1,10 @@
 """Winoground's 55 published systems and BiVLC's four CLIPs: no match, or a prior that outweighs it?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +13,12 @@ from scipy.stats import spearmanr
 
 from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, Page, percent, read_fields
-from examples.findings.gains import BIVLC
+from examples.findings.gains import BIVLC, CLIPS
 from tellapart.diagnosis.item_analysis import name_family
 from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
 from tellapart.report.plots.style import GREY, look, new_figure
-from tellapart.stats.intervals import Interval, share_in_clusters, wilson
-
-#: BiVLC's CLIPs by file.
-BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
+from tellapart.stats.intervals import share_in_clusters, wilson
 
 #: Systems of the table and the picture: file -> words.
 _SHOWN = {
@@ -54,10 +52,6 @@ class Systems:
         reason = np.array([[[one is kind for one in own] for own in outcome] for kind in Reason], np.float64)
         return cls(tuple(scores), group, match, reason, squares)
 
-    def shares(self) -> NDArray[np.float64]:
-        """Return each system's shares of the squares of its contrasts, summed over items: float64 `(system, 3)`."""
-        return _shares(self.squares.sum(axis=1))
-
     def medians(self, weights: NDArray[np.float64] | None = None, drawn: NDArray[np.intp] | None = None) -> list[float]:
         """Return medians over systems: group, match, the reasons, the shares."""
         at = np.arange(len(self.names)) if drawn is None else drawn
@@ -86,52 +80,22 @@ def _intervals(found: Systems) -> NDArray[np.float64]:
     return np.quantile(draws, (0.025, 0.975), axis=0).T
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The four comparisons of each BiVLC item, bool `(item, 4)`: images that prefer their captions, and the reverse."""
-
-    right: NDArray[np.bool_]
-    clusters: Sequence[str]
-
-    @property
-    def group(self) -> NDArray[np.bool_]:
-        """Items whose four comparisons are all right."""
-        return self.text & self.image
-
-    @property
-    def interval(self) -> Interval:
-        """The interval of the group score over captions."""
-        return share_in_clusters(self.group.astype(float), self.clusters)
-
-    @property
-    def text(self) -> NDArray[np.bool_]:
-        """Items whose images both prefer their captions."""
-        return np.asarray(self.right[:, :2].all(axis=1))
-
-    @property
-    def image(self) -> NDArray[np.bool_]:
-        """Items whose captions both prefer their images."""
-        return np.asarray(self.right[:, 2:].all(axis=1))
-
-    @property
-    def lost(self) -> tuple[float, float]:
-        """The shares of items that are lost to the picture's prior alone, and to the caption's."""
-        return float((self.text & ~self.image).mean()), float((self.image & ~self.text).mean())
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """The shares of items that surely match, and that may match."""
-        return np.asarray(match_bounds(self.right).mean(axis=0))
-
-
-def read_sides(data: Path) -> dict[str, Sides]:
-    """Return the outcomes of BiVLC's CLIPs: name -> its comparisons."""
+def read_sides(data: Path) -> dict[str, SimpleNamespace]:
+    """Return the items whose images, and whose captions, both prefer their own, of BiVLC's CLIPs, and their shares."""
     sides = {}
-    for name in BIVLC_FILES:
+    for name in CLIPS:
         rows = read_fields(data / "bivlc" / f"BiVLC_{name}.csv")
         keys = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
         right = np.array([[row[key] == "True" for key in keys] for row in rows])
-        sides[name] = Sides(right, [row["caption"] for row in rows])
+        text, image = right[:, :2].all(axis=1), right[:, 2:].all(axis=1)
+        sides[name] = SimpleNamespace(
+            text=text,
+            image=image,
+            group=text & image,
+            interval=share_in_clusters((text & image).astype(float), [row["caption"] for row in rows]),
+            lost=((text & ~image).mean(), (image & ~text).mean()),  # to the picture's prior alone, to the caption's
+            bounds=match_bounds(right).mean(axis=0),  # that surely match, and that may match
+        )
     return sides
 
 
@@ -147,7 +111,7 @@ def priors(data: Path) -> Page:
     below = sum((wilson(int(row.sum()), items).high or 0) < 1 / 2 for row in found.match)
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
     sides = read_sides(data)
-    first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
+    first, last = sides[CLIPS[0]], sides[CLIPS[-1]]
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
     rows = zip(heads, middle, ends, of_people, strict=True)
     medians = [row for row in rows if row[0] != Reason.RIGHT.label]  # those are the group score

@@ -1,10 +1,10 @@
 """What can be got without looking: words alone, and other faults that an audit of the captions finds."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
 from examples.findings.checkpoints import RESULTS
-from examples.findings.frame import PHONE, SOURCES, Page, Source, join_words, make_table, name_rows, read_fields
+from examples.findings.frame import PHONE, SOURCES, Page, draw_intervals, name_rows, read_fields
 from tellapart.auditing.captions import (
     bag_of_words,
     find_context,
@@ -33,7 +33,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import held_out, in_order
-from tellapart.stats.intervals import Interval, interval_for
+from tellapart.stats.intervals import interval_for
 
 _BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
 _LANGUAGE_MODEL = "tinystories-15M"
@@ -44,31 +44,9 @@ _CATALOGUE = {
     "sugarcrepe-pp": ("sugarcrepe_pp", "subset"),
 }
 _SQUARES = {"bivlc": "bivlc", "coco-counterfactuals": "coco_counterfactuals", "cola": "cola"}
-_SOURCES = tuple(
-    SOURCES[name]
-    for name in (
-        *("sugarcrepe", "valse", "sugarcrepe-pp", "vitatecs-rows", "vilma", "bivlc", "coco-counterfactuals", "cola"),
-        *("vlue", "vl_compo"),
-    )
-)
-_CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A set or part: right by words of its other items, as CLIP reads them, and with the file's capitals and spaces."""
-
-    name: str
-    part: str
-    items: int
-    words: float
-    interval: Interval
-    form: float
-    form_interval: Interval
-    language: float | None = None
-    clip: float | None = None
-    negclip: float | None = None
-    below: int | None = None
+_SOURCES = ("sugarcrepe", "valse", "sugarcrepe-pp", "vitatecs-rows", "vilma", "bivlc", "coco-counterfactuals", "cola",
+            "vlue", "vl_compo", "xvnli", "marvl", "camerabench-sides", "naturalbench")  # fmt: skip
+_CLIP, _NEGCLIP = "ViT-B-32 openai", "NegCLIP coco-ft"
 
 
 def without_looking(data: Path) -> Page:
@@ -84,15 +62,21 @@ def without_looking(data: Path) -> Page:
     squares = {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
     audited = sets | squares
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
-    beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
+    beaten = [one for one in zooed if one.interval.low > one.clip]
     told = [one for one in zooed if one in beaten or one.words > 0.6]
     audits = [(name, len(pairs), caption_duplicates(pairs), bag_of_words(pairs), length_gaps(pairs)[0])
               for name, pairs in audited.items()]  # fmt: skip
     values: dict[str, Any] = {"wholes": wholes, "told": told, "zooed": zooed, "beaten": beaten, "zoo": zoo}
     values |= {"sugarcrepe": sugarcrepe, "explained": explained, "least_form": min(one.form for one in wholes)}
     values |= {"audits": audits, "signed": _signed, "language_model": _LANGUAGE_MODEL}
-    values |= {"vqa_sentence": _vqa_sentence(data), "sides": "\n\n".join(describe_sides(data, audited))}
-    return Page("without-looking", partial(_draw_parts, [*wholes, *zooed]), (*_SOURCES, *SIDES_SOURCES), values, data)
+    camera = find_benchmark("camerabench", Locations(data / "camerabench" / "camerabench")).records()
+    sides = {name: torn_sides(pairs) for name, pairs in (audited | {"camerabench": camera}).items()}
+    values |= {"lost": _count_lost(audited | {"camerabench": camera}), "contexts": _CONTEXTS}
+    values |= {"mixed": [name for name, pairs in audited.items() if mixed_scripts(pairs).value]}
+    values |= {"torn": [f"{name} ({found.says})" for name, found in sides.items() if found.value]}
+    values |= {"vqa": _read_answers(data), "scripts": _count_scripts(data), "places": _find_places(data)}
+    sources = [SOURCES[name] for name in _SOURCES]
+    return Page("without-looking", partial(_draw_parts, [*wholes, *zooed]), sources, values, data)
 
 
 def _read_set(name: str, folder: str, data: Path) -> PairSet:
@@ -107,10 +91,8 @@ def _read_set(name: str, folder: str, data: Path) -> PairSet:
 
 
 def _read_vitatecs(data: Path) -> PairSet:
-    rows = SOURCES["vitatecs-rows"].rows(data)
-    return _make_pairs(
-        "vitatecs", ((row["video_name"], row["caption"], row["counterfactual"], row["aspect"]) for row in rows)
-    )
+    fields = ("video_name", "caption", "counterfactual", "aspect")
+    return _make_pairs("vitatecs", ([row[field] for field in fields] for row in SOURCES["vitatecs-rows"].rows(data)))
 
 
 def _read_vilma(data: Path) -> PairSet:
@@ -126,7 +108,9 @@ def _make_pairs(name: str, rows: Any) -> PairSet:
     return PairSet(name, tuple(items), Path())
 
 
-def _measure_words(name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]) -> list[_Part]:
+def _measure_words(
+    name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]
+) -> list[SimpleNamespace]:
     """Measure the set first, then its parts."""
     clusters = _join_clusters(pairs)
     heads = [in_order(held_out(found - found[:, ::-1], clusters)) for found in _count_words(pairs)]
@@ -176,23 +160,31 @@ def _describe(
     heads: Sequence[NDArray[np.float64]],
     clusters: Sequence[str],
     language: float | None,
-    published: dict[str, float] | None,
-) -> _Part:
+    published: dict[str, float],
+) -> SimpleNamespace:
+    """Return shares right by words of other items: as CLIP reads them, and with the file's capitals and spaces."""
     words, form = (float(right.mean()) for right in heads)
     intervals = [interval_for(right, clusters, binary=is_binary(right), bounds=(0.0, 1.0)) for right in heads]
-    one = _Part(name, part, len(clusters), words, intervals[0], form, intervals[1], language)
-    if published is None:
-        return one
-    values = np.array([*published.values()])
-    clip, negclip = published[" ".join(_CLIP)], published[" ".join(_NEGCLIP)]
-    return replace(one, clip=clip, negclip=negclip, below=int((values < words).sum()))
+    return SimpleNamespace(
+        name=name,
+        part=part,
+        items=len(clusters),
+        words=words,
+        interval=intervals[0],
+        form=form,
+        form_interval=intervals[1],
+        language=language,
+        clip=published.get(_CLIP),
+        negclip=published.get(_NEGCLIP),
+        below=sum(value < words for value in published.values()) if published else None,
+    )
 
 
-def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float] | None:
-    """Return each checkpoint's share of right choices on a set (over items) or a part of it; None if it has none."""
+def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float]:
+    """Return each checkpoint's share of right choices on a set (over items) or a part of it, if it has any."""
     columns = [one for one in COLUMNS if one.benchmark == name and (not part or one.part == part)]
     if not columns:
-        return None
+        return {}
     sizes = np.array([one.n or 0 for one in columns], float)
     return {
         checkpoint: float(np.array([float(row[one.name]) for one in columns]) @ sizes / sizes.sum() / 100)
@@ -200,12 +192,10 @@ def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, fl
     }
 
 
-def _explain_gain(parts: list[_Part]) -> float:
+def _explain_gain(parts: list[SimpleNamespace]) -> float:
     """Return the share of NegCLIP's gain over CLIP that lies below the level of words alone."""
     inside = total = 0.0
     for one in parts:
-        assert one.clip is not None
-        assert one.negclip is not None
         gain = max(one.negclip - one.clip, 0)
         total += one.items * gain
         inside += one.items * min(gain, max(one.words - one.clip, 0))
@@ -216,26 +206,19 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}" if abs(value) >= 0.005 else "0.00"
 
 
-def _vqa_sentence(data: Path) -> str:
-    rows = json.loads((data / "vlue" / "vqa_vlue_test.json").read_text(encoding="utf-8"))
+def _read_answers(data: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the answers of VLUE's questions by picture and question."""
     answers: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
+    for row in SOURCES["vlue"].rows(data):
         answers.setdefault((row["image"], row["question"]), []).append(row["answer"])
-    repeated = len(rows) - len(answers)
-    contradicted = sum(len(set(found)) > 1 for found in answers.values())
-    return f"""**Items without one right answer.** Of the {len(rows):,} rows of VLUE's questions, {repeated} repeat a
-        picture and a question, and {contradicted} of the questions so repeated have several answers, each the only
-        right one in its row."""
+    return answers
 
 
-def _draw_parts(parts: list[_Part]) -> Any:
+def _draw_parts(parts: list[SimpleNamespace]) -> Any:
     figure, axes = axes_of(PHONE, 5.0)
     names = [f"{one.name}: {one.part}" if one.part else one.name for one in parts]
     words, clip = look(0), look(1)
-    for row, one in enumerate(parts):
-        assert one.interval.low is not None
-        assert one.interval.high is not None
-        axes.plot([100 * one.interval.low, 100 * one.interval.high], [row, row], color=words.colour, linewidth=1)
+    draw_intervals(axes, range(len(parts)), [one.interval for one in parts], words.colour)
     axes.scatter([100 * one.words for one in parts], range(len(parts)), color=words.colour, s=18, label="words alone")
     known = [(100 * one.clip, row) for row, one in enumerate(parts) if one.clip is not None]
     axes.scatter(
@@ -251,65 +234,35 @@ def _draw_parts(parts: list[_Part]) -> Any:
 #: Tokens of a caption that CLIP reads, and those that models such as CLIPA read.
 _CONTEXTS = ("77", "32")
 
-_XVNLI = "xvnli/datasets/XVNLI/annotations/{}/test.jsonl"
-_MARVL = "marvl/datasets/marvl/zero_shot/annotations/marvl-{}.jsonl"
 
-SIDES_SOURCES = tuple(SOURCES[name] for name in ("xvnli", "marvl", "camerabench-sides", "naturalbench"))
-
-
-def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
-    """Return blocks of a page on the sides of the sets, and of others whose files name scripts and places."""
-    camera = find_benchmark("camerabench", Locations(data / "camerabench" / "camerabench")).records()
-    rows, torn = [], []
-    for name, pairs in (*sets.items(), ("camerabench", camera)):
-        found = [lost_captions(find_context(tokens), tokens, pairs) for tokens in _CONTEXTS]
-        rows.append(
-            [name, f"{len(pairs):,}", *(f"{round(each.value * len(pairs)):,}" for pair in found for each in pair)]
-        )
-        if (sides := torn_sides(pairs)).value:
-            torn.append(f"{name} ({sides.says})")
-    mixed = [name for name, pairs in sets.items() if mixed_scripts(pairs).value]
-    return (
-        f"""**Captions that are not read to their end.** CLIP reads {_CONTEXTS[0]} tokens of a caption, start and end
-        included; some models read {_CONTEXTS[1]}. Items with a caption that is longer in CLIP's tokens, and items whose
-        captions are the same tokens:""",
-        make_table(
-            ["set", "items", *(f"{kind} {tokens}" for tokens in _CONTEXTS for kind in ("longer than", "equal within"))],
-            "l|r|r|r|r|r",
-            rows,
-        ),
-        f"""**Scripts, sides, places.** Of these sets {join_words(mixed) or "none"} has items that mix scripts, and
-        {join_words(torn) or "none"} has items that lack a picture or use one that is named for another item. Words of
-        several scripts are not always faults, as names may stay in Latin letters: {"; ".join(_describe_scripts(data))}.
-        {_describe_places(data)}""",
-    )
+def _count_lost(sets: Mapping[str, PairSet]) -> list[list[str]]:
+    """Return name, items, and for each context the items with a longer caption, and those that are equal within it."""
+    rows = []
+    for name, pairs in sets.items():
+        lost = [one for tokens in _CONTEXTS for one in lost_captions(find_context(tokens), tokens, pairs)]
+        rows.append([name, f"{len(pairs):,}", *(f"{round(one.value * len(pairs)):,}" for one in lost)])
+    return rows
 
 
-def _describe_scripts(data: Path) -> Iterator[str]:
-    """Yield for XVNLI and MaRVL how many rows have words of several scripts, by language."""
-    for name, pattern, fields in (("XVNLI", _XVNLI, ("sentence1", "sentence2")), ("MaRVL", _MARVL, ("caption",))):
-        counts = []
-        for path in Source(pattern.format("??"), "", "").files(data):
+def _count_scripts(data: Path) -> dict[str, list[tuple[int, int, str]]]:
+    """Return for XVNLI and MaRVL how many rows have words of several scripts, of how many, by language."""
+    scripts: dict[str, list[tuple[int, int, str]]] = {"XVNLI": [], "MaRVL": []}
+    for name, fields in (("XVNLI", ("sentence1", "sentence2")), ("MaRVL", ("caption",))):
+        for path in SOURCES[name.lower()].files(data):
             rows = read_fields(path)
             found = mixed_scripts(_pair_texts((tuple(row[field] for field in fields), 0) for row in rows))
             language = path.parent.name if name == "XVNLI" else path.stem.rpartition("-")[2]
-            counts.append((round(found.value * len(rows)), len(rows), language))
-        some = [f"{count} of {n:,} rows in {language}" for count, n, language in counts if count]
-        others = [language for count, _, language in counts if not count]
-        yield f"{name} has {', '.join([*some, f'none in {join_words(others)}'])}"
+            scripts[name].append((round(found.value * len(rows)), len(rows), language))
+    return scripts
 
 
-def _describe_places(data: Path) -> str:
-    """Return the places of the truth in files that name one."""
+def _find_places(data: Path) -> list[Any]:
+    """Return the findings on the place of the truth, in CameraBench's rows and among NaturalBench's options."""
     camera = SOURCES["camerabench-sides"].rows(data)
-    first = truth_first(_pair_texts((row["texts"], row["texts"].index(row["pos_text"])) for row in camera))
     natural: list[list[Any]] = json.loads(SOURCES["naturalbench"].files(data)[0].read_text("utf-8"))
     options = [(("A", "B"), "AB".index(answer.strip()[0])) for _, _, answer, _ in natural if answer.strip()[0] in "AB"]
-    balanced = truth_first(_pair_texts(options))
-    assert first is not None
-    assert balanced is not None
-    return f"""The film's own text stands first in CameraBench's rows ({first.says}): a program that takes the first of
-        tied texts is right at every tie. NaturalBench's questions with options are balanced ({balanced.says})."""
+    films = [(row["texts"], row["texts"].index(row["pos_text"])) for row in camera]
+    return [truth_first(_pair_texts(rows)) for rows in (films, options)]
 
 
 def _pair_texts(rows: Iterable[tuple[Any, int]]) -> PairSet:

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # From prediction files to a paper's table
 #
@@ -53,6 +41,7 @@ os.chdir("tellapart-notebook")
 # %%
 import csv
 import io
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -77,15 +66,13 @@ COLOURS = {
     "black": (25, 25, 25), "white": (235, 235, 235), "pink": (220, 120, 160), "brown": (120, 75, 45),
 }  # fmt: skip
 demo = ta.load_pairs("demo")
-thumbnails = {}
 
 
+@cache
 def read_thumbnail(name):
     """Return a picture as 1,024 pixels, float `(pixel, channel)`."""
-    if name not in thumbnails:
-        picture = Image.open(io.BytesIO(demo.read_bytes(name))).convert("RGB").resize((32, 32))
-        thumbnails[name] = np.asarray(picture, float).reshape(-1, 3)
-    return thumbnails[name]
+    picture = Image.open(io.BytesIO(demo.read_bytes(name))).convert("RGB").resize((32, 32))
+    return np.asarray(picture, float).reshape(-1, 3)
 
 
 def ask_system(name, caption):

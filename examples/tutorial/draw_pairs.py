@@ -15,30 +15,24 @@ COLOURS = ("red", "green", "blue", "yellow")
 SIDE = 96
 
 
+def draw(shape: str, boxes: list[tuple[str, int, int, int]]) -> bytes:
+    """Draw shapes of one kind, each of a colour, a left and an upper edge and a width; return a PNG file."""
+    picture = Image.new("RGB", (SIDE, SIDE), "white")
+    for colour, left, top, width in boxes:
+        getattr(ImageDraw.Draw(picture), shape)((left, top, left + width, top + width), colour)
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
 def draw_squares(left: str, right: str, seed: int) -> bytes:
     """Draw one square on the left and one on the right, a bit higher or lower for another seed."""
-    picture = Image.new("RGB", (SIDE, SIDE), "white")
-    pen, top = ImageDraw.Draw(picture), 24 + 4 * seed
-    pen.rectangle((8, top, 36, top + 28), left)
-    pen.rectangle((60, top, 88, top + 28), right)
-    return encode_png(picture)
+    return draw("rectangle", [(left, 8, 24 + 4 * seed, 28), (right, 60, 24 + 4 * seed, 28)])
 
 
 def draw_discs(colour: str, count: int, seed: int) -> bytes:
     """Draw discs of one colour, each a bit lower than the one before."""
-    picture = Image.new("RGB", (SIDE, SIDE), "white")
-    pen = ImageDraw.Draw(picture)
-    for k in range(count):
-        x, y = 6 + 30 * k, 10 + 5 * seed + 9 * k
-        pen.ellipse((x, y, x + 24, y + 24), colour)
-    return encode_png(picture)
-
-
-def encode_png(picture: Image.Image) -> bytes:
-    """Return a picture as a PNG file."""
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return stream.getvalue()
+    return draw("ellipse", [(colour, 6 + 30 * k, 10 + 5 * seed + 9 * k, 24) for k in range(count)])
 
 
 def draw_pairs(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Converters of Open CapPa, LLaVA and towers: every tensor arrives under its name, or nothing is written."""
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -236,20 +235,17 @@ def test_towers_of_two_spaces_are_refused(tmp_path):
         two_towers.join(tmp_path / "text", tmp_path / "image", whole, tmp_path / "joined")
 
 
-def test_the_patch_lies_between_the_two_models(tmp_path, monkeypatch):
+def test_the_patch_lies_between_the_two_models(tmp_path):
     base, tuned = ({"w": torch.full((2, 3), float(k)), "steps": torch.tensor(k)} for k in (1, 2))
     torch.save(base, tmp_path / "base.pt")
     torch.save(
         {"epoch": 3, "state_dict": {f"module.{name}": value for name, value in tuned.items()}}, tmp_path / "t.pt"
     )
-    names = [str(tmp_path / name) for name in ("base.pt", "t.pt", "out.safetensors")]
-    monkeypatch.setattr(sys, "argv", ["interpolate.py", *names])
-    interpolate.main()
-    mixed = load_file(names[2])
+    mixed = load_file(interpolate.interpolate(tmp_path / "base.pt", tmp_path / "t.pt", tmp_path / "out.safetensors"))
     np.testing.assert_allclose(mixed["w"], 1.6, rtol=1e-6)
     assert mixed["steps"] == 1
     torch.save({"w": torch.zeros(2, 4), "steps": torch.tensor(0)}, tmp_path / "wide.pt")
     with raises(SystemExit, "wide.pt", "1", "shape"):
-        interpolate.interpolate(tmp_path / "base.pt", tmp_path / "wide.pt", tmp_path / "no", 0.6)
+        interpolate.interpolate(tmp_path / "base.pt", tmp_path / "wide.pt", tmp_path / "no")
     with raises(SystemExit, "--share", "2", "0", "1"):
         interpolate.interpolate(tmp_path / "base.pt", tmp_path / "t.pt", tmp_path / "no", 2)
