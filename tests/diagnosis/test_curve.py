@@ -85,8 +85,11 @@ def test_a_threshold_outside_of_the_values_or_between_two_levels_is_said_to_be_t
     all_right, guessing, middle = fit_psychometric(values, right, guess=0.5, resamples=400)
     assert (all_right.outside, guessing.outside, middle.outside) == ("below the smallest", "above the largest", None)
     assert all_right.interval.low is None and guessing.interval.high is None
-    value, interval, _ = all_right.minus(guessing)
-    assert value is None and interval.low is None
+    # All draws lie outside on one side: the other end is no open one, and the two models differ.
+    assert all_right.interval.high == 2
+    value, interval, p = all_right.minus(guessing)
+    assert value is None and interval.low is None and interval.high is not None and interval.high < -1 and p is not None
+    assert p < 0.01
     values = np.resize(np.arange(5.0), 200)
     fitted = fit_psychometric(values, (values > 2)[:, None], guess=0.0, resamples=100)[0]
     assert fitted.threshold == pytest.approx(2.5, abs=0.1)

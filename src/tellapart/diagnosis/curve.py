@@ -103,7 +103,7 @@ class Curve(BaseModel, frozen=True):
         chance: the guess rate on these items.
         threshold: the value at which P is half way from chance to its best; None if it lies outside.
         outside: `below the smallest` or `above the largest` value, if the threshold lies there.
-        low, high: its 95% interval over clusters; an end is None where it lies outside of the values.
+        low, high: its 95% interval over clusters; an open end, beyond which there are no values, is None.
         reason: why there is no curve, or no interval; None if there are both.
         slope: of the logistic function, by unit of the tag; negative if P falls.
         lapse: the share of wrong answers that remains, 0 to 0.1.

@@ -77,8 +77,13 @@ class Psychometric:
 
     @cached_property
     def interval(self) -> Interval:
-        """The interval of the threshold; an end that lies outside of the values is None."""
-        return self._cut_ends(self.draws[0], self.draws[1], self.smallest, self.largest)
+        """The interval of the threshold; an open end, beyond which there are no values, is None."""
+        return self._cut_ends(*self._bounds, self.smallest, self.largest)
+
+    @property
+    def _bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The least and the highest threshold of each draw; one above all values is at least the largest of them."""
+        return np.minimum(self.draws[0], self.largest), np.maximum(self.draws[1], self.smallest)
 
     def minus(self, other: Psychometric) -> tuple[float | None, Interval, float | None]:
         """Return the difference of two thresholds that were fitted in one call, its interval, and p that there is none.
@@ -88,9 +93,8 @@ class Psychometric:
         from scipy.special import ndtri, stdtr
 
         value = None if self.outside or other.outside else self.threshold - other.threshold
-        low, high = self.draws - other.draws[::-1]
-        unknown = (np.abs([self.draws, other.draws]) == _FAR).any(axis=1).all(axis=0)
-        low[unknown], high[unknown] = -_FAR, _FAR
+        (least, highest), (other_least, other_highest) = self._bounds, other._bounds
+        low, high = least - other_highest, highest - other_least
         span = self.largest - self.smallest
         interval = self._cut_ends(low, high, -span, span)
         if interval.reason:
