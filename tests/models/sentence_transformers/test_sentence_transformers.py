@@ -299,6 +299,23 @@ def test_a_model_in_memory_is_known_by_its_processor(change, saved, picture_set,
     np.testing.assert_array_equal(after, anew)
 
 
+@pytest.mark.parametrize(
+    ("kind", "setting", "value"),
+    [
+        ("dual", "similarity_fn_name", "dot"),
+        ("cross", "activation_fn", torch.nn.Identity()),
+        ("dual", "truncate_dim", 5),
+    ],
+)
+def test_a_model_in_memory_is_known_by_its_settings(kind, setting, value, saved, picture_set, tmp_path):
+    model = (library.CrossEncoder if kind == "cross" else library.SentenceTransformer)(str(saved(kind)))
+    pairs = picture_set(2)
+    tellapart.evaluate(model, pairs, cache=tmp_path)
+    setattr(model, setting, value)
+    after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
+    np.testing.assert_array_equal(after, anew)
+
+
 def test_a_clip_reads_added_words_in_their_sentence(tmp_path):
     texts, vectors = ["a <concept1> red cup", "a <concept1> blue cat"], []
     for end in (2, None):

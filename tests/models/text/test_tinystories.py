@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import ModelError
+from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import BYTES, Sizes, TinyStories, read_checkpoint
 from tellapart.models.torch.backend import import_torch
 
@@ -138,6 +139,14 @@ def test_a_text_spells_no_control_and_is_scored_alone_and_one_without_words_refu
         model.score_texts([" "])
     with raises(ModelError, "48", "text"):
         model.score_texts(["q" * 60])
+
+
+def test_a_checkpoint_whose_tokenizer_changed_is_opened_again(checkpoint, pieces):
+    path = checkpoint(apart=True)
+    before = find_text_scorer(f"tinystories:{path}", path.parent)
+    assert find_text_scorer(f"tinystories:{path}", path.parent) is before
+    path.with_name("tokenizer.bin").write_bytes(pieces + b"\0")
+    assert find_text_scorer(f"tinystories:{path}", path.parent).fingerprint != before.fingerprint
 
 
 def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint):

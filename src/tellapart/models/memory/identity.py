@@ -157,7 +157,10 @@ class Description:
             # Private attributes are as often a memory as a setting: simple ones count that `__init__` alone sets.
             is_setting = foreign and key not in state and (is_tensor or isinstance(value, _SIMPLE))
             is_private = key.startswith("_") and not (with_private or is_setting)
-            if is_private or key in _torch_attributes() or isinstance(value, import_torch().nn.Module):
+            if is_private or key in _torch_attributes():
+                continue
+            if isinstance(value, import_torch().nn.Module):  # in no list of the parts, as a CrossEncoder's activation
+                self.facts += [f"{key}={_ADDRESS.sub('', repr(value))}"] if hasattr(thing, "_modules") else []
                 continue
             if text and (f"{key}={value}" in text or (key in usual and repr(usual[key].default) == repr(value))):
                 continue
@@ -173,6 +176,8 @@ class Description:
                 self.add_callable(value, f"{name}.{key}")
         if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
             self.facts.append(str(settings()))  # no JSON: a router's keys are tuples
+        if isinstance(rule := getattr(thing, "similarity_fn_name", None), str):  # theirs, too, in a private attribute
+            self.facts.append(rule)
         if foreign:
             self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not is_installed(base)]
 

@@ -25,7 +25,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights, read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.tinystories import TinyStories
+from tellapart.models.text.tinystories import TOKENIZER, TinyStories
 from tellapart.models.torch import backend
 from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
 from tellapart.models.torch.likelihood import read_batches
@@ -311,10 +311,10 @@ SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
 def file_states(path: str | Path) -> tuple[tuple[str, int, int, int], ...]:
     """Return name, inode, size and last change of a file, or of all in a folder; what was opened from it may be kept.
 
-    They are those of the files as they are now; none if there is nothing.
+    They are those of the files as they are now; none if there is nothing. A tokenizer may lie beside a file.
     """
     place = Path(path).absolute()
-    files = sorted(place.rglob("*")) if place.is_dir() else [place] if place.is_file() else []
+    files = sorted(place.rglob("*")) if place.is_dir() else [place, place.with_name(TOKENIZER)] if place.name else []
     states = ((str(file), file.stat()) for file in files if file.is_file())
     return tuple((name, state.st_ino, state.st_size, state.st_mtime_ns) for name, state in states)
 

@@ -33,6 +33,9 @@ Floats = NDArray[np.float32]
 #: The pieces of the 256 bytes begin here, after those of control; normal pieces follow.
 BYTES = 3
 
+#: The tokenizer's file, beside a checkpoint that does not hold it.
+TOKENIZER = "tokenizer.bin"
+
 _MATRICES = {"query", "key", "value", "output", "gate", "down", "up", "classifier"}
 
 
@@ -99,7 +102,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         # Multiplying few rows is twice as fast with (in, out).
         weights[name] = np.ascontiguousarray(stored.swapaxes(-1, -2)) if name in _MATRICES else stored
     weights.setdefault("classifier", np.ascontiguousarray(weights["embedding"].T))
-    source = path if data[end:] else path.with_name("tokenizer.bin")
+    source = path if data[end:] else path.with_name(TOKENIZER)
     rest = data[end:] or _read_file(source, f"{path} holds no tokenizer, so it must lie there")
     pieces: dict[bytes, tuple[float, int]] = {}
     at, expected = 4, len(weights["embedding"])
