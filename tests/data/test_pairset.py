@@ -151,6 +151,10 @@ def test_an_item_without_a_cluster_stands_for_itself():
     assert Item(**GOOD, cluster="video-7").cluster == "video-7"
 
 
+def test_an_empty_value_is_no_tag():
+    assert Item(**GOOD, tags={"kind": "", "side": " ", "type": "swap"}).tags == {"type": "swap"}
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [({"texts": ("a \ud800 cat",)}, "texts.0"), ({"provenance": {"seed": object()}}, "provenance")],

@@ -62,9 +62,11 @@ class Item(BaseModel):
         return tuple(reference for row in rows for reference in row if isinstance(reference, str))
 
     def model_post_init(self, _context: object, /) -> None:
-        """Set the cluster of an item without one to its id."""
+        """Set the cluster of an item without one to its id, and leave out tags of an empty value."""
         if not self.cluster:
             object.__setattr__(self, "cluster", self.id)
+        if not all(map(str.strip, self.tags.values())):
+            object.__setattr__(self, "tags", {name: value for name, value in self.tags.items() if value.strip()})
 
     @model_validator(mode="after")
     def _check_true(self) -> Self:
