@@ -403,8 +403,8 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
-    A set has one shape, so images with false captions take as many of them as the one with the fewest has, and each of
-    several is alone with its false captions if other items have fewer or more.
+    A set has one shape, so images with false captions take as many of them as the one with the fewest has. If items are
+    of several numbers of images, each image is an item, with its false captions.
     """
     left, items = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives], []
     for numbers in left if len({*map(len, left)}) < 2 else ((number,) for item in left for number in item):
