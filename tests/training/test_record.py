@@ -166,9 +166,14 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(record, tmp_path, m
     assert "s since it was resumed on" in card and ", 2 ranks;" in card
     assert "No benchmark is reported" in card
     assert "pipeline_tag: zero-shot-image-classification" in card
-    bare["config"] |= {"loss": {"name": "eqsim-itm"}, "matching": {"negatives": 2}, "reading": "itm"}
+    bare["config"] |= {
+        "loss": {"name": "eqsim-itm", "also": {"cyclip": {}}},
+        "matching": {"negatives": 2},
+        "reading": "itm",
+    }
     card = model_card(TrainRecord.model_validate(bare))
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
+    assert "with the loss `eqsim-itm + cyclip`" in card and "- eqsim-itm\n- cyclip\n" in card
 
 
 def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card_and_on_the_page(record, tmp_path):

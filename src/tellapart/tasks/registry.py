@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tellapart.catalog import Entries, Late
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import METRICS as SCORE_METRICS
-from tellapart.records.imported import Imported, read_imported
 from tellapart.tasks.declared import DECLARED, HEADLINES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tellapart.records.imported import Imported
     from tellapart.tasks.task import Hiding, Task
 
 
@@ -68,13 +69,15 @@ def find_task(name: str, benchmark: str) -> Task:
 
 def read_bounded(path: Path) -> Imported:
     """Read a file of imported numbers; one beyond the bounds of its metric, such as percent of a share, is refused."""
+    from tellapart.records.imported import read_imported
+
     imported = read_imported(path)
     for model in imported.models:
         tables = model.scores, *(scores for groups in model.by.values() for scores in groups.values())
         for benchmark, numbers in chain.from_iterable(scores.items() for scores in tables):
             for metric in numbers.keys() & METRICS.keys():
                 low, high = METRICS[metric].bounds
-                if not low <= (number := numbers[metric]) <= high:
+                if not low <= (number := round(numbers[metric], 6)) <= high:
                     fault = f"{model.name} on {benchmark}: {metric} is {number:g}, beyond its {low:g} to {high:g}"
                     raise DataError(f"{path}: {fault}; if the numbers are percent, divide them by 100", path=path)
     return imported

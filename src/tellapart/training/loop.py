@@ -403,15 +403,13 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
-    A set has one shape, so images with false captions take as many of them as the one with the fewest has.
+    A set has one shape, so images with false captions take as many of them as the one with the fewest has. If items are
+    of several numbers of images, each image is an item, with its false captions.
     """
-    items = []
-    for numbers in rows.items:
+    left, items = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives], []
+    for numbers in left if len({*map(len, left)}) < 2 else ((number,) for item in left for number in item):
         left_out = [rows.rows[number] for number in numbers]
-        false = left_out[0].negatives if len(left_out) == 1 else ()
-        texts = [*(row.caption for row in left_out), *false]
-        if len(texts) < 2:
-            continue
+        texts = [*(row.caption for row in left_out), *(left_out[0].negatives if len(left_out) == 1 else ())]
         images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
         items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
     if not items:

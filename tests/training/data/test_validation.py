@@ -74,6 +74,17 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path):
     assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
 
 
+def test_rows_of_items_of_several_sizes_are_left_over_one_by_one(tmp_path):
+    squares(tmp_path / "set", 3)
+    rows = read_rows(["set"], tmp_path).rows
+    more = TrainingRow(rows[0].image, "one", ("two", "three"), item=3), TrainingRow(rows[0].image, "plain", item=4)
+    left = left_over(TrainingRows((*rows, *more)))
+    assert (left.shape, len(left)) == ((1, 2), 7)
+    assert [item.texts for item in left.items] == [*((row.caption, *row.negatives) for row in rows), ("one", "two")]
+    assert [item.cluster for item in left.items[:6]] == [row.cluster for row in rows]
+    assert left_over(TrainingRows((*rows, more[1]))).shape == (2, 2)  # what has no false caption splits no item
+
+
 def test_a_share_is_trained_on_beside_a_named_validation_set_too(tmp_path):
     data = {"share": 0.5, "validation": f"folder:{squares(tmp_path / 'named', 4, seed=1)}"}
     settings, rows = TrainConfig(**table(tmp_path, data=data)), read_rows(["train"], tmp_path)

@@ -464,7 +464,7 @@ def read_measured(row: sqlite3.Row, *, private: bool) -> MeasuredSubmission:
 
 
 def values_of(split: Split, shape: tuple[int, int] | None, true: int = 1) -> dict[str, Value]:
-    """Return a split's numbers as records have them; `shape` is None for a task's records, else `true` texts are."""
+    """Return a split's numbers as records have them; `shape` is None for a task's records, `true` counts true texts."""
     values = {}
     for name, value in split.values.items():
         items, clusters = split.units.get(name, (split.items, split.clusters))
