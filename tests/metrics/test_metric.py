@@ -74,6 +74,10 @@ def test_only_values_of_zero_and_one_are_declared_binary():
     }
 
 
+def test_an_items_outcome_by_scores_does_not_depend_on_the_others():
+    assert not any(metric.together for metric in METRICS.values())
+
+
 def test_measured_items_have_the_facts_of_their_metric():
     square, texts = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]), np.array([[[0.9, 0.8, 0.8]]])
     group, deviation = METRICS["group_score"].measure(square), METRICS["v1"].measure(square)
