@@ -127,10 +127,9 @@ def main(
     def measure_all(benchmarks: Iterable[Benchmark], earlier: Record, measure: Callable[[Benchmark], Record]) -> Record:
         found = {}
         for benchmark in benchmarks:
-            found[benchmark.name] = (
-                earlier[benchmark.name] if only and benchmark.name not in only else measure(benchmark)
-            )
-            print(benchmark.name, found[benchmark.name].get("not_measured", "measured"), flush=True)
+            name = benchmark.name
+            found[name] = earlier[name] if only and name not in only else measure(benchmark)
+            print(name, found[name].get("not_measured", "measured"), flush=True)
         return found
 
     header = {
