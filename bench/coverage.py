@@ -85,8 +85,8 @@ def main(
     pieces.mkdir(parents=True, exist_ok=True)
     cells: dict[str, list[Cell]] = {}
     if out is not None and out.exists():
-        known = json.loads(out.read_text(encoding="utf-8"))
-        cells = {**known["cells"], **known["test_cells"]}
+        before = json.loads(out.read_text(encoding="utf-8"))
+        cells = {**before["cells"], **before["test_cells"]}
     for name, kind in {**KINDS, **TESTS}.items():
         if name.startswith(tuple(only)):
             file = pieces / (name.replace(" ", "-").replace(",", "") + ".jsonl")

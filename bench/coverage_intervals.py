@@ -333,8 +333,8 @@ def _true_six(rng: Draws, *, recalls: tuple[float, float, float], **_: Any) -> f
 def mean_of_six(rng: Draws, *, images: int, recalls: tuple[float, float, float]) -> tuple[float, Any]:
     """Retrieval's mean of six recalls: of images, and of the five captions of each; deeper recalls hold shallower."""
     hard = rng.beta(2, 2, (images, 1))
-    own = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
-    found = [np.stack([row < recall for recall in recalls], axis=-1) for row in (own[:, :1], own[:, 1:])]
+    passed = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
+    found = [np.stack([row < recall for recall in recalls], axis=-1) for row in (passed[:, :1], passed[:, 1:])]
     table = np.column_stack([found[0][:, 0], found[1].sum(axis=1), np.full(images, 5.0)]).astype(np.float64)
     interval = interval_for(table, None, binary=False, reduce=retrieval.mean_of_six, bounds=(0.0, 1.0))
     return float(retrieval.mean_of_six(table.mean(axis=0))), interval
@@ -416,8 +416,10 @@ def agreement_with_people(rng: Draws, *, metric: str, prompts: int, noise: float
     """One of the metrics of the task `ratings`, its interval over prompts."""
     scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
     values, codes = _values(metric, scores, ratings), np.repeat(np.arange(prompts), IMAGES)
-    one = PerItem(name=metric, strict=values)
-    return float(values.mean()), interval_for(values, codes, binary=False, reduce=one.reduce, bounds=one.bounds)
+    per_item = PerItem(name=metric, strict=values)
+    return float(values.mean()), interval_for(
+        values, codes, binary=False, reduce=per_item.reduce, bounds=per_item.bounds
+    )
 
 
 def _values(metric: str, scores: Floats, ratings: Floats) -> Floats:

@@ -53,7 +53,7 @@ def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
         family = codes.astype(np.int64)
         found, naive, whole = item_statistics(values, family), item_statistics(values), reliability(values, family)
         has = ~np.isnan(found.low)
-        cells.append([has, *(has & (one.low <= truth) & (truth <= one.high) for one in (found, naive))])
+        cells.append([has, *(has & (row.low <= truth) & (truth <= row.high) for row in (found, naive))])
         errors.append(found.discrimination - truth)
         nulls.append(found.p[:NULLS])
         by_holm, by_rate = (bool((p <= 0.05).any()) for p in (found.p_holm, found.p_fdr))

@@ -85,7 +85,7 @@ def profile_memory(command: list[str]) -> dict[str, Any]:
     for (before, _), (after, where) in pairwise(samples):
         grown[where] += max(0, after - before)  # type: ignore[assignment]  (megabytes)
     held, held_in = max(samples)
-    largest = {where: round(mb) for where, mb in grown.most_common() if mb >= held / 100}
+    largest = {function: round(mb) for function, mb in grown.most_common() if mb >= held / 100}
     return {"held_mb": round(held), "held_in": held_in, "grown_mb": largest}
 
 

@@ -51,9 +51,9 @@ def _outcomes(rng: np.random.Generator, codes: NDArray[np.int64], icc: float, fa
     return np.column_stack([np.isin(kind, (0, 2)), np.isin(kind, (1, 2))]).astype(np.float64)
 
 
-def _mixed(rng: np.random.Generator, own: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mixed(rng: np.random.Generator, outcomes: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return outcomes of which half are another headline's, as those of one item are."""
-    return np.where(rng.random(len(own))[:, None] < 0.5, other, own)
+    return np.where(rng.random(len(outcomes))[:, None] < 0.5, other, outcomes)
 
 
 def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> list[GateResult]:

@@ -34,11 +34,11 @@ def measure(writer: str = "writer-small", prompts: int = 8, tokens: int = 24, ro
     prompt = reader.tasks["caption"].text
 
     def alone() -> None:
-        for own in images:
-            reader.generate(own, prompt, tokens)
+        for image in images:
+            reader.generate(image, prompt, tokens)
 
     def at_once() -> None:
-        rows = [reader._encode_prompt(own, reader.format.render_prompt(1, prompt)) for own in images]
+        rows = [reader._encode_prompt(image, reader.format.render_prompt(1, prompt)) for image in images]
         with torch.inference_mode():
             module.generate(**{name: torch.cat([row[name] for row in rows]) for name in rows[0]}, max_new_tokens=tokens)
 

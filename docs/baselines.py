@@ -13,6 +13,7 @@ MIT-licensed package's:
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -123,11 +124,12 @@ def main(
     chosen = models(language_model)
     before = json.loads(BASELINES.read_text(encoding="utf-8"))
 
-    def measure_all(benchmarks: Iterable[Benchmark], known: Record, measure: Callable[[Benchmark], Record]) -> Record:
+    def measure_all(benchmarks: Iterable[Benchmark], earlier: Record, measure: Callable[[Benchmark], Record]) -> Record:
         found = {}
-        for one in benchmarks:
-            found[one.name] = known[one.name] if only and one.name not in only else measure(one)
-            print(one.name, found[one.name].get("not_measured", "measured"), flush=True)
+        for benchmark in benchmarks:
+            name = benchmark.name
+            found[name] = earlier[name] if only and name not in only else measure(benchmark)
+            print(name, found[name].get("not_measured", "measured"), flush=True)
         return found
 
     header = {
@@ -135,7 +137,7 @@ def main(
         "measured": datetime.now(tz=UTC).date().isoformat(),
         "versions": versions(("tellapart", "numpy")),
     }
-    pairs = measure_all(pair_benchmarks(data), before["benchmarks"], lambda one: baselines_of(one, chosen))
+    pairs = measure_all(pair_benchmarks(data), before["benchmarks"], partial(baselines_of, chosen=chosen))
     tasks = measure_all(
         task_baselines.task_benchmarks(data), before["tasks"]["benchmarks"], task_baselines.baselines_of
     )

@@ -121,7 +121,7 @@ def rank_tied(records: sets.RetrievalSet, tied: Iterable[Any]) -> Retrieval:
     """Rank a gallery both ways by how many entries each image and each caption has on top, the true ones included."""
     true = (np.bincount(column) for column in np.array(records.pairs).T)
     sides = zip(map(np.array, tied), true, strict=True)
-    return Retrieval(*(Ranks(np.zeros_like(own), entries - own, own) for entries, own in sides))
+    return Retrieval(*(Ranks(np.zeros_like(right), entries - right, right) for entries, right in sides))
 
 
 def same_score(records: sets.RetrievalSet) -> Said:
@@ -279,6 +279,6 @@ def baselines_of(one: Benchmark) -> Record:
     return {
         "n": TASKS[one.task].size(records),
         "sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
-        "chance": {each.name: round(each.chance, 9) for each in first if each.chance is not None},
+        "chance": {value.name: round(value.chance, 9) for value in first if value.chance is not None},
         "systems": {system.name: measured(one.task, system, records) for system in SYSTEMS[one.task]},
     }
