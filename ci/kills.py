@@ -65,7 +65,7 @@ def contents(folder: Path) -> dict[str, bytes]:
             continue
         data = path.read_bytes()
         if path.suffix == ".json":
-            content = _without_process(json.loads(data))
+            content = json.loads(data, object_hook=lambda row: {key: row[key] for key in row.keys() - _OF_THE_PROCESS})
             if path.name == "results.json":
                 content.pop("sha256", None)  # of all of it, with the times
             data = json.dumps(content, sort_keys=True).encode()
@@ -75,12 +75,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def _without_process(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_process(part) for key, part in value.items() if key not in _OF_THE_PROCESS}
-    return [_without_process(part) for part in value] if isinstance(value, list) else value
-
-
 def _board_file(folder: Path) -> None:
     shutil.copy(HERE / "settings" / "board.toml", folder)
     service = Submissions(read_hidden(folder / "board.toml"))
@@ -88,9 +82,9 @@ def _board_file(folder: Path) -> None:
     _, token = service.accounts.issue("ann", days=1, by="kills.py")
     (folder / "token.txt").write_text(token)
     truth = read_truth(service.prepared["few"].truth)
-    own = np.broadcast_to(np.eye(2), (len(truth.records), 2, 2))
-    rows = np.arange(len(own))[:, None, None]
-    values = own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
+    right = np.broadcast_to(np.eye(2), (len(truth.records), 2, 2))
+    rows = np.arange(len(right))[:, None, None]
+    values = right[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
     np.savez(folder / "scores.npz", ids=np.array([item.id for item in truth.bare()]), scores=values)
 
 
@@ -116,10 +110,7 @@ def _submit() -> None:
 def _submissions(folder: Path) -> dict[str, bytes]:
     service = Submissions(read_hidden(folder / "board.toml"))
     rows = service.database.all("SELECT state, model, file, public, private FROM submission")
-    return {
-        str(number): json.dumps([str(value) for value in dict(row).values()]).encode()
-        for number, row in enumerate(rows)
-    }
+    return {str(number): json.dumps([*map(str, dict(row).values())]).encode() for number, row in enumerate(rows)}
 
 
 def _run(*more: str) -> Callable[[], object]:

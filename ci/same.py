@@ -57,9 +57,9 @@ def install(name: str, source: Path, folder: Path) -> Side:
     """Install the wheel of a source tree into an environment that reads this one's libraries, but not its project."""
     environment = folder / "environment"
     _call(sys.executable, "-m", "venv", "--without-pip", environment)
-    own = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
     # A path that a .pth file names is searched, but its own .pth files are not read: the editable project stays out.
-    (own / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     _call(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "wheel", source)
     (wheel,) = (folder / "wheel").glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps")

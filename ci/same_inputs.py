@@ -7,8 +7,6 @@ Models are those of the tests: random weights of fixed seeds, a few thousand of 
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from pathlib import Path
 
@@ -26,6 +24,7 @@ import tiny_native
 import tiny_region_models
 from training_sets import COLOURS, RESNET, architecture, squares, table, toml
 
+from sets import write_file
 from tellapart.catalog import LOSSES
 from tellapart.data.folder import read_pair_set
 from tellapart.training.losses.loss import DualLoss, find_loss
@@ -71,7 +70,7 @@ def write_rows(folder: Path) -> None:
             words = text.split()
             row |= {"negative_images": [2 * number + 1 - k], "units": [[" ".join(words[:3]), " ".join(words[-3:])]]}
             rows.append(row | {"positive_captions": [text.replace("a ", "the ", 1)]})
-    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    write_file(folder / "rows.jsonl", rows)
     architecture(folder / "sigmoid", init_logit_bias=-10.0)
     for name in LOSSES:
         dual = isinstance(find_loss(name), DualLoss)
@@ -85,18 +84,15 @@ def write_rows(folder: Path) -> None:
 def write_tables(folder: Path) -> None:
     """Write a user's own pairs as CSV, scores of the demo in four formats, and predictions of NLVR2."""
     items = read_pair_set(folder / "test").items
-    with (folder / "pairs.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "image_0", "image_1", "caption_0", "caption_1", "edits"])
-        for number, item in enumerate(items):
-            writer.writerow([item.id, *(f"test/{image}" for image in item.images), *item.texts, number % 4 + 1])
+    columns = ("id", "image_0", "image_1", "caption_0", "caption_1", "edits")
+    pairs = [(x.id, *(f"test/{image}" for image in x.images), *x.texts, k % 4 + 1) for k, x in enumerate(items)]
+    write_file(folder / "pairs.csv", [dict(zip(columns, pair, strict=True)) for pair in pairs])
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(400, 2, 2)).astype(np.float32)
     np.save(folder / "scores.npy", scores + np.eye(2, dtype=np.float32))
     np.save(folder / "scores-b.npy", scores + 0.5 * np.eye(2, dtype=np.float32))
     (folder / "short.npy").write_bytes((folder / "scores.npy").read_bytes()[:-40])
-    lines = [f"{json.dumps({'id': item.id, 'image_0': 1})}\n" for item in items]
-    (folder / "wrong.jsonl").write_text("".join(lines), encoding="utf-8")
+    write_file(folder / "wrong.jsonl", [{"id": item.id, "image_0": 1} for item in items])
 
 
 def write_inputs(folder: Path) -> None:
