@@ -97,10 +97,14 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
 
 def _describe_run(trained: TrainRecord) -> dict[str, Any]:
     """Return the configuration of a training run, what it read and what it measured."""
-    record = trained.model_dump(mode="json")
-    described = {name: record[name] for name in ("machine", "config", "data", "steps", "best_step")}
-    validation = [{"step": step, "group_score": round(value, 6)} for step, value in trained.history]
-    return {**described, "validation": validation}
+    return {
+        "machine": trained.machine.model_dump(mode="json"),
+        "config": trained.config,
+        "data": trained.data.model_dump(mode="json"),
+        "steps": trained.steps,
+        "best_step": trained.best_step,
+        "validation": [{"step": step, "group_score": round(value, 6)} for step, value in trained.history],
+    }
 
 
 def _scores(run: Path) -> dict[str, Any]:

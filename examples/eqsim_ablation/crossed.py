@@ -11,19 +11,11 @@ from examples.findings.frame import bounds, points
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The variance of a difference: of items, of seeds, and of what is left of both.
-
-    >>> round(Components(0.02, 0.0001, 0.2).error(5, 2000), 4)
-    0.0071
-    """
+    """The variance of a difference: of items, of seeds, and of what is left of both."""
 
     items: float
     seeds: float
     rest: float
-
-    def error(self, seeds: int, items: int) -> float:
-        """Return the standard error of a mean over so many seeds and items."""
-        return float(np.sqrt(self.items / items + self.seeds / seeds + self.rest / (seeds * items)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def render_page(folder: Path, name: str, values: Mapping[str, Any]) -> str:
     functions = (len, sum, min, max, int, percent, points, bounds, ends, join_words, write_p)
     environment.globals |= {function.__name__: function for function in functions} | {"two": "{:.2f}".format}
     environment.filters["table_rows"] = lambda rows: "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    environment.filters["names"] = name_all
+    environment.filters["names"] = lambda names: join_words([f"`{name}`" for name in names])
     return environment.get_template(f"{name}.md.j2").render(values)
 
 
@@ -147,11 +147,6 @@ def bounds(low: float, high: float, write: Callable[[float], str] = percent) -> 
 def ends(found: Any, write: Callable[[float], str] = percent) -> str:
     """Return the ends of anything with `low` and `high`."""
     return bounds(found.low, found.high, write)
-
-
-def name_all(names: Iterable[str]) -> str:
-    """Return names as code, joined as words."""
-    return join_words([f"`{name}`" for name in names])
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -68,13 +68,13 @@ def order_and_ties(data: Path) -> Page:
         (name, find_benchmark(set_name).year, tie, *_count_places(source, fields, data))
         for name, set_name, source, fields, tie in _LAYOUTS
     ]
-    always, groups = _constant_by_rule()
+    always, pair_sets = _constant_by_rule()
     orders = [(part, p, at_floor(part.p, 10_000)) for part, p in zip(parts, adjusted, strict=True)]
     values: dict[str, Any] = {"orders": orders, "apart": [part.name for part in apart], "everything": everything}
     values |= {"lowest": lowest, "right_in_both": right_in_both, "ends_of": _bounds}
     values |= {"systems": systems, "moved": moved, "changed": changed, "most": most}
     values |= {"most_of_systems": max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE)}
-    values |= {"layouts": layouts, "always": always, "pair_sets": sum(map(len, groups.values()))}
+    values |= {"layouts": layouts, "always": always, "pair_sets": pair_sets}
     sources = (ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS))
     return Page("order-and-ties", partial(_draw_orders, parts), sources, values, data)
 
@@ -134,21 +134,16 @@ def _is_first(row: Mapping[str, object], true: str, false: str) -> bool:
     return names.index(true) < names.index(false)
 
 
-def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
-    """Return the sets on which a constant model is always right by their code, and all sets by that rule."""
-    groups: dict[str, list[str]] = {}
-    always = []
-    for name in BENCHMARKS:
-        one = find_benchmark(name)
-        if one.task != "pairs" or one.shape is None:
-            continue
-        groups.setdefault(one.tie_rule, []).append(name)
-        if one.tie_rule == "right" or one.ties.endswith(_FIRST_IS_TRUE):
-            metric = main_metric(headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)}))
-            broken = break_ties(np.zeros((1, *one.shape), np.float32), one.tie_rule, one.true)
-            assert METRICS[metric].per_item(broken).mean() == 1, name
-            always.append(name)
-    return always, groups
+def _constant_by_rule() -> tuple[list[str], int]:
+    """Return the sets of pairs on which a constant model is always right by their code, and how many sets there are."""
+    sets = {name: find_benchmark(name) for name in BENCHMARKS}
+    pairs = {name: one for name, one in sets.items() if one.task == "pairs" and one.shape is not None}
+    always = [name for name, one in pairs.items() if one.tie_rule == "right" or one.ties.endswith(_FIRST_IS_TRUE)]
+    for one in map(pairs.__getitem__, always):
+        metric = main_metric(headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)}))
+        broken = break_ties(np.zeros((1, *one.shape), np.float32), one.tie_rule, one.true)
+        assert METRICS[metric].per_item(broken).mean() == 1, one.name
+    return always, len(pairs)
 
 
 def _draw_orders(parts: list[_Part]) -> Any:

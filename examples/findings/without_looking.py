@@ -70,8 +70,9 @@ def without_looking(data: Path) -> Page:
     values |= {"sugarcrepe": sugarcrepe, "explained": explained, "least_form": min(one.form for one in wholes)}
     values |= {"audits": audits, "signed": _signed, "language_model": _LANGUAGE_MODEL}
     camera = find_benchmark("camerabench", Locations(data / "camerabench" / "camerabench")).records()
-    sides = {name: torn_sides(pairs) for name, pairs in (audited | {"camerabench": camera}).items()}
-    values |= {"lost": _count_lost(audited | {"camerabench": camera}), "contexts": _CONTEXTS}
+    sided = audited | {"camerabench": camera}
+    sides = {name: torn_sides(pairs) for name, pairs in sided.items()}
+    values |= {"lost": _count_lost(sided), "contexts": _CONTEXTS}
     values |= {"mixed": [name for name, pairs in audited.items() if mixed_scripts(pairs).value]}
     values |= {"torn": [f"{name} ({found.says})" for name, found in sides.items() if found.value]}
     values |= {"vqa": _read_answers(data), "scripts": _count_scripts(data), "places": _find_places(data)}

@@ -341,7 +341,8 @@ def test_variances_are_found_again_and_make_the_error():
     assert np.mean([one.seeds for one in found]) == pytest.approx(spread.seeds, rel=0.25)
     assert np.mean([one.items for one in found]) == pytest.approx(spread.items, rel=0.25)
     means = [simulated(rng, spread, 6, 400).mean() for _ in range(600)]
-    assert np.std(means) == pytest.approx(spread.error(6, 400), rel=0.1)
+    error = (spread.items / 400 + spread.seeds / 6 + spread.rest / (6 * 400)) ** 0.5
+    assert np.std(means) == pytest.approx(error, rel=0.1)
 
 
 def made_up(name: str, gain: float) -> Compared:
