@@ -52,8 +52,7 @@ def load_sets(pairs: PairsGiven, other: PairsGiven | None, place: Locations) -> 
 
 def refuse_columns(columns: Mapping[str, str] | None, names: Collection[object]) -> None:
     """Refuse names of columns if no benchmark is a table: they would have no effect."""
-    tables = (isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names)
-    if columns and not any(tables):
+    if columns and not any(isinstance(name, str | os.PathLike) and TABLE in set_name(str(name)) for name in names):
         sets = ", ".join(quote(str(getattr(name, "name", name)), 200) for name in names)
         raise RunError(
             f"columns= is of {TABLE}FILE (.csv, .tsv, .jsonl, .parquet), and {sets} is none; name such a file"
@@ -69,10 +68,10 @@ def refuse_idle(names: Iterable[object], place: Locations, *, strict: bool = Fal
         "images": "shows no images, or holds them",
         "strict": "has no published number of records",
     }
-    for option in (option for option, value in given.items() if value is not None):
-        if not any(_takes_option(name, option) for name in named):
+    for option, value in given.items():
+        if value is not None and not any(_takes_option(name, option) for name in named):
             sets = ", ".join(quote(getattr(name, "name", name)) for name in named)
-            raise RunError(f"{option}={given[option]} has no effect on {sets}, which {why[option]}; leave it out")
+            raise RunError(f"{option}={value} has no effect on {sets}, which {why[option]}; leave it out")
     return place
 
 

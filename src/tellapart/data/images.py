@@ -103,7 +103,7 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
         problem = "leaves the pair set's folder; images must lie inside it"
     elif "\\" in reference:
         problem = "holds a backslash; write paths with forward slashes, which every system reads"
-    elif any(character < " " for character in reference):
+    elif min(reference, default=" ") < " ":
         problem = "holds a control character, which file names cannot hold everywhere; rename the file"
     elif PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
         images, videos = (", ".join(sorted(suffixes)) for suffixes in (IMAGE_SUFFIXES, VIDEO_SUFFIXES))

@@ -126,13 +126,9 @@ class PairSet:
     @property
     def outline(self) -> Outline:
         """Ids, clusters, tags and true places, which measuring needs."""
-        return Outline(
-            tuple(item.id for item in self.items),
-            self.shape,
-            tuple(item.cluster for item in self.items),
-            tuple(item.tags for item in self.items),
-            tuple(item.truths for item in self.items) if any(item.true for item in self.items) else (),
-        )
+        facts = ((item.id, item.cluster, item.tags, item.truths) for item in self.items)
+        ids, clusters, tags, truths = zip(*facts, strict=True)
+        return Outline(ids, self.shape, clusters, tags, truths if any(item.true for item in self.items) else ())
 
     def select(self, keep: Sequence[int]) -> PairSet:
         """Return the pair set of some items, by position."""

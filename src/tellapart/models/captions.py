@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
-from operator import not_
 from typing import Any
 
 from tellapart.errors import ModelError, quote
@@ -80,7 +78,8 @@ class ControlTokens:
         self._tokenizer.encode_special_tokens = True
         encodings: list[Any] = self._tokenizer.encode_batch(list(texts))
         for text, row in zip(texts, encodings, strict=True):
-            self.refuse(source, [text], [[*compress(row.ids, map(not_, row.special_tokens_mask))]], ())
+            ids = [number for number, mark in zip(row.ids, row.special_tokens_mask, strict=True) if not mark]
+            self.refuse(source, [text], [ids], ())
         return encodings
 
 

@@ -123,7 +123,7 @@ def _draw_page(
     runs: list[ReportRun] = []
     lost: dict[str, str] = {}
     checkpoints = read_checkpoints(folder, keep=True)
-    for run in [folder / name for name in choose_shown(checkpoints)] or find_runs(folder):
+    for run in [folder / name for name in choose_shown(checkpoints)] if checkpoints else find_runs(folder):
         result = results.get(run) or read_result(run)
         records = {name: record for name, record in result.benchmarks.items() if not is_imported(record)}
         if not records:

@@ -93,10 +93,12 @@ def headline(defined: Collection[str]) -> tuple[str, ...]:
 
     Source: Winoground Table 3; VALSE Table 2; SugarCrepe Table 3.
     """
-    others = (TASKS[name].headlines for name in TASKS if name not in HEADLINES)
-    rows = (row for of_task in chain(HEADLINES.values(), others) for row in of_task)
-    logged = tuple(name for name in defined if ":" in name)
-    return next((row for row in rows if all(name in defined for name in row)), logged)
+    names = set(defined)
+    for task in chain(HEADLINES, TASKS):
+        for row in HEADLINES[task] if task in HEADLINES else TASKS[task].headlines:
+            if names.issuperset(row):
+                return row
+    return tuple(name for name in defined if ":" in name)
 
 
 def main_metric(headline: Sequence[str]) -> str:

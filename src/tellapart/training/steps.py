@@ -72,6 +72,9 @@ class TrainingStep:
     module: Any
 
     def __post_init__(self) -> None:
+        from accelerate.utils import send_to_device
+
+        self._send = partial(send_to_device, device=self.accelerator.device)
         self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
         self._text_ids: TextIds | None = TextIds(self.trainable.reader)
         if self.config.data.duplicates == "negatives":  # as released: a picture is its file, a text is no other's
@@ -164,11 +167,8 @@ class DualStep(TrainingStep):
                 real.append([True] * len(false) + [False] * missing)
             if self._units and (place < len(numbers) or self._counterparts != "mate"):  # a mate is no pair of a batch
                 fields["units"].append(draw_units(row, self._units, seed, step, number))
-        texts, every_text = dict[str, NDArray[np.object_]](), list[str]()
-        for name, values in fields.items():
-            if values:
-                texts[name] = np.array(values, dtype=object)
-                every_text += texts[name].ravel().tolist()
+        texts = {name: np.array(values, dtype=object) for name, values in fields.items() if values}
+        every_text = np.concatenate([*map(np.ravel, texts.values())]).tolist()
         return Drawn(rows, len(numbers), texts, every_text, real or None, joined)
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
@@ -196,12 +196,10 @@ class DualStep(TrainingStep):
         return passes[-1] | {side: torch.cat([encoded[side] for encoded in passes]) for side in ("images", "texts")}
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> dict[str, Tensor]:
-        from accelerate.utils import send_to_device
-
         prepared, texts = piece
         device = self.accelerator.device
         inputs = torch.utils.data.default_collate([*prepared]), self.trainable.tokens(texts)
-        images, tokens = send_to_device(inputs, device)
+        images, tokens = self._send(inputs)
         self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             return cast("dict[str, Tensor]", self.module(images, tokens))
@@ -215,11 +213,8 @@ class DualStep(TrainingStep):
 
         def split(values: Tensor) -> dict[str, Tensor]:
             """Return the parts of a tensor with a row for each text, by field and in its shape."""
-            parts, end = dict[str, Tensor](), 0
-            for name, texts in drawn.texts.items():
-                start, end = end, end + texts.size
-                parts[name] = values[start:end].reshape(*texts.shape, *values.shape[1:])
-            return parts
+            parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
+            return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
 
         fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids, **split(encoded["texts"])}
         if "patches" in encoded:
@@ -321,11 +316,9 @@ class FusionStep(TrainingStep):
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn pairs and their negatives, and add its gradients."""
-        from accelerate.utils import send_to_device
-
         device = self.accelerator.device
         tokens = self.trainable.tokens(self.rows.captions(drawn.rows))
-        inputs, tokens = send_to_device(([*images], tokens), device)
+        inputs, tokens = self._send(([*images], tokens))
         self._seed_dropout(step)
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))

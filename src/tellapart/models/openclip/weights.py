@@ -62,9 +62,9 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
     Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1 (W + alpha / rank * B A).
     """
     matrices = {key: tensor for key, tensor in tensors.items() if "lora_" in key.lower()}
-    merged = {key: tensor for key, tensor in tensors.items() if key not in matrices}
     if not matrices:
-        return merged
+        return dict(tensors)
+    merged = {key: tensor for key, tensor in tensors.items() if key not in matrices}
     place = f"{name}: {checkpoint.name}"
     rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), matrices)
     stems = dict.fromkeys(key[:-1] for key in matrices)
@@ -220,7 +220,8 @@ def _load_tensors(source: Source, model: Network) -> Checkpoint:
 
 def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:
     expected, actual = _shapes_of(model.state_dict()), _shapes_of(tensors)
-    if misfit := describe_misfit(expected, actual, strange="unexpected"):
+    if expected != actual:
+        misfit = describe_misfit(expected, actual, strange="unexpected")
         hint = f"; -m {source.checkpoint} without an architecture names those that fit"
         fits = fitting_architectures(actual, like=source.architecture)
         if better := [name for name, odd in fits.items() if odd < count_odd(expected, actual)]:

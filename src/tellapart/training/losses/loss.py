@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -50,8 +50,7 @@ def _check_shapes(inputs: Batch | Matches) -> None:
             if len(shape) == len(axes):
                 for axis, size in zip(axes, shape, strict=True):
                     sizes.setdefault(axis, max(size, 1))
-            if len(shape) != len(axes) or shape != tuple(map(sizes.get, axes)):
-                expected = tuple(sizes.get(axis, 1) for axis in axes)
+            if shape != (expected := tuple(map(sizes.get, axes, repeat(1)))):
                 place, named = f"{kind.__name__}({name}=...)", ", ".join(map(_AXES.__getitem__, axes))
                 raise ModelError(f"{place} has shape {shape}; expected ({named}), which is {expected} here")
 
