@@ -87,6 +87,8 @@ def test_a_threshold_outside_of_the_values_or_between_two_levels_is_said_to_be_t
     assert all_right.interval.low is None and guessing.interval.high is None
     # All draws lie outside on one side: the other end is no open one, and the two models differ.
     assert all_right.interval.high == 2
+    (alone,) = fit_psychometric(values, right[:, :1], guess=0.5, resamples=100)
+    assert (alone.interval.low, alone.interval.high) == (None, None)  # its curve may rise or fall
     value, interval, p = all_right.minus(guessing)
     assert value is None and interval.low is None and interval.high is not None and interval.high < -1 and p is not None
     assert p < 0.01

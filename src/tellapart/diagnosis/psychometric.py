@@ -37,6 +37,8 @@ _SLOPES = np.geomspace(1, 1000, 20)
 _LAPSES = np.array([0.0, 0.02, 0.05, 0.1])
 #: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may separate them.
 _ALIKE = 0.01
+#: The difference of log likelihoods by model from which on the direction of the curves is taken as known.
+_SURE = 3.0
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
 _FAR = 1e300
 
@@ -156,9 +158,14 @@ def fit_psychometric(
     total, *tables = (csr_array((weights, (codes, place))) for weights in (np.ones(len(x)), *outcomes.T))
     rights, counts = np.stack([table.sum(axis=0) for table in tables]), total.sum(axis=0)
     grids = [_Grid(levels, low, span, guess, falls) for falls in (False, True)]
-    grid = max(grids, key=lambda each: float(each.likelihoods(rights, counts).max(axis=(1, 2)).sum()))
+    rises, falls = (float(each.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for each in grids)
+    grid = grids[falls > rises]
+    thresholds = grid.draw_thresholds(tables, total, resamples, seed)
+    if abs(rises - falls) < _SURE * len(tables):  # a model outside may then be above all values as well as below them
+        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > 0.5
+        thresholds[outside] = np.array([[-_FAR], [_FAR]])
     estimates = []
-    for table, draws in zip(tables, grid.draw_thresholds(tables, total, resamples, seed), strict=True):
+    for table, draws in zip(tables, thresholds, strict=True):
         (threshold, slope, lapse), p_fit = grid.fit(table, total)
         estimates.append(
             Psychometric(
