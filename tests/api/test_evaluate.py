@@ -450,6 +450,19 @@ def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(form, pa
     assert again.result().model.fingerprint == run.result().model.fingerprint
 
 
+def test_vectors_in_bfloat16_are_read(pairs, made, tmp_path):
+    torch = pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    halves = {side: torch.tensor(vectors).bfloat16() for side, vectors in made["vectors"].items()}
+    for side, vectors in halves.items():
+        save_file({"vectors": vectors}, tmp_path / f"{side}.safetensors", {"ids": json.dumps(made["ids"][side])})
+    runs = [
+        ta.score_vectors(*(tmp_path / f"{side}.safetensors" for side in halves), pairs),
+        ta.score_vectors(*(vectors.float() for vectors in halves.values()), pairs),
+    ]
+    np.testing.assert_array_equal(*(run.items().scores for run in runs))
+
+
 def test_what_does_not_fit_is_named_by_its_row(pairs, made):
     images, texts, ids = made["vectors"]["images"], made["vectors"]["texts"], made["ids"]
     with raises(ScoreError, "images", "9 rows", "10", "image_ids="):

@@ -264,14 +264,16 @@ def modules_of(holder: object, steps: int = 1) -> list[Any]:
     """Return the torch modules that an object or a function uses: itself, or those that it refers to in so many steps.
 
     An object refers to its attributes; a function to its object (of a method), its arguments (of a partial one), its
-    closure, and globals that it names. Of an installed package only the holder itself is followed.
+    closure, and globals that it names. Of an installed package only the holder and its object are followed.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return []
     reached, level = {id(holder): holder}, [holder]
+    first = (holder, getattr(holder, "__self__", None))
     for _ in range(steps):
-        level = [part for value in level for part in _list_parts(value, torch.nn.Module, whole=value is holder)]
+        parts = (_list_parts(value, torch.nn.Module, whole=any(value is each for each in first)) for value in level)
+        level = [part for listed in parts for part in listed]
         level = [*{id(part): part for part in level if id(part) not in reached}.values()]
         reached |= {id(part): part for part in level}
     return [value for value in reached.values() if isinstance(value, torch.nn.Module)]

@@ -178,12 +178,16 @@ def _read_parquet(path: Path) -> tuple[Any, Any]:
 
 
 def _read_safetensors(path: Path) -> tuple[Any, Any]:
+    open_file, vectors = require("safetensors", extra="models").safe_open, None
     try:
-        with require("safetensors", extra="models").safe_open(path, "np") as file:
-            metadata = file.metadata() or {}
-            vectors = file.get_tensor("vectors") if "vectors" in file.keys() else None  # noqa: SIM118
+        with open_file(path, "np") as file:
+            metadata, named = file.metadata() or {}, "vectors" in file.keys()  # noqa: SIM118
+            numpy_reads = named and file.get_slice("vectors").get_dtype() not in {"BF16", "F8_E4M3", "F8_E5M2"}
+        if named:
+            with open_file(path, "np" if numpy_reads else "pt") as file:
+                vectors = file.get_tensor("vectors")
     except Exception as error:  # the library raises a bare Exception
-        raise ScoreError(f"{path} is not a safetensors file: {first_line(error)}") from error
+        raise ScoreError(f"{path} cannot be read as safetensors: {first_line(error)}") from error
     return vectors, parse_json(metadata["ids"], f"{path}: ids", error=ScoreError) if "ids" in metadata else None
 
 

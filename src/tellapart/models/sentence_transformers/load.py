@@ -360,8 +360,8 @@ def _all_weights(source: str) -> Iterator[None]:
         asked = options.pop("output_loading_info", False)
         files.refuse_other_shards(str(arguments[0]))
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
-        parts, base = dict(model.named_children()), f"{model.base_model_prefix}."
-        left = {key for key in report["unexpected_keys"] if key.removeprefix(base).partition(".")[0] in parts}
+        parts, prefix = dict(model.named_children()), f"{model.base_model_prefix}."
+        left = {key for key in report["unexpected_keys"] if key.removeprefix(prefix).partition(".")[0] in parts}
         lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"]), *left})
         if lost := [key for key in lost if not files.COUNTERS.search(key)]:
             raise ModelError(
