@@ -22,13 +22,14 @@ from sets import contents, write_file
 from tellapart import Item, find_benchmark, read_pair_set, write_pair_set
 from tellapart.builders.builder import Candidate, Made
 from tellapart.builders.executor import RayExecutor
-from tellapart.builders.hub_export import write_imagefolder
+from tellapart.builders.hub_export import write_imagefolder, write_parquet
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, describe_kept, sources_of
 from tellapart.builders.recipe_file import RecipeFile, fingerprint_facts, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
+from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.report.terminal import open_in_browser
 
@@ -346,6 +347,12 @@ def test_an_export_of_several_true_texts_is_refused(made_set, tmp_path):
     with raises(DataError, "set", "2", "true"):
         write_imagefolder(read_pair_set(folder), tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
+
+
+def test_a_cell_of_parquet_holds_no_video(tmp_path):
+    films = PairSet("films", (Item(id="a", images=("a.mp4",), texts=("x", "y")),), tmp_path)
+    with raises(DataError, "films.parquet", "a.mp4", "video"):
+        write_parquet(films, tmp_path / "films.parquet")
 
 
 def test_an_export_leaves_a_full_folder_alone(command, recipe, tmp_path):

@@ -10,7 +10,8 @@ from typing import Any
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, require
+from tellapart.data.video import is_video
+from tellapart.errors import DataError, quote, require
 
 #: Rows of one parquet row group: with images inside, few, so that a viewer reads little.
 _GROUP = 100
@@ -31,7 +32,7 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
                 row |= {"file_name" if one else f"image_{k}_file_name": name for k, name in enumerate(item.images)}
                 row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
                 row |= {"cluster": item.cluster, "tags": dict(item.tags)}
-                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+                lines.write(f"{json.dumps(row, ensure_ascii=False)}\n")
         for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
             (draft / reference).parent.mkdir(parents=True, exist_ok=True)
             (draft / reference).write_bytes(pairs.read_bytes(reference))
@@ -45,6 +46,8 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
     pairs = _truth_first(pairs)
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
+    if films := [name for item in pairs.items for name in item.images if is_video(name)]:
+        raise DataError(f"{path}: {quote(films[0])} is a video, and cells of this form are pictures; keep the folder")
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     images, texts = pairs.shape
     image = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
@@ -55,8 +58,7 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
     features = {
         name: {"_type": "Image"} if kind == image else {"dtype": "string", "_type": "Value"} for name, kind in fields
     }
-    about = {"huggingface": json.dumps({"info": {"features": features}})}
-    schema = arrow.schema(fields, metadata=about)
+    schema = arrow.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
     try:
         with atomic_file(path) as draft, parquet.ParquetWriter(draft, schema) as writer:
             for start in range(0, len(pairs), _GROUP):
@@ -68,8 +70,7 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
 
 def _truth_first(pairs: PairSet) -> PairSet:
     if pairs.true > 1:
-        message = f"{pairs.name}: its items have {pairs.true} true texts, which this form cannot hold; keep its folder"
-        raise DataError(message)
+        raise DataError(f"{pairs.name}: this form cannot hold {pairs.true} true texts an item; keep its folder")
     return replace(pairs, items=tuple(item.truth_first() for item in pairs.items), rows=None)
 
 
