@@ -162,7 +162,7 @@ def fit_psychometric(
     grid = grids[falls > rises]
     thresholds = grid.draw_thresholds(tables, total, resamples, seed)
     if abs(rises - falls) < _SURE * len(tables):  # a model outside may then be above all values as well as below them
-        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > 0.5
+        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > 0.97
         thresholds[outside] = np.array([[-_FAR], [_FAR]])
     estimates = []
     for table, draws in zip(tables, thresholds, strict=True):
