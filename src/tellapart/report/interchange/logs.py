@@ -213,7 +213,7 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
         tags = {name: str(value) for name, value in metadata.items()
                 if isinstance(value, str | bool | int) and 0 < len(str(value)) <= 80}  # fmt: skip
         items.append(LoggedItem(str(sample.get("id")), text + target, outcomes, answer, gold, tags))
-    stated = {}
+    stated: dict[str, Any] = {}
     for score in (content.get("results") or {}).get("scores") or ():
         # Of a scorer that gives several values, each has the scorer's name before it.
         names = (f"inspect:{score['name']}", f"inspect:{score.get('scorer')}/{score['name']}")
