@@ -480,6 +480,8 @@ def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": "b"}])  # no first text by default
     with raises(DataError, "row-2", "'true'", "'b'"):
         ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
+    write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": []}])
+    assert [item.truths for item in ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items] == [(2,), (0,)]
     of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
     (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
     assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}

@@ -363,6 +363,19 @@ def test_results_are_broken_down_by_them(tmp_path):
     assert ta.verify(tagged).passed
 
 
+def test_a_blank_value_is_no_tag_and_an_older_run_that_has_it_goes_on(tmp_path, monkeypatch):
+    file = write_file(tmp_path / "tags.jsonl", [{"id": "attribute-000", "half": " "}])
+    with monkeypatch.context() as older:
+        older.setattr("tellapart.evaluation.evaluate._read_tags", lambda _: {"attribute-000": {"half": " "}})
+        assert (
+            "half"
+            in ta.evaluate("oracle", "demo", limit=4, tags=file, out=tmp_path / "run").result().benchmarks["demo"].by
+        )
+    for out in ("run", "other"):
+        run = ta.evaluate("oracle", "demo", limit=4, tags=file, out=tmp_path / out)
+    assert "half" not in run.result().benchmarks["demo"].by
+
+
 @pytest.mark.parametrize(
     ("rows", "facts"),
     [

@@ -59,6 +59,7 @@ def test_signed_ranks_of_a_few_seeds_are_counted_by_hand():
     assert paired_by_seed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]) == (None, None, None, 1.0)
     # Ranks 2, 2, -2 and 4, whatever the last bits of the differences: a sum of 2 or less has 4 of the 16 signs.
     assert paired_by_seed([0.3, 0.2, 0.6, 0.9], [0.2, 0.1, 0.7, 0.7])[3] == pytest.approx(2 * 4 / 16)
+    assert paired_by_seed([0.2] * 14, [0.1] * 14)[3] == pytest.approx(2 / 2**14)
 
 
 def test_over_seeds_gives_means_spread_and_the_start():

@@ -133,9 +133,9 @@ def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
 def expect_places(items: Collection[Item], path: Path) -> None:
     """Refuse a column `true` with places in some rows and another value elsewhere: the first would be the truth there.
 
-    An empty cell is the first place.
+    An empty cell, or an empty list, is the first place.
     """
-    other = next((item for item in items if not _is_empty(item.provenance.get("true"))), None)
+    other = next((item for item in items if not _is_empty(cell := item.provenance.get("true")) and cell != []), None)
     if other is not None and any(item.true for item in items):
         value = other.provenance["true"]
         fault = f"{quote(value)} is no place of a text or an image, counted from 0, as other rows have it"

@@ -562,7 +562,8 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
             return True
         cluster, tags = facts[sample.id]
         if isinstance(records, PairSet):
-            return (sample.cluster, sample.tags) != (cluster, tags)
+            filled = {tag: value for tag, value in sample.tags.items() if value.strip()}  # older runs have blank tags
+            return (sample.cluster, filled) != (cluster, tags)
         moved = cluster != sample.cluster and sample.id not in (cluster, sample.cluster)
         return moved or any(tags[tag] != sample.tags[tag] for tag in tags.keys() & sample.tags.keys())
 

@@ -407,7 +407,9 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     of several numbers of images, each image is an item, with its false captions.
     """
     left, items = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives], []
-    for numbers in left if len({*map(len, left)}) < 2 else ((number,) for item in left for number in item):
+    if len({*map(len, left)}) > 1:
+        left = [(number,) for number in chain.from_iterable(left) if rows.rows[number].negatives]
+    for numbers in left:
         left_out = [rows.rows[number] for number in numbers]
         texts = [*(row.caption for row in left_out), *(left_out[0].negatives if len(left_out) == 1 else ())]
         images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)

@@ -148,12 +148,15 @@ def test_ties_are_said_with_their_benchmark(systems, save):
     assert lay_out([*systems, flat]).notes[-1].endswith("winoground group_score flat 16.67 (60 tied)")
 
 
-def test_rows_are_sorted_by_a_column(systems):
+def test_rows_are_sorted_by_a_column(systems, save):
     for settings in ({"sort": "bivlc"}, {"sort": "Avg", "average": True}):
         table = lay_out([*systems[3:], *systems[:3]], **settings)
         assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
     with raises(RunError, "sort=", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, sort="bivcl")
+    tied = {"scores": np.full((60, 2, 2), 0.5, np.float32), "n": 60}
+    flat = save("flat", benchmark="bivlc", tags=PLANS["bivlc"]["tags"], **tied)
+    assert [row.label for row in lay_out([systems[5], flat], sort="bivlc").rows] == ["flat", "theirs", "chance"]
 
 
 pytest.importorskip("matplotlib")

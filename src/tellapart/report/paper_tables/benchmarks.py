@@ -261,7 +261,7 @@ def many_benchmarks_table(
     measures += [_named_average(name, runs) for name in average_as]
     rows = _make_rows(runs, measures, labels)
     if sort is not None:
-        rows.sort(key=lambda row: (row.plain, -(row.cells[names.index(sort)].value or 0)))
+        rows.sort(key=lambda row: (row.plain, (value := row.cells[names.index(sort)].value) is None, -(value or 0)))
     notes += [BESIDE] if any(row.reference for row in rows) else []
     notes += [*unlike_published(runs, benchmarks), *(f"{name}: {title}" for name, title in average_as.items())]
     return mark_best(_models_table(f"{', '.join(heads)}, percent", measures, rows, notes))
