@@ -506,3 +506,9 @@ def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders,
     beginning = json.loads((third / "generation_config.json").read_text()) | {"decoder_start_token_id": 1}
     (third / "generation_config.json").write_text(json.dumps(beginning))
     assert of(third) != of(folders["blip-2"])
+    config = json.loads((third / "config.json").read_text())
+    for token, method in ((1, "encoder and decoder, begins by token 1"), (0, "encoder and decoder")):
+        config["text_config"].pop("decoder_start_token_id", None)
+        (third / "config.json").write_text(json.dumps(config))
+        (third / "generation_config.json").write_text(json.dumps(beginning | {"decoder_start_token_id": token}))
+        assert read_as("vqa", third)._reader.method == method  # the token that pads is T5's usual

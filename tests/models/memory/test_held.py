@@ -129,9 +129,13 @@ def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(tmp_path, towe
 
 
 def test_a_module_is_at_rest_however_far_behind_a_function_it_lies(towers, picture_set):
+    class Settings:
+        def __getattr__(self, name):
+            return {"size": 8}[name]
+
     class Behind:
         def __init__(self):
-            self.parts = [towers]
+            self.parts, self.settings = [towers], Settings()
 
         def images(self, images):
             return self.parts[0].encode_image(torch.stack([*map(preprocess, images)]))

@@ -20,11 +20,13 @@ from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
 from tellapart.models.find import find_model, source_key
+from tellapart.models.memory.identity import Description
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch import backend
 from tellapart.models.torch.backend import Runtime
 
 library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
@@ -203,13 +205,30 @@ def test_a_route_is_known_by_how_many_tokens_it_reads(saved, tmp_path):
     assert loaded(folder).fingerprint != loaded(saved("routed")).fingerprint
 
 
+def test_what_is_usual_adds_nothing_to_a_fingerprint_of_earlier_scores(saved, monkeypatch):
+    stated, description = [], Description()
+    monkeypatch.setattr(backend, "weights_fingerprint", lambda *facts: stated.append(json.loads(facts[3])) or "a")
+    loaded(saved("dual"))
+    parts = stated[0].pop("modules")
+    assert {*stated[0]} == {
+        *("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length", "activation")
+    }
+    assert {key for part in parts for key in part} == {"kind", "settings", "config", "processor", "chat"}
+    assert {type(part["settings"]) for part in parts if "settings" in part} == {dict}
+    for model in (library.SentenceTransformer(str(saved("dual"))), library.CrossEncoder(str(saved("cross")))):
+        model.activation_fn = torch.nn.Sigmoid()
+        description.add_module(model)
+    assert not {"cosine", "activation_fn=Sigmoid()"} & {*description.facts}
+
+
 def test_weights_that_are_missing_are_not_drawn_and_those_of_a_layer_too_many_not_dropped(saved, tmp_path):
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
     change_weights(folder, lambda tensors: tensors.pop("text_projection.weight"))
     with raises(ModelError, "1", "CLIPModel", "text_projection"):
         loaded(folder)
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "more"))
-    change_weights(folder, lambda tensors: tensors.update({"head.weight": torch.ones(2)}))
+    heads = {name: torch.ones(2) for name in ("head.weight", "text_model.pooler.dense.weight")}
+    change_weights(folder, lambda tensors: tensors.update(heads))
     assert loaded(folder).fingerprint == loaded(saved("dual")).fingerprint
     config = json.loads((folder / "config.json").read_text())
     config["text_config"]["num_hidden_layers"] = 1

@@ -60,9 +60,10 @@ class EncoderDecoderModel(Reader):
         self.tasks = MappingProxyType({"caption": FORMATS[family][1], **answers})
         settings = model.generation_config
         self._start, forced = settings.decoder_start_token_id, settings.forced_bos_token_id
+        stated = getattr(self.language, "decoder_start_token_id", None)  # which the fingerprint has
         if self._start is None:
             self._start = self.language.decoder_start_token_id
-        elif self._start != getattr(self.language, "decoder_start_token_id", None):  # which the fingerprint has
+        elif self._start != (self.tokenizer.pad_token_id if stated is None else stated):
             self.method += f", begins by token {self._start}"
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=False,

@@ -283,6 +283,12 @@ def config_facts(config: PreTrainedConfig) -> str:
     return json.dumps(_without_keys(config.to_dict(), _INCIDENTAL), sort_keys=True, default=str)
 
 
+def part_settings(part: Any) -> dict[str, Any]:
+    """Return the settings of a part of sentence-transformers, for JSON: the keys of a router's mappings are tuples."""
+    settings: dict[str, Any] = part.get_config_dict()
+    return settings | ({"route_mappings": str(mappings)} if (mappings := settings.get("route_mappings")) else {})
+
+
 def _without_keys(value: Any, keys: set[str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_keys(item, keys) for key, item in value.items() if key not in keys}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import CellType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,9 @@ _STORED_IMAGES = ("preparation", "pack_image", "unpack_image")
 
 #: How far the modules that a call uses may lie: from a method to its object, its part, a function's partial...
 _STEPS = 5
+
+#: Entries of a container that are looked at, in every call: one with more holds captions or numbers.
+_ENTRIES = 1000
 
 #: The packages whose models are given arrays.
 _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
@@ -283,14 +287,17 @@ def _list_parts(value: Any, module: type, *, whole: bool) -> list[Any]:
     """Return what an object or a function refers to; of a container its modules alone, of a module nothing."""
     if isinstance(value, partial):
         return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, list | tuple | dict):
-        return [entry for entry in (value.values() if isinstance(value, dict) else value) if isinstance(entry, module)]
+    if isinstance(value, list | tuple | dict):  # copied: another thread may prepare pictures, and note them there
+        entries = [*islice(value.values() if isinstance(value, dict) else value, _ENTRIES)]
+        return [entry for entry in entries if isinstance(entry, module)]
     if isinstance(value, module | type | ModuleType):
         return []
+    if not (whole or inspect.isroutine(value)):  # of an object no name is asked that it may look up in its own way
+        return [] if is_installed(type(value)) else [*getattr(value, "__dict__", {}).values()]
     parts, code = [getattr(value, "__self__", None)], getattr(value, "__code__", None)
-    if whole or not is_installed(type(value) if code is None else value):
-        if code is None:
-            return [*parts, *getattr(value, "__dict__", {}).values()]
+    if code is None:
+        return [*parts, *getattr(value, "__dict__", {}).values()] if whole else parts
+    if whole or not is_installed(value):
         parts += [cell.cell_contents for cell in getattr(value, "__closure__", None) or () if cell != CellType()]
         parts += [value.__globals__[name] for name in code.co_names if name in value.__globals__]
     return parts

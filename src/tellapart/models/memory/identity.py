@@ -159,8 +159,10 @@ class Description:
             is_private = key.startswith("_") and not (with_private or is_setting)
             if is_private or key in _torch_attributes():
                 continue
-            if isinstance(value, import_torch().nn.Module):  # in no list of the parts, as a CrossEncoder's activation
-                self.facts += [f"{key}={_ADDRESS.sub('', repr(value))}"] if hasattr(thing, "_modules") else []
+            if isinstance(value, import_torch().nn.Module):
+                # In no list of the parts is a CrossEncoder's activation: a sigmoid, unless somebody chose another.
+                is_chosen = hasattr(thing, "_modules") and repr(value) != "Sigmoid()"
+                self.facts += [f"{key}={_ADDRESS.sub('', repr(value))}"] if is_chosen else []
                 continue
             if text and (f"{key}={value}" in text or (key in usual and repr(usual[key].default) == repr(value))):
                 continue
@@ -174,10 +176,13 @@ class Description:
                 self.facts.append(f"{key}={_hash_tensor(value, f'{name}.{key}')}")
             elif foreign or _is_preparation(value):
                 self.add_callable(value, f"{name}.{key}")
-        if callable(settings := getattr(thing, "get_config_dict", None)):  # of sentence-transformers
-            self.facts.append(str(settings()))  # no JSON: a router's keys are tuples
-        if isinstance(rule := getattr(thing, "similarity_fn_name", None), str):  # theirs, too, in a private attribute
-            self.facts.append(rule)
+        if callable(getattr(thing, "get_config_dict", None)):  # of sentence-transformers
+            from tellapart.models.huggingface.files import part_settings
+
+            self.facts.append(json.dumps(part_settings(thing), sort_keys=True, default=str))
+        # Theirs, too, in a private attribute; by default a cosine or its largest by token.
+        if (rule := getattr(thing, "similarity_fn_name", None)) in {"dot", "meanmaxsim"}:
+            self.facts.append(str(rule))
         if foreign:
             self.facts += [_source_of(base) for base in kind.__mro__ if base is kind or not is_installed(base)]
 
