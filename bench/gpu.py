@@ -410,13 +410,8 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
     config = transformers.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **marks)
     where = runtime(ModelOptions(device=device, dtype=dtype))
     torch.manual_seed(0)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(where.torch_dtype)
-    try:
-        with torch.device(device):
-            module = transformers.Qwen2_5_VLForConditionalGeneration(config).eval()
-    finally:
-        torch.set_default_dtype(before)
+    with torch.device(device):
+        module = transformers.Qwen2_5_VLForConditionalGeneration._from_config(config, dtype=where.torch_dtype).eval()
     cuts = {"patch_size": vision["patch_size"], "merge_size": 2, "temporal_patch_size": 2}
     images = transformers.Qwen2VLImageProcessor(**cuts, **sizes["pixels"])
     videos, words = transformers.Qwen2VLVideoProcessor(**cuts), _tokenizer(transformers)

@@ -8,10 +8,9 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial, reduce
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,52 +34,40 @@ FUSION = {"itm": "itm", "eqsim-itm": "itm", "ranking": "ranking", "eqsim-ranking
 BATCHES = (16, 64)
 
 
-@dataclass(frozen=True)
-class Size:
-    """Sizes of the encoders and of a batch's inputs."""
-
-    width: int
-    depth: int
-    pixels: int
-    patch: int = 16
-    words: int = 24
-    vocabulary: int = 4096
-    negatives: int = 3
+#: Pixels of a patch, words of a text, and words that there are.
+PATCH, WORDS, VOCABULARY = 16, 24, 4096
 
 
 class Encoders(nn.Module):
     """A ViT, a text transformer, and cross-attention layers with a matching head on top of both."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, width: int, depth: int) -> None:
         super().__init__()
-
-        def layers(kind: type[nn.Module], count: int) -> nn.ModuleList:
-            sizes = (size.width, size.width // 64 or 1, 4 * size.width, 0.0, "gelu")
-            return nn.ModuleList(kind(*sizes, batch_first=True, norm_first=True) for _ in range(count))
-
-        self.patches = nn.Conv2d(3, size.width, size.patch, size.patch)
-        self.words = nn.Embedding(size.vocabulary, size.width)
-        self.image_layers, self.text_layers = (layers(nn.TransformerEncoderLayer, size.depth) for _ in range(2))
-        self.fusion_layers = layers(nn.TransformerDecoderLayer, size.depth // 2)
-        self.head = nn.Linear(size.width, 1)
+        sizes = (width, width // 64 or 1, 4 * width, 0.0, "gelu")
+        layer, crossed = (
+            kind(*sizes, batch_first=True, norm_first=True)
+            for kind in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+        )
+        self.patches, self.words = nn.Conv2d(3, width, PATCH, PATCH), nn.Embedding(VOCABULARY, width)
+        self.image_layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.text_layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.fusion_layers, self.head = nn.TransformerDecoder(crossed, depth // 2), nn.Linear(width, 1)
         self.scale = nn.Parameter(torch.tensor(2.66))
 
     def image_tokens(self, images: Tensor) -> Tensor:
         """Encode images `(b, 3, h, w)` to `(b, tokens, width)`."""
-        return reduce(lambda tokens, layer: layer(tokens), self.image_layers, self.patches(images).flatten(2).mT)
+        return self.image_layers(self.patches(images).flatten(2).mT)
 
     def text_tokens(self, texts: Tensor) -> Tensor:
         """Encode texts `(b, words)` to `(b, words, width)`."""
-        return reduce(lambda tokens, layer: layer(tokens), self.text_layers, self.words(texts))
+        return self.text_layers(self.words(texts))
 
     def match(self, images: Tensor, texts: Tensor) -> Tensor:
         """Return the matching logits `(b,)` of encoded images and texts."""
-        mixed = reduce(lambda tokens, layer: layer(tokens, images), self.fusion_layers, texts)
-        return self.head(mixed.mean(1))[:, 0]
+        return self.head(self.fusion_layers(texts, images).mean(1))[:, 0]
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """A batch before it is encoded; the second of each kind are mates, four false captions are of every image."""
 
     images: Tensor
@@ -90,17 +77,12 @@ class Inputs:
     false_texts: Tensor
 
 
-def draw_inputs(count: int, size: Size, device: str) -> Inputs:
+def draw_inputs(count: int, pixels: int, device: str) -> Inputs:
     """Return random inputs of `count` pairs."""
     generator = torch.Generator().manual_seed(count)
-
-    def images() -> Tensor:
-        return torch.randn(count, 3, size.pixels, size.pixels, generator=generator).to(device)
-
-    def texts() -> Tensor:
-        return torch.randint(0, size.vocabulary, (count, size.words), generator=generator).to(device)
-
-    return Inputs(images(), texts(), images(), texts(), torch.cat([texts() for _ in range(4)]))
+    images, mate_images = torch.randn(2, count, 3, pixels, pixels, generator=generator).to(device)
+    texts = torch.randint(0, VOCABULARY, (6 * count, WORDS), generator=generator).to(device)
+    return Inputs(images, texts[:count], mate_images, texts[count : 2 * count], texts[2 * count :])
 
 
 def pool(tokens: Tensor) -> Tensor:
@@ -230,11 +212,10 @@ def measure(
     """Measure each loss on batches of each size."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    size = Size(width, depth, pixels, negatives=negatives)
-    model = Encoders(size).to(device)
+    model = Encoders(width, depth).to(device)
     rows: list[dict[str, Any]] = []
     for count in batches:
-        inputs = draw_inputs(count, size, device)
+        inputs = draw_inputs(count, pixels, device)
         dual = {name: partial(dual_step, model, inputs, name) for name in DUAL}
         fusion = {name: partial(fusion_step, model, inputs, name, negatives) for name in FUSION}
         for steps, against in ((dual, DUAL), (fusion, FUSION)):

@@ -56,28 +56,11 @@ def which_table() -> str:
 
 def commands_reference() -> str:
     """Return a table of contents, the options of every command, and a section for each command."""
-    tools = {"split_help": split_help, "parameters": _parameters_table}
+    tools = {"split_help": split_help, "write_value": write_value, "callable": callable}
     return fill_table("commands", panels=group_by_panel(), shared=typer.main.get_group(app), **tools)
 
 
-def _parameters_table(command: Any) -> str:
-    """Return a row for each argument and option."""
-    rows = ["| option | value | default | meaning |", "|---|---|---|---|"]
-    for one in command.params:
-        if not one.hidden and one.name not in ("help", "show_completion", "install_completion"):
-            name = one.metavar or one.name.upper() if one.param_type_name == "argument" else None
-            names = [name] if name else [*one.opts, *one.secondary_opts]
-            spans = ", ".join(f"`{each}`" for each in names).replace("|", "\\|")
-            about = " ".join((one.help or "").split()).replace("|", "\\|")
-            if one.envvar:
-                about += f" Environment: `{one.envvar}`."
-            if one.multiple or one.nargs == -1:
-                about += " Repeatable." if "epeatable" not in about else ""
-            rows.append(f"| {spans} | {_value(one)} | {_default(one)} | {about} |")
-    return "\n".join(rows)
-
-
-def _value(parameter: Any) -> str:
+def write_value(parameter: Any) -> str:
     """Return the kind of a parameter's value; empty for a flag."""
     if getattr(parameter, "is_flag", False):
         return ""
@@ -86,13 +69,6 @@ def _value(parameter: Any) -> str:
     bounds = [f"at least {parameter.min:g}"] if parameter.min is not None else []
     bounds += [f"at most {parameter.max:g}"] if parameter.max is not None else []
     return ", ".join([kind, *bounds])
-
-
-def _default(parameter: Any) -> str:
-    if parameter.required:
-        return "needed"
-    value = parameter.default
-    return "" if value is None or value is False or value in ((), [], "") or callable(value) else f"`{value}`"
 
 
 def flow_picture() -> str:
