@@ -1,6 +1,7 @@
 """Paired differences by seed and item, both drawn from many, and crossed: how they vary, and a test of their mean."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,7 @@ from scipy.special import stdtr, stdtrit
 from examples.findings.frame import bounds, points
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(NamedTuple):
     """The variance of a difference: of items, of seeds, and of what is left of both."""
 
     items: float

@@ -7,13 +7,11 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from scipy.stats import ttest_1samp
-
 from examples.eqsim_ablation import power, results
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.results import Compared, Results
-from examples.findings.frame import FOLDER, bounds, points, render_page, write_pages_text
+from examples.findings.frame import FOLDER, render_page, write_pages_text
 from tellapart.data.rows import read_object
 from tellapart.report.plots.style import write_picture
 
@@ -49,19 +47,13 @@ def page(plan: Plan) -> str:
     found = Results(plan)
     known = {each.method.name: each for each in found.compared}
     forms = [known[name] for name in _FORMS if name in known]
-    alike = [each for each in found.compared if each.method.name not in found.rates]
-    checks = {each.check.name: each for each in found.checked if each.gain}
     values: dict[str, Any] = {"found": found, "plan": found.plan, "base": found.base, "picture": PICTURE.name}
-    values |= {"known": known, "forms": forms, "checks": checks, "fewest": results.FEWEST, "kept": results.KEPT}
-    values |= {"alike": alike, "ranked": sorted(found.compared, key=lambda each: -abs(each.overall.value))}
-    values |= {"best": max(alike, key=lambda each: each.overall.value, default=None)}
-    values |= {"done": sum(map(len, found.runs.values())), "of": len(plan.methods) * plan.seeds}
-    values |= {"eqsim_terms": [run["terms"] for run in found.runs.get("eqsim", ())]}
+    values |= {"known": known, "forms": forms, "fewest": results.FEWEST, "kept": results.KEPT}
+    values |= {"checks": {each.check.name: each for each in found.checked if each.gain}}
+    values |= {"ranked": sorted(found.compared, key=lambda each: -abs(each.overall.value))}
     values |= {"smallest": _smallest_weights(found, forms), "there": _from_another_start(plan)}
-    if values["done"]:
-        values["start"] = plan.read("measured-start")
-    values["scores"] = [*results.list_scores(found)] if values["done"] else []
-    values |= {"aspects": list(results.list_aspects(found)) if found.compared else [], "object_change": _object_change}
+    values |= {"scores": [*results.list_scores(found)] if any(found.runs.values()) else []}
+    values |= {"aspects": [*results.list_aspects(found)] if found.compared else [], "object_change": _object_change}
     return write_pages_text([render_page(HERE / "templates", "finding", values)])
 
 
@@ -81,8 +73,8 @@ def _object_change(runs: results.Runs, pair: Compared) -> str:
     ours, theirs = (
         {run["seed"]: run["kept"]["demo-objects"] for run in runs[row.name]} for row in (pair.method, pair.base)
     )
-    moved = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
-    return f"{points(fmean(moved))} {bounds(*ttest_1samp(moved, 0).confidence_interval(0.95), points)}"
+    seeds = [seed for seed in ours if seed in theirs]
+    return results.write_by_seed(*([of[seed] for seed in seeds] for of in (ours, theirs)))
 
 
 def design_page(plan: Plan) -> str:

@@ -69,6 +69,9 @@ def right_items(piece: Mapping[str, Any], test: str) -> NDArray[np.bool_]:
     >>> right_items({"sets": {"seen": {"right": "a0", "items": 3}}}, "seen").tolist()
     [True, False, True]
     """
-    packed = piece["sets"][test]
-    bits = np.frombuffer(bytes.fromhex(packed["right"]), np.uint8)
-    return np.unpackbits(bits, count=packed["items"]).astype(bool)
+    return unpack_items(piece["sets"][test]["right"], piece["sets"][test]["items"])
+
+
+def unpack_items(packed: str, items: int) -> NDArray[np.bool_]:
+    """Return the bits of hexadecimal digits, bool `(item,)`."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(packed), np.uint8), count=items).astype(bool)

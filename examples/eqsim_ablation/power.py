@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
-from examples.eqsim_ablation.pieces import right_items
+from examples.eqsim_ablation.pieces import unpack_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import add_units, facts, stage_environment
 from tellapart.benchmarks.find import load_pairs
@@ -75,7 +75,7 @@ def detectable(spread: Components, seeds: int, items: int, levels: Sequence[floa
 def statement(plan: Plan) -> dict[str, Any]:
     """Return what `record/power.json` holds: the pilot's variance, the table of designs, and the one that is chosen."""
     spread, group = pilot_spread()
-    cautious = Components(*(CAUTION * value for value in (spread.items, spread.seeds, spread.rest)))
+    cautious = Components(*(CAUTION * value for value in spread))
     tests, table = len(plan.methods) - 1, []
     for seeds in _SEEDS:
         for items in _ITEMS:
@@ -87,7 +87,7 @@ def statement(plan: Plan) -> dict[str, Any]:
     enough = [row for row in table if max(row["holm"], row["careful"]) <= GOAL and row["items"] >= 6000]
     return {
         "group": round(group, 4),
-        "variance": {name: float(f"{getattr(spread, name):.4g}") for name in ("items", "seeds", "rest")},
+        "variance": {name: float(f"{value:.4g}") for name, value in spread._asdict().items()},
         "tests": tests,
         "draws": _DRAWS,
         "table": table,
@@ -103,14 +103,12 @@ def pilot_spread() -> tuple[Components, float]:
     (0.00013, 0.379)
     """
     pilot = read_object(HERE / "pilot.json")
-    pieces = {
-        name: [{"sets": {"pilot": {"right": bits, "items": pilot["items"]}}} for bits in seeds]
-        for name, seeds in pilot["rows"].items()
-    }
-    right = {name: np.array([right_items(one, "pilot") for one in ours], float) for name, ours in pieces.items()}
-    found = [components(right[one] - right[other]) for one, other in combinations(right, 2)]
-    means = (max(0.0, fmean(getattr(one, part) for one in found)) for part in ("items", "seeds", "rest"))
-    return Components(*means), float(np.mean([values.mean() for values in right.values()]))
+    right = [
+        np.array([unpack_items(packed, pilot["items"]) for packed in seeds], float) for seeds in pilot["rows"].values()
+    ]
+    found = [components(one - other) for one, other in combinations(right, 2)]
+    means = (max(0.0, fmean(part)) for part in zip(*found, strict=True))
+    return Components(*means), float(np.mean([values.mean() for values in right]))
 
 
 def _cost(plan: Plan, seeds: int, items: int) -> dict[str, float]:
@@ -140,7 +138,7 @@ def units(plan: Plan) -> dict[str, Any]:
         add_units(folder)
         steps = [_time_step(plan, method, folder) for method in (plan.methods[0], plan.row("ce-clip"))]
         model, pairs = find_model(f"compact:{folder / plan.methods[0].name / 'model'}"), load_pairs(f"folder:{folder}")
-        measured, validated = (_time_item(model, pairs, precision) for precision in ("bfloat16", "float32"))
+        measured, validated = (_time_item(model, pairs, bfloat16) for bfloat16 in (True, False))
     recipe = read_recipe_file(plan.sets[plan.tests[0]])
     drawn = Recipe(seed=recipe.seed, **recipe.options)
     keys = drawn.item_keys()[:: plan.items(plan.tests[0]) // 6]
@@ -153,12 +151,12 @@ def units(plan: Plan) -> dict[str, Any]:
     return {name: round(seconds, 4) for name, seconds in found.items()} | facts()
 
 
-def _time_item(model: Any, pairs: Any, precision: str) -> float:
+def _time_item(model: Any, pairs: Any, bfloat16: bool) -> float:
     """Return the processor's seconds of one of a set's items; a first pass, which is slower, is left out."""
     torch = import_torch()
     for _ in range(2):
         began = time.process_time()
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             embeddings(model, pairs, store=EmbeddingStore(None))
         seconds = time.process_time() - began
     return seconds / len(pairs)

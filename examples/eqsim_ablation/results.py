@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import RATE, Check, Method, Plan
-from examples.findings.frame import PHONE, bounds, points
+from examples.findings.frame import PHONE, bounds, name_rows, points
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import paired_by_seed
@@ -189,11 +189,9 @@ def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
         values, halves = [100 * verdict.value for verdict in verdicts], [100 * verdict.half() for verdict in verdicts]
         axes.errorbar(values, rows, xerr=halves, fmt=style.marker, color=style.colour, markersize=4, label=label)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(ranked)), [each.method.title for each in ranked])
-    axes.set_ylim(len(ranked) - 0.5, -0.5)  # the first row on top
-    axes.set_xlabel(f"points of group score against {plan.methods[0].title}")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, columnspacing=1)
+    label = f"points of group score against {plan.methods[0].title}"
+    name_rows(figure, axes, [each.method.title for each in ranked], label, 2)
+    axes.set_ylim(len(ranked) - 0.5, -0.5)
     return figure
 
 
@@ -288,10 +286,11 @@ def _list_by_seed(
     for title, mine in others:
         if seeds := sorted({*mine} & {*first}):
             pairs = zip(*(np.array([of[seed] for seed in seeds]).T.tolist() for of in (mine, first)), strict=True)
-            yield [title, f"{len(seeds)}", *(_write_by_seed(*pair) for pair in pairs)]
+            yield [title, f"{len(seeds)}", *(write_by_seed(*pair) for pair in pairs)]
 
 
-def _write_by_seed(ours: Sequence[float], theirs: Sequence[float]) -> str:
+def write_by_seed(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Return the mean difference of shares in points, with Student's 95 % interval over seeds."""
     low, high, *_ = paired_by_seed(ours, theirs)
     value = points(fmean(ours) - fmean(theirs))
     return value if low is None else f"{value} {bounds(low, high, points)}"

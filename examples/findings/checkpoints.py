@@ -39,21 +39,14 @@ def checkpoints(data: Path) -> Page:
     zoo = _read_zoo(data)
     pairs = [name for name in zoo.names if not name.startswith("elevater-") and name not in _NO_PAIRS]
     sets = sorted((_describe_set(zoo, name) for name in pairs), key=lambda one: -one.coco)
-    high = [one for one in sets if one.coco >= _HIGH]
     apart = [one for one in sets if (one.interval.high or 0) < _HIGH and one.coco < _APART]
-    signal = [one for one in apart if one.reliability >= _RELIABLE]
-    noise = [one for one in apart if one.reliability < _RELIABLE]
-    fallen = [one for one in sets if one.coco >= 0.8 and one.data < 0.3]
-    steps = _choose_sets(zoo)
-    share = 1 / len(zoo.names)
+    steps, share = _choose_sets(zoo), 1 / len(zoo.names)
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
-    sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
     counted, broken = _count_fractions(RESULTS.rows(data))
-    values: dict[str, Any] = {"zoo": zoo, "sets": sets, "high": high, "signal": signal, "noise": noise}
-    values |= {"fallen": fallen, "sugar": sugar, "coco": coco, "steps": steps, "small": small, "share": share}
-    values |= {"counted": counted, "broken": broken, "same_data": _kept_groups(zoo.trained_on)}
-    values |= {"alike": _ONE, "high_bound": _HIGH, "apart": _APART, "reliable": _RELIABLE}
+    values: dict[str, Any] = {"zoo": zoo, "sets": sets, "different": apart, "coco": _correlation(zoo, *_RIVALS)}
+    values |= {"steps": steps, "small": small, "share": share, "counted": counted, "broken": broken, "alike": _ONE}
+    values |= {"same_data": _kept_groups(zoo.trained_on), "high_bound": _HIGH, "apart": _APART, "reliable": _RELIABLE}
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 

@@ -27,7 +27,7 @@ EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
 #: Of a tag: the largest value of the low group, the smallest of the high one, and both in words.
 _GROUPS = {FIRST: (3, 7, "words 1 to 3, word 7 or later"), EDITS: (2, 4, "1 or 2 words, 4 or more")}
 _KINDS = ("add", "replace", "swap")
-_RESAMPLES, _FIRST_CLIP = 2000, "ViT-B-32"
+_RESAMPLES = 2000
 
 
 class Shift(NamedTuple):
@@ -85,23 +85,17 @@ def differing_words(data: Path) -> Page:
     fitted = {(name, over): measure_curves(sets[name], over, chances={None: chance}, by="part")
               for over in _GROUPS for name, chance in chances.items()}  # fmt: skip
     curves = [(over, row) for (_, over), found in fitted.items() for row in found.curves if row.subset and row.slope]
-    falls = {name: [row.slope < 0 for over, row in curves if over == name and row.slope and row.model == _FIRST_CLIP]
-             for name in _GROUPS}  # fmt: skip
-    inside = [(over, row) for over, row in curves if row.threshold is not None]
-    closed = [(over, row) for over, row in inside if None not in (row.low, row.high)]
-    described = [over for over, row in closed if row.p_fit is None or row.p_fit >= 0.05]
     late = compare_groups(pairs[0], FIRST, "replace")
     clip, _, tuned, _, gpt = (f"{percent(-one.value)} {bounds(-one.high, -one.low)}" for one in late)
     pooled, more = (compare_groups(pairs[1], EDITS, strata=strata)[0] for strata in (False, True))
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chances={None: 1 / 2})
     values: dict[str, Any] = {"FIRST": FIRST, "EDITS": EDITS, "groups": {over: row[2] for over, row in _GROUPS.items()}}
-    values |= {"clip": clip, "tuned": tuned, "gpt": gpt, "more": more, "pooled": pooled, "falls": falls}
-    values |= {"curves": curves, "inside": inside, "closed": closed, "described": described}
+    values |= {"clip": clip, "tuned": tuned, "gpt": gpt, "more": more, "pooled": pooled, "curves": curves}
     values |= {"systems": pairs[0].systems, "shifts": {over: _shift_rows(over, pairs) for over in _GROUPS}}
-    values |= {"threshold_rows": _threshold_rows(fitted)}
-    values |= {"people": people, "counting": counting, "resamples": _RESAMPLES}
-    values |= {"people_first": compare_groups(people, FIRST)[0], "people_edits": compare_groups(people, EDITS)[0]}
+    values |= {"threshold_rows": _threshold_rows(fitted), "counting": counting, "resamples": _RESAMPLES}
+    values |= {"people": people, "people_first": compare_groups(people, FIRST)[0]}
+    values |= {"people_edits": compare_groups(people, EDITS)[0]}
     return Page("differing-words", partial(_draw, fitted), (*BIVLC, ANSWERS, _VALSE), values, data)
 
 

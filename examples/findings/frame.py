@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tellapart.benchmarks.set_file import read_rows
@@ -82,7 +83,7 @@ def render_page(folder: Path, name: str, values: Mapping[str, Any]) -> str:
     """Fill the template of a name in a folder; each value that it asks for must be there."""
     loader = FileSystemLoader(folder)
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)  # noqa: S701  (Markdown)
-    functions = (len, sum, min, max, int, percent, points, bounds, ends, join_words, write_p)
+    functions = (len, sum, min, max, int, np.median, percent, points, bounds, ends, join_words, write_p)
     environment.globals |= {function.__name__: function for function in functions} | {"two": "{:.2f}".format}
     environment.filters["table_rows"] = lambda rows: "\n".join(f"| {' | '.join(row)} |" for row in rows)
     environment.filters["names"] = lambda names: join_words([f"`{name}`" for name in names])

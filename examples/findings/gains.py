@@ -48,17 +48,10 @@ def gains(data: Path) -> Page:
     """Make the page."""
     measured = _read_measured(data)
     winoground, bivlc = measured[2], measured[3]
-    ratios = overlap_ratios()
-    kind, typical = min(ratios), float(np.median(ratios))
     published = read_gains()
-    by = {name: [gain for gain in published if gain.verdict == name] for name in ("above", "between", "below")}
-    low, middle, high = np.quantile(_smallest_of_pairs(winoground), (0.25, 0.5, 0.75))
-    tested = _test_pairs(bivlc)
-    sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
-    values: dict[str, Any] = {"measured": list(map(_describe_pairs, measured)), "tested": tested, "by": by}
-    values |= {"published": published, "published_table": published_table(published), "sources": sources}
-    values |= {"winoground": winoground, "bivlc": bivlc, "low": low, "middle": middle, "high": high}
-    values |= {"ratios": ratios, "kind": kind, "typical": typical}
+    values: dict[str, Any] = {"measured": list(map(_describe_pairs, measured)), "tested": _test_pairs(bivlc)}
+    values |= {"published": published, "published_table": published_table(published), "ratios": overlap_ratios()}
+    values |= {"winoground": winoground, "bivlc": bivlc}
     return Page("gains", partial(_draw_gains, published), (SCORES, *BIVLC), values, data)
 
 

@@ -39,29 +39,22 @@ def leaderboard(data: Path) -> Page:
     metrics = {name: _analyse(name, scores, data) for name in _METRICS}
     group = metrics["group_score"]
     subsets = {name: set(found) for name, found in json.loads(_TAGS.files(data)[0].read_text())["subsets"].items()}
-    best = max(group.outcomes, key=lambda name: group.outcomes[name].mean())
     items = group.items
     nobody = np.array([row.solved == 0 for row in items.items])
-    people_on = wilson(int(group.people[nobody].sum()), int(nobody.sum()))
-    negative = sum((row.discrimination or 0) < 0 for row in items.items)
     known = np.array([not nobody[k] and 1 - failed >= 0.1 for k, failed in enumerate(_failed(group))])
-    heads = {name: _compare_heads(metrics[name]) for name in _METRICS}
-    won = [found for found in heads["group_score"] if found[3] <= 0.05]
-    ahead = sum(found[2].value > 0 for found in heads["group_score"])
-    first = group.tiers[0]
-    lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
+    best = max(group.outcomes, key=lambda name: group.outcomes[name].mean())
     outcomes = {name: np.stack([METRICS[one].per_item(found) for one in _METRICS]) for name, found in scores.items()}
     twins = [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
     # The simulation of item analysis with 15 families finds a label that is turned round so often.
     simulated = json.loads(_SIMULATED.read_text(encoding="utf-8"))["15 families of 1 to 6 systems"]
     blunt, harder = _blunt(items), subsets["harder"]
-    values: dict[str, Any] = {"group": group, "items": items, "best": best, "first": first, "lead": lead}
-    values |= {"metrics": metrics.values(), "median": np.median}
-    values |= {"heads": [*zip(*heads.values(), strict=True)], "ahead": ahead, "won": won, "subsets": subsets}
-    values |= {"nobody": nobody, "people_on": people_on, "negative": negative, "known": known}
+    values: dict[str, Any] = {"group": group, "items": items, "best": best, "metrics": metrics.values()}
+    values |= {"lead": paired_difference(group.people, group.outcomes[best], None, binary=True)}
+    values |= {"heads": [*zip(*map(_compare_heads, metrics.values()), strict=True)], "subsets": subsets}
+    values |= {"nobody": nobody, "people_on": wilson(int(group.people[nobody].sum()), int(nobody.sum()))}
     values |= {"power_of_suspects": simulated["the best item with its label turned round is a suspect"]}
     values |= {"failed_auc": _auc_text(_failed(group), harder), "blunt_auc": _auc_text(blunt, harder)}
-    values |= {"known_auc": _auc_text(blunt, harder, known), "discriminating": int(np.isfinite(blunt).sum())}
+    values |= {"known": known, "known_auc": _auc_text(blunt, harder, known)}
     values |= {"tags_rows": [_tag_row(name, members, group, nobody) for name, members in subsets.items()]}
     values |= {"twins": join_words([f"`{a}` and `{b}`" for a, b in twins])}
     return Page("leaderboard", partial(_draw_systems, group), (SCORES, _TAGS), values, data)

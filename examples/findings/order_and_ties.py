@@ -56,10 +56,8 @@ def order_and_ties(data: Path) -> Page:
     parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
     every = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
     everything, first_alike = _compare_part("all", *every), order_bias(*every[:2]).both
-    right_in_both = interval_for(first_alike, every[2], binary=True)
     adjusted = holm([part.p for part in parts])
-    apart = [part for part, p in zip(parts, adjusted, strict=True) if p <= 0.05]
-    lowest = min(parts, key=lambda part: part.difference.value)
+    orders = [(part, p, at_floor(part.p, 10_000)) for part, p in zip(parts, adjusted, strict=True)]
     systems = read_systems(data)
     moved = {(name, metric): _count_rules(systems[name], metric) for name in systems for metric in _METRICS}
     changed = {key: values for key, values in moved.items() if values[1] != values[0]}
@@ -69,9 +67,8 @@ def order_and_ties(data: Path) -> Page:
         for name, set_name, source, fields, tie in _LAYOUTS
     ]
     always, pair_sets = _constant_by_rule()
-    orders = [(part, p, at_floor(part.p, 10_000)) for part, p in zip(parts, adjusted, strict=True)]
-    values: dict[str, Any] = {"orders": orders, "apart": [part.name for part in apart], "everything": everything}
-    values |= {"lowest": lowest, "right_in_both": right_in_both, "ends_of": _bounds}
+    values: dict[str, Any] = {"orders": orders, "everything": everything, "ends_of": _bounds}
+    values |= {"right_in_both": interval_for(first_alike, every[2], binary=True)}
     values |= {"systems": systems, "moved": moved, "changed": changed, "most": most}
     values |= {"most_of_systems": max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE)}
     values |= {"layouts": layouts, "always": always, "pair_sets": pair_sets}

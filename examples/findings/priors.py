@@ -102,25 +102,19 @@ def read_sides(data: Path) -> dict[str, SimpleNamespace]:
 def priors(data: Path) -> Page:
     """Make the page."""
     scores = read_systems(data)
-    people = Systems.of({PEOPLE: scores[PEOPLE]})
+    of_people = Systems.of({PEOPLE: scores[PEOPLE]}).medians()
     found = Systems.of({name: each for name, each in scores.items() if name != PEOPLE})
-    middle, ends = found.medians(), _intervals(found)
-    of_people = people.medians()
-    items, systems = found.group.shape[1], len(found.names)
-    above = [_count_above(found.group, 1 / 6), _count_above(found.match, 1 / 2)]
-    below = sum((wilson(int(row.sum()), items).high or 0) < 1 / 2 for row in found.match)
+    middle, spans = found.medians(), _intervals(found)
+    items = found.group.shape[1]
+    parts = [f"squares: {part}" for part in _PARTS]
+    heads = ["group", "match", *(reason.label for reason in Reason), *parts]
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
-    sides = read_sides(data)
-    first, last = sides[CLIPS[0]], sides[CLIPS[-1]]
-    heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
-    rows = zip(heads, middle, ends, of_people, strict=True)
-    medians = [row for row in rows if row[0] != Reason.RIGHT.label]  # those are the group score
-    shown = {words: Systems.of({name: scores[name]}).medians() for name, words in _SHOWN.items()}
-    values: dict[str, Any] = {"middle": middle, "spans": ends, "medians": medians, "shown": shown}
-    values["parts"] = [f"squares: {part}" for part in _PARTS]
-    values |= {"systems": systems, "above": above, "below": below, "rho": rho, "resamples": _RESAMPLES}
-    values |= {"reasons": [each.label for each in Reason], "sides": sides, "first": first, "last": last}
-    values |= {"rise": last.bounds - first.bounds}
+    values: dict[str, Any] = {"middle": middle, "spans": spans, "rho": rho, "systems": len(found.names)}
+    values |= {"rows": list(zip(heads, middle, spans, of_people, strict=True)), "parts": parts, "Reason": Reason}
+    values |= {"shown": {words: Systems.of({name: scores[name]}).medians() for name, words in _SHOWN.items()}}
+    values |= {"above": [_count_above(found.group, 1 / 6), _count_above(found.match, 1 / 2)]}
+    values |= {"below": sum((wilson(int(row.sum()), items).high or 0) < 1 / 2 for row in found.match)}
+    values |= {"sides": read_sides(data), "resamples": _RESAMPLES}
     drawn = {words: scores[name] for name, words in _SHOWN.items()}
     return Page("priors", partial(_draw, drawn), (SCORES, *BIVLC[:2]), values, data)
 

@@ -1,7 +1,7 @@
 """What can be got without looking: words alone, and other faults that an audit of the captions finds."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,22 +57,19 @@ def without_looking(data: Path) -> Page:
     baselines = json.loads(_BASELINES.read_text(encoding="utf-8"))["benchmarks"]
     parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
     wholes = [found[0] for found in parts.values()]
-    sugarcrepe = parts["sugarcrepe"][0]
-    explained = _explain_gain(parts["sugarcrepe"][1:])
     squares = {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
     audited = sets | squares
-    zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
-    beaten = [one for one in zooed if one.interval.low > one.clip]
-    told = [one for one in zooed if one in beaten or one.words > 0.6]
-    audits = [(name, len(pairs), caption_duplicates(pairs), bag_of_words(pairs), length_gaps(pairs)[0])
-              for name, pairs in audited.items()]  # fmt: skip
-    values: dict[str, Any] = {"wholes": wholes, "told": told, "zooed": zooed, "beaten": beaten, "zoo": zoo}
-    values |= {"sugarcrepe": sugarcrepe, "explained": explained, "least_form": min(one.form for one in wholes)}
-    values |= {"audits": audits, "signed": _signed, "language_model": _LANGUAGE_MODEL}
     camera = find_benchmark("camerabench", Locations(data / "camerabench" / "camerabench")).records()
     sided = audited | {"camerabench": camera}
     sides = {name: torn_sides(pairs) for name, pairs in sided.items()}
-    values |= {"lost": _count_lost(sided), "contexts": _CONTEXTS}
+    audits = [(name, len(pairs), caption_duplicates(pairs), bag_of_words(pairs), length_gaps(pairs)[0])
+              for name, pairs in audited.items()]  # fmt: skip
+    zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
+    beaten = [one for one in zooed if one.interval.low > one.clip]
+    told = [one for one in zooed if one in beaten or one.words > 0.6]
+    values: dict[str, Any] = {"wholes": wholes, "zooed": zooed, "beaten": beaten, "told": told, "zoo": zoo}
+    values |= {"explained": _explain_gain(parts["sugarcrepe"][1:]), "language_model": _LANGUAGE_MODEL}
+    values |= {"lost": _count_lost(sided), "contexts": _CONTEXTS, "audits": audits, "signed": _signed}
     values |= {"mixed": [name for name, pairs in audited.items() if mixed_scripts(pairs).value]}
     values |= {"torn": [f"{name} ({found.says})" for name, found in sides.items() if found.value]}
     values |= {"vqa": _read_answers(data), "scripts": _count_scripts(data), "places": _find_places(data)}
@@ -112,21 +109,38 @@ def _make_pairs(name: str, rows: Any) -> PairSet:
 def _measure_words(
     name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]
 ) -> list[SimpleNamespace]:
-    """Measure the set first, then its parts."""
+    """Measure the set first, then its parts, by words of other items: as CLIP reads them, and with the file's form."""
     clusters = _join_clusters(pairs)
     heads = [in_order(held_out(found - found[:, ::-1], clusters)) for found in _count_words(pairs)]
     tag = _CATALOGUE[name][1] if name in _CATALOGUE else "part"
-    values = np.array([item.tags[tag] for item in pairs.items])
-    models = baselines[name]["models"] if name in _CATALOGUE else {}
-    spoken = models.get(_LANGUAGE_MODEL, {})
-    language = spoken["choice_score"]["value"] if "choice_score" in spoken else None
-    found = [_describe(name, "", heads, clusters, language, _zoo_values(name, "", zoo))]
-    for value in np.unique(values):
-        own = values == value
-        spoken_part = spoken.get("by", {}).get(tag, {}).get(value, {}).get("value") if language is not None else None
-        kept = [cluster for cluster, inside in zip(clusters, own, strict=True) if inside]
-        inside_heads = [right[own] for right in heads]
-        found.append(_describe(name, str(value), inside_heads, kept, spoken_part, _zoo_values(name, str(value), zoo)))
+    part_of = np.array([item.tags[tag] for item in pairs.items])
+    spoken = baselines[name]["models"].get(_LANGUAGE_MODEL, {}) if name in _CATALOGUE else {}
+    spoken_parts = spoken.get("by", {}).get(tag, {}) if "choice_score" in spoken else {}
+    language = {"": spoken.get("choice_score", {})} | spoken_parts
+    found = []
+    for part in ("", *np.unique(part_of).tolist()):
+        at = np.flatnonzero((part_of == part) | (part == ""))
+        words, form = (right[at] for right in heads)
+        inside = [clusters[k] for k in at]
+        interval, form_interval = (
+            interval_for(right, inside, binary=is_binary(right), bounds=(0.0, 1.0)) for right in (words, form)
+        )
+        published = _zoo_values(name, part, zoo)
+        found.append(
+            SimpleNamespace(
+                name=name,
+                part=part,
+                items=len(words),
+                words=float(words.mean()),
+                interval=interval,
+                form=float(form.mean()),
+                form_interval=form_interval,
+                language=language.get(part, {}).get("value"),
+                clip=published.get(_CLIP),
+                negclip=published.get(_NEGCLIP),
+                below=sum(value < words.mean() for value in published.values()) if published else None,
+            )
+        )
     return found
 
 
@@ -153,32 +167,6 @@ def _count_words(pairs: PairSet) -> tuple[NDArray[np.floating], NDArray[np.float
         for row, item in zip(single, pairs.items, strict=True)
     ]
     return read, np.concatenate([word_counts(single).features, np.array(form, np.float64)], axis=2)
-
-
-def _describe(
-    name: str,
-    part: str,
-    heads: Sequence[NDArray[np.float64]],
-    clusters: Sequence[str],
-    language: float | None,
-    published: dict[str, float],
-) -> SimpleNamespace:
-    """Return shares right by words of other items: as CLIP reads them, and with the file's capitals and spaces."""
-    words, form = (float(right.mean()) for right in heads)
-    intervals = [interval_for(right, clusters, binary=is_binary(right), bounds=(0.0, 1.0)) for right in heads]
-    return SimpleNamespace(
-        name=name,
-        part=part,
-        items=len(clusters),
-        words=words,
-        interval=intervals[0],
-        form=form,
-        form_interval=intervals[1],
-        language=language,
-        clip=published.get(_CLIP),
-        negclip=published.get(_NEGCLIP),
-        below=sum(value < words for value in published.values()) if published else None,
-    )
 
 
 def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float]:
