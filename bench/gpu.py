@@ -420,16 +420,15 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
 
 
 def _tokenizer(transformers: Any) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import ByteLevelBPETokenizer
 
-    bpe, marks = Tokenizer(models.BPE()), MODELS["marks"]
-    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
-    bpe.train_from_iterator([MODELS["words"]] * 3, trainer)
+    bpe, marks = ByteLevelBPETokenizer(), MODELS["marks"]
+    bpe.train_from_iterator([MODELS["words"]] * 3, 340, min_frequency=0, special_tokens=marks, show_progress=False)
     special = {"pad_token": marks[0], "eos_token": marks[2]}
     rest = [mark for mark in marks if mark not in special.values()]
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=bpe._tokenizer, additional_special_tokens=rest, **special
+    )
 
 
 if __name__ == "__main__":
