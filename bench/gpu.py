@@ -423,12 +423,10 @@ def _tokenizer(transformers: Any) -> Any:
     from tokenizers import ByteLevelBPETokenizer
 
     bpe, marks = ByteLevelBPETokenizer(), MODELS["marks"]
+    pad, start, end, *rest = marks
     bpe.train_from_iterator([MODELS["words"]] * 3, 340, min_frequency=0, special_tokens=marks, show_progress=False)
-    special = {"pad_token": marks[0], "eos_token": marks[2]}
-    rest = [mark for mark in marks if mark not in special.values()]
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=bpe._tokenizer, additional_special_tokens=rest, **special
-    )
+    special = {"pad_token": pad, "eos_token": end, "additional_special_tokens": [start, *rest]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, **special)
 
 
 if __name__ == "__main__":

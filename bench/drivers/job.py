@@ -26,7 +26,7 @@ def carry_out(**actions: Callable[[Job], None]) -> None:
 
 
 def declare_operators() -> None:
-    """Let `import torchvision` pass where its C++ library is linked for another torch, as tellapart's `import_torch`."""
+    """Declare what torchvision's import asks for where its C++ library is linked for another torch."""
     import torch
 
     spec = importlib.util.find_spec("torchvision")
