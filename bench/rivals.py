@@ -174,14 +174,11 @@ def _drive(tool: str, action: str, job: Job) -> str:
     python = environment(tool)[0] if tool in RIVALS else Path(sys.executable)
     home = job.work / tool
     home.mkdir(parents=True, exist_ok=True)
-    told = {
-        "sets": str(job.sets), "names": job.names, "model": job.model, "home": str(home),
-        "state": str(state_of(tool, job)), "cores": job.cores, "device": job.device,
-        "dtype": OWN.get(tool), **job.extra,
-    }  # fmt: skip
-    Path(told["state"]).mkdir(parents=True, exist_ok=True)
+    state = state_of(tool, job)
+    state.mkdir(parents=True, exist_ok=True)
+    told = vars(job) | job.extra | {"home": home, "state": state, "dtype": OWN.get(tool)}
     file = home / "job.json"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(told, default=str))
     driver = DRIVERS / f"{'loop' if tool in OWN else tool.replace('-', '_')}_driver.py"
     return _finish(tool, [str(python), str(driver), action, str(file)], job)
 
