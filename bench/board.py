@@ -21,6 +21,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count, cycle, islice
 from pathlib import Path
 from threading import Event, Thread
@@ -30,7 +31,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 from PIL import Image
 from psutil import Process
-from record import circumstances, run_bench, run_python
+from record import circumstances, run_bench, run_python, time_call
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings, rank
@@ -150,20 +151,17 @@ def fill(folder: Path) -> None:
 def read_anew(folder: Path) -> tuple[Board, dict[str, float]]:
     """Read all runs, as a start does; return the board, its seconds and its memory."""
     before = Process().memory_info().rss
-    started, board = time.perf_counter(), Board(BoardSettings(runs=(folder / "runs",)))
-    board.read_in(print)
-    gc.collect()
+    board = Board(BoardSettings(runs=(folder / "runs",)))
+    seconds = time_call(lambda: (board.read_in(print), gc.collect()))[1]
     megabytes = round((Process().memory_info().rss - before) / 1e6)
-    return board, {"seconds": round(time.perf_counter() - started, 1), "megabytes": megabytes}
+    return board, {"seconds": round(seconds, 1), "megabytes": megabytes}
 
 
 def ranked(board: Board) -> float:
     """Seconds that the tiers of a benchmark's three metrics take."""
     tables = board.tables
-    started = time.perf_counter()
-    for metric in NAMES:
-        rank(tables, tables.benchmarks["b0"], metric, tables.entries_of(benchmark="b0"))
-    return time.perf_counter() - started
+    benchmark, entries = tables.benchmarks["b0"], partial(tables.entries_of, benchmark="b0")
+    return time_call(lambda: [rank(tables, benchmark, metric, entries()) for metric in NAMES])[1]
 
 
 def made_anew(board: Board) -> dict[str, dict[str, float]]:
@@ -175,9 +173,9 @@ def made_anew(board: Board) -> dict[str, dict[str, float]]:
             client = TestClient(create_app(board))  # an application that has made nothing yet
             client.get("/static/icon.svg")
             gc.collect()  # what making the application left behind is no page's cost
-            started = time.perf_counter(), time.process_time()
-            assert client.get(path).status_code == 200
-            times.append((time.perf_counter() - started[0], time.process_time() - started[1]))
+            answer, *taken = time_call(partial(client.get, path))
+            assert answer.status_code == 200
+            times.append(taken)
         wall, processor = (round(1000 * statistics.median(each), 1) for each in zip(*times, strict=True))
         found[path] = {"wall": wall, "processor": processor}
     return found

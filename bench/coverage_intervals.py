@@ -382,6 +382,12 @@ alphas = _agreement(alpha_with_interval)
 
 #: Images of one prompt.
 IMAGES = 4
+#: Metric -> its values by image.
+AGREEMENT: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "pairwise_accuracy": lambda scores, ratings: pairwise_accuracy(scores, ratings).values,
+    "roc_auc": lambda scores, labels: roc_auc(scores, labels).strict,
+    **{function.__name__: function for function in (kendall_tau_b, spearman_rho, pearson_r)},
+}
 
 
 def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> tuple[Floats, Floats]:
@@ -415,21 +421,9 @@ def true_agreement(metric: str, noise: float) -> float:
 def agreement_with_people(rng: Draws, *, metric: str, prompts: int, noise: float) -> tuple[float, Any]:
     """One of the metrics of the task `ratings`, its interval over prompts."""
     scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
-    values, codes = _values(metric, scores, ratings), np.repeat(np.arange(prompts), IMAGES)
-    per_item = PerItem(name=metric, strict=values)
-    return float(values.mean()), interval_for(
-        values, codes, binary=False, reduce=per_item.reduce, bounds=per_item.bounds
-    )
-
-
-def _values(metric: str, scores: Floats, ratings: Floats) -> Floats:
-    if metric == "pairwise_accuracy":
-        return pairwise_accuracy(scores, ratings).values
-    if metric == "roc_auc":
-        return roc_auc(scores, ratings).strict
-    return {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}[metric](
-        scores, ratings
-    )
+    values, codes = AGREEMENT[metric](scores, ratings), np.repeat(np.arange(prompts), IMAGES)
+    item = PerItem(name=metric, strict=values)
+    return float(values.mean()), interval_for(values, codes, binary=False, reduce=item.reduce, bounds=item.bounds)
 
 
 # -- items, over systems

@@ -11,12 +11,13 @@ import math
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from large import make_set
-from record import command_line, run_bench, run_python
+from record import command_line, run_bench, run_python, time_call
 from typer import Option
 
 MODEL = Path(__file__).resolve().parent / "drivers" / "hashing_model.py"
@@ -42,9 +43,7 @@ def grow(measure: Callable[[Path, int], dict[str, float]], sizes: list[int], sec
             left_out.append(size)
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            start = time.perf_counter()
-            found[size] = measure(Path(scratch), size)
-            last = time.perf_counter() - start
+            found[size], last, _ = time_call(partial(measure, Path(scratch), size))
     return {
         "sizes": found,
         "exponents": {key: fit_exponent({size: each[key] for size, each in found.items()}) for key in KEYS},

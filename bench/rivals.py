@@ -69,7 +69,6 @@ def environment(tool: str) -> tuple[Path, str]:
         constraints = ["-c", str(ROOT / "ci" / "pins.txt")]
         _expect(tool, [sys.executable, "-m", "venv", str(home)])
         _expect(tool, [str(python), "-m", "pip", "install", "-q", *constraints, *RIVALS[tool], "open_clip_torch"])
-        _mend_torchvision(tool, home, python)
         (home / "installed").touch()
     shown = _expect(tool, [str(python), "-c", f"from importlib.metadata import version; print(version({tool!r}))"])
     return python, shown.strip()
@@ -92,18 +91,6 @@ def _expect(tool: str, command: list[str], variables: dict[str, str] | None = No
         source = f"all of it in {log}" if log else f"of {' '.join(command[:6])} ..."
         raise UnusableError(f"{tool}: {last} ({source})")
     return done.stdout
-
-
-def _mend_torchvision(tool: str, home: Path, python: Path) -> None:
-    """Make torchvision importable beside a torch of another kind (see
-    `tellapart.models.torch.backend.import_torch`).
-    """
-    probe = [str(python), "-c", "import torchvision"]
-    if subprocess.run(probe, capture_output=True, check=False).returncode:
-        packages = next(home.glob("lib/python*/site-packages"))
-        shutil.copy(DRIVERS / "torchvision_on_any_torch.py", packages)
-        (packages / "torchvision_on_any_torch.pth").write_text("import torchvision_on_any_torch\n")
-        _expect(tool, probe)
 
 
 def _variables() -> dict[str, str]:
@@ -187,14 +174,11 @@ def _drive(tool: str, action: str, job: Job) -> str:
     python = environment(tool)[0] if tool in RIVALS else Path(sys.executable)
     home = job.work / tool
     home.mkdir(parents=True, exist_ok=True)
-    told = {
-        "sets": str(job.sets), "names": job.names, "model": job.model, "home": str(home),
-        "state": str(state_of(tool, job)), "cores": job.cores, "device": job.device,
-        "dtype": OWN.get(tool), **job.extra,
-    }  # fmt: skip
-    Path(told["state"]).mkdir(parents=True, exist_ok=True)
+    state = state_of(tool, job)
+    state.mkdir(parents=True, exist_ok=True)
+    told = vars(job) | job.extra | {"home": home, "state": state, "dtype": OWN.get(tool)}
     file = home / "job.json"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(told, default=str))
     driver = DRIVERS / f"{'loop' if tool in OWN else tool.replace('-', '_')}_driver.py"
     return _finish(tool, [str(python), str(driver), action, str(file)], job)
 

@@ -129,15 +129,12 @@ def median_of(runs: list[tuple[rivals.Run, rivals.Run]]) -> dict[str, Any]:
     found = [{name: round(value, 4) for name, value in run.accuracy.items()} for run in colds]
     if any(each != found[0] for each in found):
         _tell(f"  rounds differ in accuracy; the first is recorded: {found}")
-    sides = {"cold": colds, "warm": warms}
-    return {
-        **{name: round(statistics.median(run.seconds for run in side), 2) for name, side in sides.items()},
-        **{
-            f"{name}_processor": round(statistics.median(run.processor for run in side), 2)
-            for name, side in sides.items()
-        },
-        "accuracy": found[0],
+    medians = {
+        name + suffix: round(statistics.median(getattr(run, field) for run in side), 2)
+        for suffix, field in (("", "seconds"), ("_processor", "processor"))
+        for name, side in (("cold", colds), ("warm", warms))
     }
+    return {**medians, "accuracy": found[0]}
 
 
 def _leave_out(tool: str, error: rivals.UnusableError, left_out: dict[str, str]) -> None:

@@ -31,16 +31,7 @@ PREPARED = ("run -m oracle -b demo --limit 20 --out runs/oracle",)
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 #: Of its steps the one that enters the fewest functions is traced: the fourth and the last write a checkpoint and the
 #: page, too.
-TRAINING = f"""
-name = "traced"
-model = "new:{EXAMPLES / "demo_encoder" / "architecture"}"
-data.train = ["folder:my_pairs"]
-loss.name = "negclip"
-optimiser = {{ learning_rate = 1e-3, steps = 8, warm_up = 1 }}
-batch.size = 16
-validation.every = 4
-report.benchmarks = []
-"""
+TRAINING = Path(__file__).parent / "forecast" / "traced.toml"
 #: The function with which a step of a training ends.
 STEP_END = "_finish_step"
 
@@ -93,7 +84,7 @@ if __name__ == "__main__":
     else:
         os.chdir(tempfile.mkdtemp())
         run_python("-m", "examples.tutorial.draw_pairs", PYTHONPATH=str(EXAMPLES.parent))
-        Path("train.toml").write_text(TRAINING, encoding="utf-8")
+        Path("train.toml").write_text(TRAINING.read_text(encoding="utf-8").replace("EXAMPLES", str(EXAMPLES)))
         for arguments in PREPARED:
             _run_apart(arguments)
         rows = {name: _run_apart(arguments) for name, arguments in COMMANDS.items()}

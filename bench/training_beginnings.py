@@ -7,13 +7,12 @@ are processor seconds, the median of several steps of ViT-B/32 with random weigh
 """
 
 import csv
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from record import run_bench
+from record import run_bench, time_call
 from rivals import make_model
 from typer import Option
 
@@ -65,11 +64,14 @@ def measure(data: Annotated[Path, Option()]) -> dict[str, Any]:
 def take_step(network: Any, encode: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
     """Return the processor seconds of a pass forward and back, and the gradients; every feature moves the loss."""
     network.zero_grad(set_to_none=True)
-    began = time.process_time()
-    features = encode()
-    (features * import_torch().linspace(-1, 1, features.numel()).view_as(features)).sum().backward()
-    took = time.process_time() - began
-    return took, {name: each.grad.clone() for name, each in network.named_parameters() if each.grad is not None}
+
+    def step() -> None:
+        features = encode()
+        (features * import_torch().linspace(-1, 1, features.numel()).view_as(features)).sum().backward()
+
+    return time_call(step)[2], {
+        name: each.grad.clone() for name, each in network.named_parameters() if each.grad is not None
+    }
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
-from record import run_bench
+from record import run_bench, time_call
 
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
@@ -63,18 +63,16 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     with patch.object(time, "perf_counter", time.process_time):  # every clock that measures work
         again = rehearse(path, folder / "dry")
     assert again.forecast is not None, again.problems
-    wall, processor = time.perf_counter(), time.process_time()
-    run_training(read_config(path), path.parent, folder / path.stem)
-    took = {"clock": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    took = time_call(lambda: run_training(read_config(path), path.parent, folder / path.stem))[1:]
     used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())
     return {
         name: {
             "forecast": [round(each, 1) for each in forecast["seconds"].values()],
-            "real": round(took[name], 1),
-            "off": round(forecast["seconds"]["value"] / took[name] - 1, 3),
+            "real": round(real, 1),
+            "off": round(forecast["seconds"]["value"] / real - 1, 3),
             "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast["parts"].items()},
         }
-        for name, forecast in (("clock", plan.forecast), ("processor", again.forecast))
+        for name, forecast, real in zip(("clock", "processor"), (plan.forecast, again.forecast), took, strict=True)
     } | {"disk": {"forecast": plan.forecast["disk_bytes"], "real": used}}
 
 

@@ -1,5 +1,6 @@
 """A griffe extension: examples in docstrings are code blocks in the API reference, without a heading."""
 
+import re
 from typing import Any
 
 from griffe import Extension, Object
@@ -27,14 +28,4 @@ def fence_examples(text: str) -> str:
     <BLANKLINE>
     More.
     """
-    lines: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        if not inside and line.lstrip().startswith(">>> "):
-            lines.append(line[: len(line) - len(line.lstrip())] + "```pycon")
-            inside = True
-        elif inside and not line.strip():
-            lines.append("```")
-            inside = False
-        lines.append(line)
-    return "\n".join([*lines, "```"] if inside else lines)
+    return re.sub(r"^( *)>>> .*(\n *\S.*)*", r"\1```pycon\n\g<0>\n```", text, flags=re.MULTILINE)

@@ -13,7 +13,7 @@ import typer
 from speed_tables import fill_table
 from typer import Option
 
-from tellapart.diagnosis.curve import Curve, Curves, measure_curves
+from tellapart.diagnosis.curve import Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, outcomes_of, read_systems
 from tellapart.records.result import Sample
 from tellapart.report.diagnoses import draw_thresholds, write_threshold
@@ -69,21 +69,9 @@ def fit() -> Curves:
     return curves.model_copy(update={"curves": tuple(row for row in curves.curves if row.subset is not None)})
 
 
-def write_need(row: Curve, curves: Curves) -> str:
-    """Return the threshold with its interval; of one outside of the levels, whether they all suffice or none does."""
-    if row.outside is None:
-        return write_threshold(row, curves.smallest, curves.largest)
-    return "every level suffices" if row.right > (1 + CHANCE) / 2 else "no level suffices"
-
-
 def levels_table() -> str:
     """Return the thresholds: a row an aspect, a column a model."""
-    curves = fit()
-    models = list(dict.fromkeys(row.model for row in curves.curves))
-    rows: dict[str | None, list[Curve]] = {}
-    for row in curves.curves:
-        rows.setdefault(row.subset, []).append(row)
-    return fill_table("levels", models=models, rows=rows, need=lambda row: write_need(row, curves))
+    return fill_table("levels", found=fit(), write_threshold=write_threshold, half=(1 + CHANCE) / 2)
 
 
 def main(run: Annotated[Path | None, Option(help="a run folder of all models")] = None) -> None:

@@ -104,11 +104,10 @@ def nearest_caption(records: sets.CaptionSet) -> Said:
         weight = {word: n * math.log(len(records) / images_with[word]) for word, n in Counter(held).items()}
         length = math.sqrt(sum(one * one for one in weight.values())) or 1.0
         vectors[caption] = {word: one / length for word, one in weight.items()}
-    middle: dict[str, float] = defaultdict(float)
+    middle = Counter[str]()
     for own in records.gold:
         for caption in own:
-            for word, one in vectors[caption].items():
-                middle[word] += one
+            middle.update(vectors[caption])  # type: ignore[arg-type]  (it adds fractions, too)
 
     def distance(caption: str) -> tuple[float, str]:
         return -sum(one * middle[word] for word, one in vectors[caption].items()), caption
