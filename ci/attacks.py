@@ -115,23 +115,18 @@ _FOREIGN = (
 )
 
 
-def _zip_members(path: Path, *members: tuple[Any, ...], change: Callable[[bytearray], object] | None = None) -> Path:
-    """Write an archive of members, as `writestr` takes them; `change` changes its bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in members:
-            archive.writestr(*member)
-    data = bytearray(path.read_bytes())
-    if change:
-        change(data)
-    return write_file(path, data)
-
-
 def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
     """An archive of one image, packed by a method, of which bytes are changed."""
 
     def read(folder: Path) -> object:
-        image = np.random.default_rng(0).bytes(size) if change else bytes(size)
-        return ZipImages(_zip_members(folder / "images.zip", ("a.png", image, method), change=change))("a.png")
+        path = folder / "images.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size), method)
+        if change:
+            data = bytearray(path.read_bytes())
+            change(data)
+            path.write_bytes(data)
+        return ZipImages(path)("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
 
