@@ -12,7 +12,7 @@ import struct
 import threading
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from container_doors import encode_picture, open_arrays, write_boxes
-from doors import Door, open_doors, write_onnx
+from container_doors import encode_picture, write_boxes
+from doors import write_onnx
 from PIL import Image
 
 import tellapart as ta
@@ -380,17 +380,6 @@ def _ask(folder: Path, *, ask: str, options: Mapping[str, Any] = {}, sizes: Sequ
     return getattr(ta, ask)(run.folder, **options)
 
 
-def _cut(name: str, open_some: Callable[[Path], Iterable[Door]]) -> Attack:
-    """The file of a door without its last bytes."""
-
-    def read(folder: Path) -> object:
-        (door,) = (door for door in open_some(folder) if door.path.name == name)
-        door.path.write_bytes(door.valid[:-16])
-        return door.read()
-
-    return Attack(read, (name,))
-
-
 def _write_two_models(folder: Path) -> object:
     """Write a single file of weights, and a shard of others with its index."""
     shard = "model-00001-of-00001.safetensors"
@@ -426,10 +415,6 @@ ATTACKS |= {
         lambda folder: ta.compare(_run_demo(folder / "a"), folder / "a", anytime=True, gate=True),
         ("gate=True", "anytime="),
     ),
-    "array without its last row: scores": _cut("scores.npy", open_doors),
-    "archive of arrays, cut: scores": _cut("scores.npz", open_doors),
-    "HDF5, cut: regions": _cut("boxes.h5", open_arrays),
-    "safetensors, cut: models": _cut("weights.safetensors", open_doors),
     "single file of weights beside other shards: models": Attack(
         _write_two_models, ("model.safetensors", "model.safetensors.index.json")
     ),

@@ -2,11 +2,11 @@
 
     python ci/same.py [--base COMMIT] [--only JOURNEY]... [--keep DIR]
 
-Each side is built and installed into an environment of its own, on the libraries of this one. Each
-journey of `same.toml` then runs its commands in an empty folder, once by each side. Standard output and error, exit
-status and every file that was written are compared byte for byte, but for times, paths and the version. SQLite files,
-zip archives and pages are compared by their rows, members and text. A difference is printed as a diff; the exit status
-is 1 if there is one, or if a command ended otherwise than its line asks.
+Each side is built and installed into an environment of its own, on the libraries of this one. Each journey of
+`same.toml` then runs its commands in an empty folder, once by each side. Standard output and error, exit status and
+every file that was written are compared byte for byte, but for times, paths and the version. SQLite files, zip archives
+and pages are compared by their rows, members and text. A difference is printed as a diff; the exit status is 1 if there
+is one, or if a command ended otherwise than its line asks.
 
 A line that begins with `!` must be refused. `{inputs}` is the folder of `same_inputs.py`'s models and files, `{data}`
 the folder of published annotation files; a journey that needs it is left out, with a line, where it is absent.
@@ -42,16 +42,12 @@ DATA = ROOT.parent / "shared" / "data"
 #: The last commit whose differences from the one before it were read: decision 29 has them.
 BASE = "66b8b56b"
 
-
 #: What people read of a page: texts, scripts with their numbers, and attributes that are read aloud or followed.
 _TEXTS = re.compile(r"""(?s)<script.*?</script>|\b(?:alt|title|href|aria-label)=(?:"[^"]*"|'[^']*')|(?<=>)[^<]+""")
 
 
 def install(source: str, environment: Path) -> Path:
-    """Install a source tree into an environment that reads this one's libraries, but not its project.
-
-    Returns the folder of its commands.
-    """
+    """Install a source into a new environment on this one's libraries; return the folder of its commands."""
     _call(sys.executable, "-m", "venv", "--without-pip", environment)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
     # A path that a .pth file names is searched, but its own .pth files are not read: the editable project stays out.
