@@ -299,10 +299,10 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def _export_board(run: Path, items: int = 0) -> str:
+def _export_board(run: Path) -> str:
     """Return the pages of a board of a run."""
     site = run.parent / "site"
-    ta.board_export(site, runs=run, items=items, comparisons=0)
+    ta.board_export(site, runs=run, items=6, comparisons=0)
     return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 
@@ -397,7 +397,7 @@ ATTACKS |= {
     "names that steer: show --all": _shown(_show_all),
     "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
     "names that steer: page": _shown(_write_page, page=True),
-    "names that steer: board": _shown(partial(_export_board, items=6), page=True),
+    "names that steer: board": _shown(_export_board, page=True),
     "names that steer: notebook": _shown(_show_notebook, page=True),
     "half a character in mteb's JSON": Attack(
         lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")
