@@ -12,7 +12,7 @@ import struct
 import threading
 import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from container_doors import encode_picture, write_boxes
 from doors import write_onnx
+from PIL import Image
 
 import tellapart as ta
 from tellapart.benchmarks.locations import ZipImages
@@ -36,6 +37,7 @@ from tellapart.data.strict_json import read_json, read_whole
 from tellapart.errors import TellapartError, require
 from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile, read_regions
+from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores
 from tellapart.models.onnx.dual_encoder import read_folder
 from tellapart.records.imported import read_imported
@@ -59,7 +61,7 @@ class Attack:
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def declared(kind: str, read: Callable[..., object]) -> dict[str, Attack]:
+def _declared(kind: str, read: Callable[..., object]) -> dict[str, Attack]:
     """Return the attacks of a kind in `attacks.toml`, by name: `read` takes a folder, and by name what they declare."""
     return {
         name: Attack(partial(read, **{key: value for key, value in row.items() if key != "facts"}), tuple(row["facts"]))
@@ -113,28 +115,23 @@ _FOREIGN = (
 )
 
 
-def zip_members(path: Path, *members: tuple[Any, ...], change: Callable[[bytearray], object] | None = None) -> Path:
-    """Write an archive of members, as `writestr` takes them; `change` changes its bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in members:
-            archive.writestr(*member)
-    data = bytearray(path.read_bytes())
-    if change:
-        change(data)
-    return write_file(path, data)
-
-
 def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
     """An archive of one image, packed by a method, of which bytes are changed."""
 
     def read(folder: Path) -> object:
-        image = np.random.default_rng(0).bytes(size) if change else bytes(size)
-        return ZipImages(zip_members(folder / "images.zip", ("a.png", image, method), change=change))("a.png")
+        path = folder / "images.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size), method)
+        if change:
+            data = bytearray(path.read_bytes())
+            change(data)
+            path.write_bytes(data)
+        return ZipImages(path)("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
 
 
-def encrypt(data: bytearray) -> None:
+def _encrypt(data: bytearray) -> None:
     """Mark the first file of an archive as encrypted."""
     data[6] |= 1
     data[data.find(b"PK\x01\x02") + 8] |= 1
@@ -270,7 +267,7 @@ ATTACKS: dict[str, Attack] = {
     "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
     "a whole character in two halves": _text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json),
     "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
-    "zip, encrypted": _zip(8, encrypt),
+    "zip, encrypted": _zip(8, _encrypt),
     "zip, unknown packing": _zip(8, _pack_oddly),
     "zip, lzma": _zip(14),
     "zip, broken packing": _zip(8, _break_packing),
@@ -302,10 +299,10 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def export_board(run: Path, items: int = 0) -> str:
+def _export_board(run: Path) -> str:
     """Return the pages of a board of a run."""
     site = run.parent / "site"
-    ta.board_export(site, runs=run, items=items, comparisons=0)
+    ta.board_export(site, runs=run, items=6, comparisons=0)
     return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 
@@ -368,13 +365,39 @@ def _refuse(_folder: Path, **options: Any) -> object:
     return ta.evaluate("demo-encoder", "demo", limit=4, cache=False, **options)
 
 
+def _run_demo(folder: Path, limit: int = 2) -> Path:
+    return Path(ta.evaluate("random", "demo", limit=limit, out=folder, cache=False).folder)
+
+
+def _ask(folder: Path, *, ask: str, options: Mapping[str, Any] = {}, sizes: Sequence[object] = ()) -> object:
+    """A question to a run on the demonstration set, or on a table of items with two captions and a size each."""
+    if not sizes:
+        return getattr(ta, ask)(_run_demo(folder / "a"), **options)
+    Image.new("RGB", (8, 8)).save(folder / "0.png")
+    rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
+    table = write_file(folder / "a.csv", "image,caption,foil,size\n" + "".join(rows))
+    run = ta.evaluate("random", f"table:{table}", out=folder / "a", cache=False, columns={"tag:size": "size"})
+    return getattr(ta, ask)(run.folder, **options)
+
+
+def _write_two_models(folder: Path) -> object:
+    """Write a single file of weights, and a shard of others with its index."""
+    shard = "model-00001-of-00001.safetensors"
+    for value, name in enumerate(("model.safetensors", shard)):
+        save = require("safetensors.numpy", extra="models").save_file
+        save({"a": np.full(4, value, np.float32)}, folder / name)
+    index = json.dumps({"metadata": {}, "weight_map": {"a": shard}})
+    (folder / "model.safetensors.index.json").write_text(index)
+    return refuse_other_shards(str(folder))
+
+
 _MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
 
 ATTACKS |= {
     "names that steer: show --all": _shown(_show_all),
     "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
     "names that steer: page": _shown(_write_page, page=True),
-    "names that steer: board": _shown(partial(export_board, items=6), page=True),
+    "names that steer: board": _shown(_export_board, page=True),
     "names that steer: notebook": _shown(_show_notebook, page=True),
     "half a character in mteb's JSON": Attack(
         lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")
@@ -382,5 +405,17 @@ ATTACKS |= {
     "half a character in a model's name": Attack(
         lambda _folder: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), ("name", "\\udcff")
     ),
-    **declared("option", _refuse),
+    **_declared("option", _refuse),
+    **_declared("ask", _ask),
+    "runs of other items: compare --anytime": Attack(
+        lambda folder: ta.compare(_run_demo(folder / "a"), _run_demo(folder / "b", 3), anytime=True),
+        ("demo", "limit=", "same pairs"),
+    ),
+    "anytime p-values beside a gate: compare --anytime": Attack(
+        lambda folder: ta.compare(_run_demo(folder / "a"), folder / "a", anytime=True, gate=True),
+        ("gate=True", "anytime="),
+    ),
+    "single file of weights beside other shards: models": Attack(
+        _write_two_models, ("model.safetensors", "model.safetensors.index.json")
+    ),
 }

@@ -43,12 +43,6 @@ def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
     return encoded(pixels.astype(np.uint8), suffix, **options)
 
 
-def small_film(folder: Path) -> bytes:
-    """Write a small MP4 file into a folder; return its bytes."""
-    drawn = np.random.default_rng(0)
-    return film(folder / "clip.mp4", (drawn.integers(0, 255, (32, 32, 3), np.uint8) for _ in range(12)))
-
-
 def _pictures(folder: Path) -> Iterator[Door]:
     def read_picture(path: Path) -> Any:
         return decode(path.read_bytes(), str(path)).tolist()
@@ -62,7 +56,9 @@ def _pictures(folder: Path) -> Iterator[Door]:
         yield door_of(folder / name, read_picture, content, whole=False)
     np.save(folder / "frame.npy", np.zeros((6, 5, 3), np.uint8))
     yield door_of(folder / "frame.npy", read_picture)
-    yield door_of(folder / "clip.mp4", read_frames, small_film(folder), whole=False, slow=True)
+    drawn = np.random.default_rng(0)
+    film(folder / "clip.mp4", (drawn.integers(0, 255, (32, 32, 3), np.uint8) for _ in range(12)))
+    yield door_of(folder / "clip.mp4", read_frames, whole=False, slow=True)
 
 
 def _archives(folder: Path) -> Iterator[Door]:
@@ -82,17 +78,6 @@ def _archives(folder: Path) -> Iterator[Door]:
     yield door_of(images, lambda path: [ZipImages(path)(name) for name in ("a.png", "b.png")], whole=False)
 
 
-def write_entries(path: Path) -> Path:
-    """Write regions of two images as UNITER's data bases have them."""
-    lmdb = require("lmdb", extra="regions")
-    stream = io.BytesIO()
-    np.savez(stream, features=np.ones((2, 2048), "f4"), norm_bb=np.ones((2, 6), "f4"))
-    with lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22) as base, base.begin(write=True) as changes:
-        for key in ("7.npz", "8.npz"):
-            changes.put(key.encode(), stream.getvalue())
-    return path
-
-
 def write_boxes(path: Path, *names: str) -> Path:
     """Write regions of images as an HDF5 file."""
     h5py = require("h5py", extra="regions")
@@ -107,11 +92,16 @@ def write_boxes(path: Path, *names: str) -> Path:
 def open_arrays(folder: Path) -> Iterator[Door]:
     """Yield the doors of parquet, HDF5 and LMDB."""
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    lmdb, stream = require("lmdb", extra="regions"), io.BytesIO()
     table, boxes, entries = (folder / name for name in ("rows.parquet", "boxes.h5", "boxes.lmdb"))
     image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])
     parquet.write_table(arrow.table({"id": ["a", "b", "c"], "size": [1, 2, 3], "image": image}), table)
     write_boxes(boxes, "7", "8")
-    write_entries(entries)
+    # Regions of two images as UNITER's data bases have them.
+    np.savez(stream, features=np.ones((2, 2048), "f4"), norm_bb=np.ones((2, 6), "f4"))
+    with lmdb.open(str(entries), subdir=False, lock=False, map_size=1 << 22) as base, base.begin(write=True) as changes:
+        for key in (b"7.npz", b"8.npz"):
+            changes.put(key, stream.getvalue())
 
     def read_table(path: Path) -> Any:
         opened = ParquetTable([path], images=["image"])

@@ -110,14 +110,14 @@ def install(home: Path, extras: str) -> None:
     # pip comes along, or a `pip install` in the activated environment would be another Python's.
     wanted = ["--quiet", "--constraint", str(LOCK), "pip", "--editable", f".[{extras}]"]
     if uv := find_uv(python):
-        _say(f"installing into {home.name} by uv")
+        sys.stderr.write(f"installing into {home.name} by uv\n")
         if _runs([uv, "pip", "install", "--python", str(python), *wanted], uv_environment()):
             return
     pip = pip_of(python)
     if pip is None:
         raise SystemExit("there is neither uv nor pip nor ensurepip; install uv, or your system's python3-venv")
     failed = "failed" if uv else "cannot be installed"
-    _say(f"uv {failed}; pip installs the same versions into {home.name}, more slowly")
+    sys.stderr.write(f"uv {failed}; pip installs the same versions into {home.name}, more slowly\n")
     if not _runs([*pip, "install", *wanted]):
         raise SystemExit(1)
 
@@ -168,11 +168,6 @@ def uv_environment() -> dict[str, str]:
 def _runs(line: Sequence[str], environment: Mapping[str, str] | None = None) -> bool:
     """Run a command in the repository's root; return whether it succeeded."""
     return subprocess.run(line, cwd=ROOT, env=environment, check=False).returncode == 0  # noqa: S603
-
-
-def _say(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()
 
 
 def main() -> None:

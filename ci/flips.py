@@ -20,8 +20,8 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))
 
-from forked import Command, run_all, run_command, run_forked
-from kills import contents
+from forked import Command, run_all, run_command, run_forked, run_whole
+from kills import contents, run_models
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,11 @@ class Flipped:
     prints: bool = False
 
 
-_SETS = ("-b", "folder:../few", "-b", "folder:../more", "-q")
 _BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "-q")
 
 
-def _run(*more: str) -> Callable[[], object]:
-    return partial(run_command, "run", "-m", "demo-encoder", "-m", "random", *_SETS, *more)
-
-
-def _must(ended: Command) -> None:
-    assert ended.status == 0, ended.said
-
-
 def _fill_store(folder: Path) -> None:
-    _must(run_forked(_run("--out", "first", "--cache", "cache"), folder))
+    run_whole(run_models("--out", "first", "--cache", "cache", "-q"), folder)
     with closing(sqlite3.connect(folder / "cache" / "store.sqlite")) as store:  # all of it into one file
         store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -66,18 +57,15 @@ def _stop_build(folder: Path) -> None:
     raise SystemExit("no moment at which the build has decided all and written nothing")
 
 
-def _make_run(folder: Path) -> None:
-    _must(run_forked(_run("--out", "out", "--no-cache"), folder))
-
-
+_MAKE_RUN = partial(run_whole, run_models("--out", "out", "--no-cache", "-q"))
 _SHOW = partial(run_command, "show", "out", "--json")
 
 #: By what users call them.
 FILES = {
-    "store": Flipped("cache/store.sqlite", _fill_store, _run("--out", "out", "--cache", "cache")),
+    "store": Flipped("cache/store.sqlite", _fill_store, run_models("--out", "out", "--cache", "cache", "-q")),
     "journal": Flipped(".out.journal", _stop_build, _BUILD),
-    "samples": Flipped("out/samples/*", _make_run, _SHOW, prints=True),
-    "records": Flipped("out/results.json", _make_run, _SHOW, prints=True),
+    "samples": Flipped("out/samples/*", _MAKE_RUN, _SHOW, prints=True),
+    "records": Flipped("out/results.json", _MAKE_RUN, _SHOW, prints=True),
 }
 
 
@@ -90,8 +78,7 @@ def flip_file(name: str, home: Path, flips: int, seed: int) -> dict[str, Any]:
     flipped.prepare(folder)
     folder.rename(kept)
     shutil.copytree(kept, folder)
-    whole = run_forked(flipped.read, folder)
-    _must(whole)
+    whole = run_whole(flipped.read, folder)
     expected, tally, bad = contents(folder / "out"), Counter[str](), []
     for _ in range(flips):
         shutil.rmtree(folder)

@@ -98,6 +98,13 @@ def run_forked(
     return Command(*exits or (status,), (folder / "printed").read_text(errors="replace"), seconds, writes)
 
 
+def run_whole(work: Callable[[], object], folder: Path) -> Command:
+    """Do some work in a fork that nobody disturbs; it must succeed."""
+    ended = run_forked(work, folder)
+    assert ended.status == 0, ended.said
+    return ended
+
+
 def _work(work: Callable[[], object], folder: Path, at_write: int | None) -> Iterator[int]:
     """Yield the exit status of some work, whose output and steps go to files of the folder."""
     os.chdir(folder)

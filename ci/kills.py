@@ -23,7 +23,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
-from forked import run_all, run_command, run_forked
+from forked import run_all, run_command, run_forked, run_whole
 
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.prepared import read_truth
@@ -113,14 +113,14 @@ def _submissions(folder: Path) -> dict[str, bytes]:
     return {str(number): json.dumps([*map(str, dict(row).values())]).encode() for number, row in enumerate(rows)}
 
 
-def _run(*more: str) -> Callable[[], object]:
+def run_models(*options: str) -> Callable[[], object]:
+    """Return the command that measures two models on two sets."""
     models = ("-m", "demo-encoder", "-m", "random", "-b", "folder:../few", "-b", "folder:../more")
-    return partial(run_command, "run", *models, "--out", "out", "--cache", "cache", *more)
+    return partial(run_command, "run", *models, *options)
 
 
 def _finished_run(folder: Path) -> None:
-    made = run_forked(_run(), folder)
-    assert made.status == 0, made.said
+    run_whole(_RUN, folder)
     for page in (folder / "out").rglob("report.html"):
         page.unlink()
 
@@ -129,13 +129,14 @@ def _outcome(folder: Path) -> dict[str, bytes]:
     return contents(folder / "out")
 
 
+_RUN = run_models("--out", "out", "--cache", "cache")
 _BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "--card")
 _TRAIN = partial(run_command, "train", "../train.toml", "--out", "out")
 _SHOW = partial(run_command, "show", "out")
 
 #: By name; "train" and "train's report" are one command, killed anywhere and killed while it measures.
 JOBS = {
-    "run": Job(_run(), _run(), _outcome),
+    "run": Job(_RUN, _RUN, _outcome),
     "build": Job(_BUILD, _BUILD, _outcome),
     "train": Job(_TRAIN, partial(_TRAIN, "--resume"), _outcome, kills=40),
     "submit": Job(_submit, _submit, _submissions, _board_file),
@@ -147,8 +148,7 @@ def kill_job(name: str, home: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill a job so often, go on each time, and return how many ended otherwise than undisturbed, with the reasons."""
     job, folder, drawn = JOBS[name], home / name, random.Random(f"{seed}:{name}")
     _begin(job, folder)
-    whole = run_forked(job.first, folder)
-    assert whole.status == 0, whole.said
+    whole = run_whole(job.first, folder)
     expected, bad, killed, drafts, at = job.outcome(folder), [], 0, 0, []
     tries = 0
     while killed < kills and tries < 3 * kills:

@@ -72,37 +72,24 @@ def _weights(folder: Path) -> Iterator[Door]:
     yield door_of(next(model.glob("*.safetensors")), encode, name="open_clip weights", slow=True)
 
 
-def write_small_checkpoint(folder: Path) -> Path:
-    """Write a checkpoint of a few weights after a step."""
-    torch = import_torch()
+def _training(folder: Path) -> Iterator[Door]:
+    torch, run = import_torch(), RunFiles(folder / "run-of-training")
     torch.manual_seed(0)
-    module = torch.nn.Linear(2, 2)
+    checkpoint, module = run.checkpoints / "step-00000002", torch.nn.Linear(2, 2)
     optimiser = torch.optim.AdamW(module.parameters())
     module(torch.ones(1, 2)).sum().backward()
     optimiser.step()
-    write_checkpoint(folder, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
-    return folder / "step-00000002"
-
-
-def resume_small_checkpoint(checkpoint: Path) -> Any:
-    """Return what a training that goes on from it begins with."""
-    torch = import_torch()
-    module = torch.nn.Linear(2, 2)
-    optimiser = torch.optim.AdamW(module.parameters())
-    state = read_checkpoint(checkpoint, module, optimiser)
-    return asdict(state), str(module.state_dict()), str(optimiser.state_dict()["state"])
-
-
-def _training(folder: Path) -> Iterator[Door]:
-    run = RunFiles(folder / "run-of-training")
-    checkpoint = write_small_checkpoint(run.checkpoints)
+    write_checkpoint(run.checkpoints, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
 
     def read_settings_of(path: Path) -> Any:
         config = read_config(path)
         return config.model_dump(mode="json"), config.loss_terms()
 
     def resume(_path: Path) -> Any:
-        return resume_small_checkpoint(checkpoint)
+        module = torch.nn.Linear(2, 2)
+        optimiser = torch.optim.AdamW(module.parameters())
+        state = read_checkpoint(checkpoint, module, optimiser)
+        return asdict(state), str(module.state_dict()), str(optimiser.state_dict()["state"])
 
     for name in ("train", "updates"):
         free = ("groups", "dropout")

@@ -2,11 +2,11 @@
 
     python ci/same.py [--base COMMIT] [--only JOURNEY]... [--keep DIR]
 
-The wheel of each side is built and installed into an environment of its own, on the libraries of this one. Each
-journey of `same.toml` then runs its commands in an empty folder, once by each side. Standard output and error, exit
-status and every file that was written are compared byte for byte, but for times, paths and the version. SQLite files,
-zip archives and pages are compared by their rows, members and text. A difference is printed as a diff; the exit status
-is 1 if there is one, or if a command ended otherwise than its line asks.
+Each side is built and installed into an environment of its own, on the libraries of this one. Each journey of
+`same.toml` then runs its commands in an empty folder, once by each side. Standard output and error, exit status and
+every file that was written are compared byte for byte, but for times, paths and the version. SQLite files, zip archives
+and pages are compared by their rows, members and text. A difference is printed as a diff; the exit status is 1 if there
+is one, or if a command ended otherwise than its line asks.
 
 A line that begins with `!` must be refused. `{inputs}` is the folder of `same_inputs.py`'s models and files, `{data}`
 the folder of published annotation files; a journey that needs it is left out, with a line, where it is absent.
@@ -33,8 +33,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -44,44 +42,28 @@ DATA = ROOT.parent / "shared" / "data"
 #: The last commit whose differences from the one before it were read: decision 29 has them.
 BASE = "66b8b56b"
 
-
-@dataclass(frozen=True)
-class Side:
-    """One version: its name and the folder of its commands."""
-
-    name: str
-    programs: Path
+#: What people read of a page: texts, scripts with their numbers, and attributes that are read aloud or followed.
+_TEXTS = re.compile(r"""(?s)<script.*?</script>|\b(?:alt|title|href|aria-label)=(?:"[^"]*"|'[^']*')|(?<=>)[^<]+""")
 
 
-def install(name: str, source: Path, folder: Path) -> Side:
-    """Install the wheel of a source tree into an environment that reads this one's libraries, but not its project."""
-    environment = folder / "environment"
+def install(source: str, environment: Path) -> Path:
+    """Install a source into a new environment on this one's libraries; return the folder of its commands."""
     _call(sys.executable, "-m", "venv", "--without-pip", environment)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)}))
     # A path that a .pth file names is searched, but its own .pth files are not read: the editable project stays out.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    _call(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "wheel", source)
-    (wheel,) = (folder / "wheel").glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps")
-    _call(*pip, "--ignore-installed", wheel)
-    return Side(name, environment / "bin")
+    _call(*pip, "--no-build-isolation", "--ignore-installed", source)
+    return environment / "bin"
 
 
-def export_commit(commit: str, folder: Path) -> Path:
-    """Write the files of a commit into a folder."""
-    folder.mkdir()
-    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    return folder
-
-
-def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str, str]) -> list[str]:
-    """Run a journey's commands in a folder; return a transcript, and what ended otherwise than its line asks."""
+def run_journey(programs: Path, lines: list[str], folder: Path, places: Mapping[str, str]) -> list[str]:
+    """Run a journey's commands in a folder; return what ended otherwise than its line asks."""
     folder.mkdir(parents=True)
     (folder / ".home").mkdir()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("TELLAPART", "PYTHON"))},
-        "PATH": f"{side.programs}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "HOME": str(folder / ".home"),
         "TELLAPART_CACHE": str(folder / ".cache"),
         **DESCRIBED["environment"],
@@ -94,7 +76,7 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
             command = command.replace(f"{{{named}}}", place)
         is_python = line.startswith("python:")
         name, *more = ["python", "-c", command.removeprefix("python:").strip()] if is_python else shlex.split(command)
-        program = side.programs / name
+        program = programs / name
         arguments = [str(program) if program.exists() else name, *more]
         done = subprocess.run(
             arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=900
@@ -102,7 +84,7 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
         text = f"$ {line}\n{done.stdout}\n--- standard error\n{done.stderr}\n--- status {done.returncode}\n"
         (folder / f"{number:02}.transcript").write_text(text, encoding="utf-8")
         if (done.returncode != 0) != refused or "Traceback" in done.stderr:
-            wrong.append(f"{side.name}: {line}: status {done.returncode}\n{done.stderr[-2000:]}")
+            wrong.append(f"{programs}: {line}: status {done.returncode}\n{done.stderr[-2000:]}")
     return wrong
 
 
@@ -136,7 +118,7 @@ def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
         except UnicodeDecodeError:
             rows = (data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32))
             return [f"{len(data)} bytes", *rows, str(hash(data))]
-        lines = _Text.lines_of(text) if path.suffix == ".html" else text.splitlines()
+        lines = _lines_of_page(text) if path.suffix == ".html" else text.splitlines()
     steady = [_steady(line, folder, places) for line in lines]
     return [line for line in steady if not line.startswith("[CLOCK]")]  # progress, whose lines come with the clock
 
@@ -150,28 +132,9 @@ def _steady(line: str, folder: Path, places: Mapping[str, str]) -> str:
     return line
 
 
-class _Text(HTMLParser):
-    """The words and numbers of a page, also those in attributes that people see."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._style = False
-
-    @classmethod
-    def lines_of(cls, page: str) -> list[str]:
-        """Return the lines of a page that are not blank."""
-        reader = cls()
-        reader.feed(page)
-        return [" ".join(line.split()) for line in reader.texts if line.strip()]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._style = tag == "style"
-        self.texts += [f"{name}: {value}" for name, value in attrs if name in ("alt", "title", "href", "aria-label")]
-
-    def handle_data(self, data: str) -> None:
-        if not self._style:
-            self.texts.append(data)
+def _lines_of_page(page: str) -> list[str]:
+    parts = _TEXTS.findall(re.sub(r"(?s)<style.*?</style>", "", page))
+    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def _call(*line: str | Path) -> None:
@@ -202,16 +165,16 @@ def main() -> int:
             **({"data": str(DATA)} if DATA.is_dir() else {}),
         }
         _call(sys.executable, Path(__file__).with_name("same_inputs.py"), places["inputs"])
-        sources = {"base": export_commit(options.base, folder / "base-source"), "new": ROOT}
-        sides = [install(name, source, folder / name) for name, source in sources.items()]
+        sources = {"base": f"git+file://{ROOT.resolve()}@{options.base}", "new": str(ROOT)}
+        sides = {name: install(source, folder / name / "environment") for name, source in sources.items()}
         left_out = [name for name in chosen if "data" not in places and "{data}" in str(journeys[name])]
         for name in left_out:
             print(f"{name}: left out, {DATA} is not there")
 
         def try_journey(name: str) -> tuple[str, list[str]]:
-            work = {side: folder / "work" / side.name / name for side in sides}
-            wrong = [line for side, place in work.items() for line in run_journey(side, journeys[name], place, places)]
-            return name, [*wrong, *differences(*work.values(), places)]
+            work = {side: folder / "work" / side / name for side in sides}
+            wrong = [run_journey(sides[side], journeys[name], place, places) for side, place in work.items()]
+            return name, [*wrong[0], *wrong[1], *differences(*work.values(), places)]
 
         with ThreadPoolExecutor(options.jobs) as pool:
             found = dict(pool.map(try_journey, [name for name in chosen if name not in left_out]))

@@ -3,6 +3,7 @@
 import ast
 import re
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ for _library in ("torch", "av", "h5py", "pyarrow", "safetensors", "fastapi", "hu
     pytest.importorskip(_library)
 
 from attacks import ATTACKS, try_attack  # noqa: E402
-from false_inputs import FALSE_INPUTS  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [*(ROOT / "src").rglob("*.py")]
@@ -25,17 +25,26 @@ SLOW = {
     "recipe of a device",
     "names that steer: board",
 }
-#: Forged numbers that tests/evaluation/test_verify.py tries.
-ELSEWHERE = {f"record with a forged number: {door}" for door in ("board", "push", "compare")}
-EVERY = ATTACKS | {name: one for name, one in FALSE_INPUTS.items() if name not in ELSEWHERE}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EVERY])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in ATTACKS]
+)
 def test_a_harmful_or_false_file_is_refused_soon_in_one_line(name, tmp_path):
     started = time.process_time()
-    outcome, said = try_attack(EVERY[name], tmp_path)
-    assert outcome == ("refused" if EVERY[name].facts else "read"), said
+    outcome, said = try_attack(ATTACKS[name], tmp_path)
+    assert outcome == ("refused" if ATTACKS[name].facts else "read"), said
     assert time.process_time() - started < 15
+
+
+def test_every_false_input_of_the_list_has_its_test():
+    listed = tomllib.loads((ROOT / "ci" / "false_inputs.toml").read_text(encoding="utf-8"))["tried"]
+    for row in listed:
+        file, _, test = row["by"].partition("::")
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
+        assert file != "tests/test_attacks.py" or ATTACKS.keys() >= set(row["inputs"])
+    names = [name for row in listed for name in row["inputs"]]
+    assert len(set(names)) == len(names) > 80
 
 
 #: Files of the program itself, of the system, or of a library's data that their user installed.

@@ -440,6 +440,7 @@ def export_board(runs: Path, out: Path) -> str:
     "door",
     [
         show_run,
+        lambda runs, out: repr(ta.open_run(Path(shutil.make_archive(str(out / "run"), "zip", runs / "random")))),
         lambda runs, out: ta.plot("heatmap", runs, out / "heat.svg", **MAP).read_text(),
         export_board,
         lambda runs, _: "".join(ta.table(runs, form) for form in ("markdown", "latex", "csv", "json")),

@@ -181,8 +181,11 @@ def test_a_damaged_archive_and_one_without_a_run_are_refused(runs, tmp_path):
     for mark, place in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         encrypted[encrypted.index(mark) + place] |= 1
     locked.write_bytes(encrypted)
-    for path in (cut, flipped, locked):
-        with raises(RunError, path.name):
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("samples/demo.jsonl", b"x" * 99)
+    packed = ("samples/demo.jsonl", "packed")
+    for path, fact in ((cut, ()), (flipped, ()), (locked, "encrypted"), (tmp_path / "packed.zip", packed)):
+        with raises(RunError, path.name, fact):
             unpack_run(path, tmp_path / f"into-{path.stem}")
     with raises(RunError, "empty.zip"):
         ta.open_run(made(tmp_path / "empty.zip", ("readme.txt", b"nothing")))

@@ -18,7 +18,7 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import as_benchmark
 from tellapart.board.submissions.worker import read_sent
 from tellapart.data.answer_text import watch_reading
-from tellapart.data.task_records import BinaryQuestionSet, Record, StatementSet
+from tellapart.data.task_records import BinaryQuestionSet, ClassificationSet, Record, StatementSet
 from tellapart.errors import RunError, ScoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.answers import parse_box
@@ -137,6 +137,14 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(suffix, m
     assert (record.field, record.metrics["a_acc"].value) == (model, 0.5)
     with raises(ScoreError, path, "'guess'", model, gold):
         score(made, path, columns={"prediction": "guess"})
+
+
+def test_classes_that_differ_in_case_alone_are_read_apart(tmp_path):
+    rows = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(2))
+    letters = ClassificationSet("letters", rows, ("A", "a"), ("the letter {}",))
+    path = write_file(tmp_path / "a.csv", [{"id": k, "prediction": name} for k, name in enumerate("Aa")])
+    with watch_reading():
+        assert TASKS["classification"].read(path, letters).placed.first.tolist() == [0, 1]
 
 
 def test_a_null_prediction_is_a_missing_one(tmp_path):

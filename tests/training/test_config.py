@@ -79,6 +79,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path):
         ({"loss": {"k": "four"}}, ("[loss]", "'eqsim'", "'k'", "'four'")),
         ({"optimiser": {"betas": [1.0, 0.9]}}, ("[optimiser]", "'betas[0]'", "1.0")),
         ({"optimiser": {"betas": [0.9, -0.1]}}, ("[optimiser]", "'betas[1]'", "-0.1")),
+        ({"optimiser": {"weight_decay": -0.1}}, ("[optimiser]", "'weight_decay'", "-0.1")),
         ({"optimiser": {"steps": 2**63 - 1}}, ("[optimiser]", "'steps'", 2**63 - 1, 2**31 - 1)),
         ({"lora": {"rank": 2**31}}, ("[lora]", "'rank'", 2**31)),
     ],

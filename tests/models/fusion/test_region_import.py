@@ -166,6 +166,14 @@ def test_wrong_files_are_one_line(tmp_path, images):
     assert not out.exists()
 
 
+def test_a_cut_file_of_regions_is_refused(tmp_path):
+    path = write_h5(tmp_path)
+    assert list(read_regions(path))
+    path.write_bytes(path.read_bytes()[:-16])
+    with raises(DataError, path.name):
+        list(read_regions(path))
+
+
 @pytest.mark.parametrize("damage", ["cut", "pages", "longer entry"])
 def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path, damage):
     stream = io.BytesIO()
