@@ -486,6 +486,7 @@ def test_what_does_not_fit_is_named_by_its_row(pairs, made):
         ta.score_vectors(np.zeros((2, 4, 4, 3)), texts, pairs)
     with raises(ScoreError, "images", "(2, 5, 6)", "(5, 2)"):
         ta.score_vectors(images.reshape(2, 5, 6), texts, pairs)
+    assert ta.score_vectors(images[:, None], texts[None], pairs).items().scores.shape == (5, 2, 2)
     with raises(ScoreError, "(n, dimensions)", "['a.png']"):
         ta.score_vectors(["a.png"], texts, pairs)
     with raises(ScoreError, "images", "x.npz", "vectors:FOLDER"):

@@ -404,7 +404,7 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
     A set has one shape, so images with false captions take as many of them as the one with the fewest has. If items are
-    of several numbers of images, each image is an item, with its false captions.
+    of several numbers of images, each image with false captions is an item, with these.
     """
     left, items = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives], []
     if len({*map(len, left)}) > 1:

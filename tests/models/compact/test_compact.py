@@ -128,6 +128,10 @@ def test_a_tokenizer_that_pads_otherwise_and_a_control_token_are_refused(folder,
     tokenizer.add_special_tokens(["<end>"])
     with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):
         compact.CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
+    tokenizer.enable_padding(direction="left")
+    tokenizer.save(str(tmp_path / compact.TOKENIZER))
+    reader = compact.CompactReader("few", compact.read_tokenizer(tmp_path, compact.open_parts(folder).config), 8)
+    assert reader.batch(["cat"])["input_ids"].tolist() == [[2]]  # padding is at the right, where it is left out
 
 
 def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder, tmp_path):

@@ -89,6 +89,7 @@ def test_a_text_is_cut_and_padded_at_the_side_that_its_tokenizer_names(tiny_enco
     tokenizer.enable_padding(direction="left")
     tiny_encoder.replace("tokenizer.json", tokenizer.to_str().encode())
     model = OnnxDualEncoder.load(tiny_encoder.folder)
+    assert "['left', 'left']" in model.fingerprint
     words = ["one", "two", "red", "blue", "cup", "bowl", "left"]
     ids = [tiny_encoder.vocabulary[word] for word in words]
     assert model.token_ids([" ".join(words), "red cup"]) == [ids[1:], [0, 0, 0, 0, ids[2], ids[4]]]

@@ -82,6 +82,8 @@ def test_rows_of_items_of_several_sizes_are_left_over_one_by_one(tmp_path):
     assert (left.shape, len(left)) == ((1, 2), 7)
     assert [item.texts for item in left.items] == [*((row.caption, *row.negatives) for row in rows), ("one", "two")]
     assert [item.cluster for item in left.items[:6]] == [row.cluster for row in rows]
+    pair = [TrainingRow(rows[0].image, caption, item=5) for caption in ("four", "five")]  # each other's counterpart
+    assert [item.texts for item in left_over(TrainingRows((more[0], *pair))).items] == [("one", "two", "three")]
     assert left_over(TrainingRows((*rows, more[1]))).shape == (2, 2)  # what has no false caption splits no item
     alike = (replace(row, negatives=(), item=5) for row in rows[:2])  # their captions differ in case alone
     assert left_over(TrainingRows((*alike, more[0]))).shape == (1, 3)

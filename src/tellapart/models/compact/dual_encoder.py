@@ -97,7 +97,8 @@ def read_compact_config(folder: Path) -> CompactConfig:
 def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     """Read the tokenizer, which cuts and pads every text to `context_length` tokens."""
     path = folder / TOKENIZER
-    tokenizer = open_tokenizer(path, read_whole(path, error=ModelError), config.context_length, PAD)
+    content = read_whole(path, error=ModelError)
+    tokenizer = open_tokenizer(path, content, config.context_length, PAD, right=True)  # where `batch` drops it
     if tokenizer.token_to_id(PAD) != 0:
         raise ModelError(f"{path}: its token 0 must be {PAD!r}, which pads short texts")
     return tokenizer

@@ -116,7 +116,8 @@ def name_rows(side: str, values: object, ids: Sequence[str] | None, items: Seque
     if array is not None and array.ndim == 4:
         raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
     if array is not None and array.ndim == 3:
-        if ids is None and array.shape[:2] != (whole := (len(items), len(slots) // len(items))):
+        whole = len(items), len(slots) // len(items)
+        if ids is None and 1 not in array.shape[:2] and array.shape[:2] != whole:  # of one axis the order is plain
             raise ScoreError(
                 f"{side}= is an array {array.shape}; in the order of the items it is {whole} by dimensions"
             )

@@ -45,8 +45,11 @@ PREPROCESSING = "pil-bicubic-float32-1"
 Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
 
 
-def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokenizer:
-    """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens."""
+def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: bool = False) -> Tokenizer:
+    """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens.
+
+    It does so at the sides that the file names, or at the right.
+    """
     from tokenizers import Tokenizer
 
     try:
@@ -56,7 +59,8 @@ def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokeniz
     number = tokenizer.token_to_id(pad)
     if number is None:
         raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
-    sides = [(settings or {}).get("direction", "right") for settings in (tokenizer.truncation, tokenizer.padding)]
+    named = ({}, {}) if right else (tokenizer.truncation or {}, tokenizer.padding or {})
+    sides = [settings.get("direction", "right") for settings in named]
     tokenizer.enable_truncation(length, direction=sides[0])
     tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad, direction=sides[1])
     return tokenizer
@@ -213,6 +217,8 @@ class OnnxDualEncoder:
         self._control = ControlTokens(tokenizer)
         if self._control.facts:  # else no text can hold one
             self.fingerprint += f" {self._control.facts}"
+        if "left" in (sides := [tokenizer.truncation["direction"], tokenizer.padding["direction"]]):
+            self.fingerprint += f" cuts and pads {sides}"  # earlier numbers were cut and padded at the right
         self._image = _Graph(folder, "image.onnx", device)
         self._text = _Graph(folder, "text.onnx", device)
         self._image.expect_input("pixel_values", (None, 3, self.config.image_size, self.config.image_size), _FLOAT)
