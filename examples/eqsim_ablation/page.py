@@ -85,8 +85,6 @@ def design_page(plan: Plan) -> str:
     values |= {name: getattr(power, name) for name in ("CAUTION", "GPU_STEP", "POWER", "GOAL")}
     values |= {"stages": _list_pieces(plan), "missing": [row.title for row in plan.methods if not found.runs[row.name]]}
     values |= {"devices": _compare_devices(plan, found.runs), "twice": _made_twice(plan)}
-    values |= {"apart": {title: abs(one["cuda"] - one["cpu"]) for title, one in values["devices"].items()}}
-    values |= {"most": max(values["apart"], key=values["apart"].__getitem__, default=None)}
     squares, changed = results.list_squares(found.plan)
     values |= {"squares": squares, "changed": changed, "reasons": results.list_reasons(found)}
     values |= {"terms": list(_list_terms(plan, found.runs)), "there": _from_another_start(plan)}
@@ -117,16 +115,17 @@ def _count_machines(plan: Plan) -> list[list[str]]:
     return [[name, *(f"{count[name]}" for count in counts)] for name in sorted(set().union(*counts))]
 
 
-def _compare_devices(plan: Plan, runs: results.Runs) -> dict[str, dict[str, float]]:
-    """Return each row's difference from the first in points, by its title and device, over the seeds of the device."""
+def _compare_devices(plan: Plan, runs: results.Runs) -> list[tuple[str, float, float, float]]:
+    """Return title and difference from the first row in points: over seeds on a CPU, on a GPU, and how far apart."""
     shares = {name: {run["seed"]: 100 * _share(plan, run) for run in mine} for name, mine in runs.items()}
-    base, found = shares[plan.methods[0].name], dict[str, dict[str, float]]()
+    base, found = shares[plan.methods[0].name], []
     for row in plan.methods[1:]:
         gains: dict[str, list[float]] = {"cpu": [], "cuda": []}
         for seed in shares[row.name].keys() & base:
             gains[plan.device(seed)].append(shares[row.name][seed] - base[seed])
         if all(gains.values()):
-            found[row.title] = {device: fmean(values) for device, values in gains.items()}
+            cpu, cuda = map(fmean, gains.values())
+            found.append((row.title, cpu, cuda, abs(cuda - cpu)))
     return found
 
 
