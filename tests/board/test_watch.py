@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from boards import labels, open_board, until, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import Board, BoardSettings, _for_readers, signature, watch
+from tellapart.board.records import Board, BoardSettings, _shorten_problem, signature, watch
 
 
 @pytest.mark.few(2)
@@ -166,7 +166,7 @@ def test_healthz_says_how_old_the_board_is():
 
 
 def test_a_reason_holds_no_letter_that_cannot_be_shown():
-    said = _for_readers(
+    said = _shorten_problem(
         "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
     )
     assert said == r"results.json: 'x\x00\udcff' in …/y.json"

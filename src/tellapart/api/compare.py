@@ -54,22 +54,22 @@ def compare(
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
     Args:
-        runs: runs, run folders, or zip archives of them: all models of each are compared, but for reference models
-            that only lie with them.
-        baseline: a model that each other one is compared with, not each with each.
-        by: a tag: compare on the items of each of its values, too.
-        anytime: intervals and p that hold however often one looks while the runs grow, of items in one order: a prefix
-            of them at each look. They are wider, and there are no tiers.
-        gate: of a base run and a new run, each of one model: judge the headlines of every benchmark of the base. The
-            result has `passed`, and a row for each headline.
+        runs: runs, run folders, or zip archives of them: all their models are compared, but reference models only if
+            their folder is named, or as the baseline.
+        baseline: the model that all others are compared with; without it, every two models are compared.
+        by: a tag: compare also on the items of each of its values.
+        anytime: intervals and p that hold at every look while the runs grow, item by item in one fixed order.
+            They are wider, and there are no tiers.
+        gate: take a base run and a new run, each of one model, and judge the headlines of every benchmark of the base.
+            The result has `passed`, and a row for each headline.
         max_drop: the most points by which a headline of a gate may fall, significantly or not; no limit if None.
-        margin: of a gate, points: pass only if every headline is shown to fall by less, by the low end of its paired
+        margin: the points below which the fall of every headline of a gate must stay, even at the low end of its paired
             95% interval (non-inferiority).
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared; of a
-            gate: not two runs, a run of several models, or a limit that is out of range.
+        RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared. A
+            gate also refuses other than two runs, a run of several models, and a limit that is out of range.
 
     >>> import numpy as np
     >>> import tellapart as ta
@@ -94,7 +94,7 @@ def compare(
             raise RunError(f"gate=True judges one run against another: got {len(runs)}; name BASE and NEW")
         with run_folders(runs, "runs") as (base, new):
             result = regression_gate(base, new, max_drop=max_drop, margin=margin, seed=seed)
-        if result.base != result.new:
+        if result.base != result.new:  # two runs of one model get labels with their paths
             return result
         labels = {side: f"{result.base} ({os.fspath(run)})" for side, run in zip(("base", "new"), runs, strict=True)}
         return result.model_copy(update=labels)
@@ -110,18 +110,17 @@ class Compared(Shown, Frame):
 
     Attributes:
         record: the full comparison, with tiers.
-        left_out: reference models that lie with the others and were not compared.
+        left_out: the reference models that were not compared.
     """
 
     def __init__(self, record: ModelsComparison, left_out: Sequence[str] = ()) -> None:
         self.record, self.left_out = record, tuple(left_out)
-        super().__init__(
-            columns_of(
-                {"model_a": pair.a, "model_b": pair.b} | {name: getattr(row, name) for name in _COLUMNS}
-                for pair in record.pairs
-                for row in pair.rows
-            )
+        rows = (
+            {"model_a": pair.a, "model_b": pair.b} | {name: getattr(row, name) for name in _COLUMNS}
+            for pair in record.pairs
+            for row in pair.rows
         )
+        super().__init__(columns_of(rows))
 
     @property
     def models(self) -> list[str]:
@@ -145,8 +144,9 @@ class Compared(Shown, Frame):
         return Frame(used, "b minus a: fractions, 95% intervals, p corrected for all rows (Holm)").tables()
 
     def _repr_html_(self) -> str:
-        record, tiers = self.record, self.two is None and bool(self.record.tiers)
-        return super()._repr_html_() + html_lines(end_lines(record.pairs, self.left_out, record.verdicts, tiers=tiers))
+        tiers = self.two is None and bool(self.record.tiers)
+        lines = end_lines(self.record.pairs, self.left_out, self.record.verdicts, tiers=tiers)
+        return super()._repr_html_() + html_lines(lines)
 
     def show(self) -> None:
         """Print it as `tellapart compare` does."""

@@ -1,4 +1,4 @@
-"""The declaration of a benchmark: its authors, its files, their places, and their readers."""
+"""The declaration of a benchmark: its source, its files, their places, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ALL = "all items"
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A dataset on the hub, at the revision that results are comparable at.
+    """A dataset on the hub, at a fixed revision, so that results stay comparable.
 
     Attributes:
         repo: owner and name.
         revision: the commit; a branch would change under a result.
         files: the patterns of the files to fetch.
-        gated: its conditions must be accepted on its page, and a token be there.
+        gated: whether it needs conditions that are accepted on its page, and a token.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -64,7 +64,7 @@ class Hub:
         return folder if all(find_files(folder, pattern) for pattern in self.files) else None
 
     def expect(self) -> None:
-        """Check, without the network, that fetching can begin."""
+        """Check, without the network, that the hub's package and a gated dataset's token are there, if needed."""
         if self.cached_folder() is None:
             if self.gated and not _find_token():
                 raise DataError(self._explain_gate("and the token is missing"))
@@ -117,10 +117,10 @@ def _find_token() -> str | None:
 
 
 class PaperTable(NamedTuple):
-    """The columns of a paper's table: scores (heading -> metric) by parts (heading -> values of a tag, or ALL).
+    """The columns of a paper's table: scores (heading -> metric) of each part (heading -> the tag's values, or ALL).
 
-    A column is the mean over its part's values; of a part without values that of the score's other columns; and an
-    `average` that of all columns. If `scores_first`, each score is a block, left out if a model has no such metric.
+    A column is the metric's mean over its part's values; of a part without values, over the score's other columns; of
+    the `average`, over all columns. If `scores_first`, columns are grouped by score, without scores that a model lacks.
     """
 
     tag: str
@@ -136,7 +136,7 @@ class Benchmark(Generic[Records]):
 
     Attributes:
         items: how many records it holds; 0 if unknown.
-        rows: digest of them as published (`Task.digest`), if its real files were read; pixels are not part of it.
+        rows: the published records' digest (`Task.digest`), without pixels; empty if its real files were never read.
         task: the name of its task.
         shape: of pairs: images and texts of an item.
         true: of pairs: how many texts of one image are true.
@@ -149,15 +149,15 @@ class Benchmark(Generic[Records]):
         hub: the source of its files if no folder of the user's has them.
         place: the folders of this user's files.
         own: the user's folder or file, if the benchmark is one; its name has only the last part of the path.
-        usual: names of folders next to the annotations in which its images usually lie; pairs know their places.
-        pictures: reads the images if they are not files below one folder.
+        usual: names of folders next to the annotations in which its images usually lie; pairs state their paths.
+        pictures: returns the reader of the images if they are not files below one folder.
         domain: `in-domain` or `out-of-domain`, if the paper distinguishes the two.
         rival: the benchmark of the other domain, whose difference to this one is the generalisation gap.
-        ties: how the benchmark's code counts a tie; here a tie is never right.
-        tie_rule: how its code breaks a tie; if that is not always wrong, tables show its number, too.
-        authors: the numbers of its authors that no metric of an item is, by a name of `tellapart.tasks.authors`.
+        ties: how the code of the benchmark's authors counts a tie, in words; here a tie is never right.
+        tie_rule: the same rule as a name; unless it is `wrong`, tables also show the number by this rule.
+        authors: the name, in `tellapart.tasks.authors`, of the authors' numbers that are no mean of items' values.
         mined_by: patterns of the names of models whose failures chose its items; its authors leave them out.
-        known: of pairs: the outline of the items, known without any file, for scores that were made elsewhere.
+        known: of pairs: returns the items' outline without any file, for scores that were computed elsewhere.
         paper: the columns of its paper's table.
 
     >>> from tellapart.benchmarks.find import find_benchmark
@@ -197,7 +197,7 @@ class Benchmark(Generic[Records]):
     paper: PaperTable | None = field(default=None, hash=False)  # it has mappings
 
     def was_mined_by(self, model: str) -> bool:
-        """Return whether a model chose its items: they are those on which it fails, and its numbers do not compare.
+        """Return whether the items were chosen because this model fails on them: its numbers then do not compare.
 
         >>> from tellapart.benchmarks.find import find_benchmark
         >>> retrieval = find_benchmark("naturalbench-retrieval")
@@ -207,10 +207,10 @@ class Benchmark(Generic[Records]):
         return any(fnmatchcase(model, pattern) for pattern in self.mined_by)
 
     def derived(self, prefix: str, words: str, **changes: Any) -> Benchmark[Any]:
-        """Return this benchmark as another one, for which none of the published numbers holds."""
+        """Return another benchmark with changed fields, and without the published numbers: they do not hold for it."""
         name, title = f"{prefix}{self.name}", f"{self.title}; {words}"
-        nothing: dict[str, Any] = {"rows": "", "official": (), "tie_rule": "wrong", "authors": "", "known": None}
-        return replace(self, name=name, title=title, paper=None, **nothing | changes)
+        cleared: dict[str, Any] = {"rows": "", "official": (), "tie_rule": "wrong", "authors": "", "known": None}
+        return replace(self, name=name, title=title, paper=None, **cleared | changes)
 
     @property
     def year(self) -> int | None:
@@ -219,7 +219,7 @@ class Benchmark(Generic[Records]):
         return int(years[-1]) if years else None
 
     def missing(self) -> tuple[str, ...]:
-        """Return those of the files it needs that are not in the user's folders; images are not looked for."""
+        """Return the names of needed files that the user's folders lack; images are not looked for."""
         folder = self.place.folder(self.name)
         return tuple(name for name in self.files if folder is None or not find_files(folder, name))
 
@@ -262,7 +262,7 @@ class Benchmark(Generic[Records]):
         return None if place is None else self.load(place)
 
     def outline(self) -> Outline:
-        """Return ids, clusters and tags of pairs: from the files if they are here, else as far as they are known."""
+        """Return ids, clusters and tags of pairs: from the files if they are here, else from `known`."""
         if isinstance(pairs := self.records_here(), PairSet):
             return pairs.outline
         if self.known is None:
@@ -270,11 +270,11 @@ class Benchmark(Generic[Records]):
         return self.known()
 
     def picture_root(self) -> Path:
-        """Return the folder of images that are files below one folder."""
+        """Return the folder of the images, for benchmarks whose images are files below one folder."""
         return self.place.pictures(self.name, *self.usual)
 
     def read_image(self, records: Any = None) -> Callable[[str], bytes] | None:
-        """Return the function from an image's reference to its file's bytes; None if the files are not here."""
+        """Return a function from an image's reference to its file's bytes; None if the files are not here."""
         if self.pictures is not None:
             return self.pictures(self.here() or self.place)
         if self.shape is None:
@@ -284,7 +284,7 @@ class Benchmark(Generic[Records]):
         return reader
 
     def needs(self) -> str:
-        """Name the missing files, the folders that were searched, and the source to get them from."""
+        """Return a sentence: the missing files, the folders that were searched, and the source to get them from."""
         missing, folder = self.missing(), self.place.folder(self.name)
         place = "no data= was given" if folder is None else f"{folder} lacks {'them' if len(missing) > 1 else 'it'}"
         hub = "" if self.hub is None else f"; or fetch it once: tellapart run -b {self.name} (from {self.hub.page})"

@@ -1,7 +1,7 @@
 """Plugins that the user names: a file of Python, an object in one (`my_model.py:MyModel`), or an importable package.
 
-To load a plugin is to run its code. So only the user's arguments load one; a recipe, a configuration or a run folder
-can refer to a plugin that is loaded already, but cannot load one (docs/trust.md).
+To load a plugin is to run its code, so only the user's arguments load plugins. A recipe, a configuration or a run
+folder can only refer to a loaded plugin (docs/trust.md).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ TABLES: Mapping[str, str] = {
     "BUILDERS": "builder", "FILTERS": "filter", "SELECTIONS": "selection",
 }  # fmt: skip
 
-_IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
-#: The folders of loaded plugins: an error raised in one of them is blamed on the plugin.
+_FILE_AND_NAME = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
+#: The folders of loaded plugins: errors that are raised in them are blamed on the plugins.
 _HOMES: set[Path] = set()
 _PACKAGE = Path(__file__).resolve().parents[1]
 
-#: Files that were run: path -> (digest of the content, module).
+#: The plugin files that were run: path -> (digest of the content, module).
 _FILES: dict[Path, tuple[str, ModuleType]] = {}
 
-#: Loaded plugins, in order: the name of the function that loaded each, and its argument.
+#: The calls that loaded plugins, in order: the function's name and its argument.
 _LOADED: list[tuple[str, str]] = []
 
 
@@ -51,8 +51,8 @@ def load_plugin(name: str | Path) -> list[str]:
     """Load a plugin: a package by its dotted name, or a file; return the names that it adds.
 
     It adds the objects of its tables `BENCHMARKS`, `MODELS`, `PREFIXES`, `METRICS`, `LOSSES`, `BUILDERS`, `FILTERS` and
-    `SELECTIONS` (name -> object, as in `tellapart.catalog` and docs/plugins.md); a file also each benchmark and
-    pair set that it holds, as `FILE.py:NAME`.
+    `SELECTIONS` (name -> object, as in `tellapart.catalog` and docs/plugins.md). A file also adds every benchmark and
+    pair set among its variables, as `FILE.py:NAME`.
 
     Raises:
         PluginError: it does not exist, its code fails, or it defines none of the tables.
@@ -64,11 +64,11 @@ def load_plugin(name: str | Path) -> list[str]:
     """
     text = str(name)
     module = _run_file(Path(text).expanduser()) if text.endswith(".py") else _import_package(text)
-    added = [each for table, kind in TABLES.items() for each in _add_table(module, table, kind)]
+    added = [entry for table, kind in TABLES.items() for entry in _add_table(module, table, kind)]
     if text.endswith(".py"):
         path = Path(text).expanduser()
-        held = {key: thing for key, thing in vars(module).items() if isinstance(thing, Benchmark | PairSet)}
-        added += [open_benchmark(f"{path}:{key}") for key in held]
+        variables = [key for key, value in vars(module).items() if isinstance(value, Benchmark | PairSet)]
+        added += [open_benchmark(f"{path}:{variable}") for variable in variables]
     _LOADED.append(("load_plugin", text))
     if not added:
         raise PluginError(f"plugin={text} holds none of the tables {', '.join(TABLES)}; see docs/plugins.md")
@@ -76,39 +76,39 @@ def load_plugin(name: str | Path) -> list[str]:
 
 
 def open_benchmark(name: str) -> str:
-    """Return the name to find a benchmark by; `FILE.py:NAME` is loaded first, and found by its full path."""
-    asked = next(filter(name.startswith, ASKED), "")
-    match = _IN_A_FILE.fullmatch(name.removeprefix(asked))
+    """Return the name under which a benchmark is found; `FILE.py:NAME` is loaded first, and found by its full path."""
+    prefix = next(filter(name.startswith, ASKED), "")
+    match = _FILE_AND_NAME.fullmatch(name.removeprefix(prefix))
     if match is None:
         return name
-    thing, path = _object_in(match)
+    value, path = _read_object(match)
     full = f"{path}:{match['name']}"
     _LOADED.append(("open_benchmark", full))
-    add("benchmark", full, as_benchmark(thing, name=f"{path.name}:{match['name']}", file=path))
-    return f"{asked}{full}"
+    add("benchmark", full, as_benchmark(value, name=f"{path.name}:{match['name']}", file=path))
+    return f"{prefix}{full}"
 
 
 def open_model(name: str) -> str:
-    """Return the name under which a model is found; `FILE.py:NAME` is loaded first, and found under its full path."""
-    match = _IN_A_FILE.fullmatch(name)
+    """Return the name under which a model is found; `FILE.py:NAME` is loaded first, and found by its full path."""
+    match = _FILE_AND_NAME.fullmatch(name)
     if match is None:
         return name
-    thing, path = _object_in(match)
+    value, path = _read_object(match)
     full = f"{path}:{match['name']}"
-    make = cache(lambda: as_model(thing, name=f"{path.name}:{match['name']}", file=path))
+    make = cache(lambda: as_model(value, name=f"{path.name}:{match['name']}", file=path))
     _LOADED.append(("open_model", full))
     add("model", full, lambda _options: make())
     return full
 
 
 def loaded() -> tuple[tuple[str, str], ...]:
-    """Return the plugins loaded in this process, for `load_again` in another."""
+    """Return the calls that loaded plugins in this process, for `load_again` in another."""
     return tuple(dict.fromkeys(_LOADED))
 
 
-def load_again(what: tuple[tuple[str, str], ...]) -> None:
-    """Load the plugins that another process had loaded, as its `loaded` lists them; skip files that are gone."""
-    for function, name in what:
+def load_again(calls: tuple[tuple[str, str], ...]) -> None:
+    """Load the plugins that another process had loaded, by its `loaded` calls; skip files that are gone."""
+    for function, name in calls:
         file = Path(name.rpartition(":")[0] if function != "load_plugin" else name)
         if file.suffix == ".py" and not file.expanduser().is_file():
             continue
@@ -116,7 +116,7 @@ def load_again(what: tuple[tuple[str, str], ...]) -> None:
 
 
 def blame(error: BaseException) -> str | None:
-    """Return a plugin's line that raised: `my_model.py:7: ZeroDivisionError: division by zero`; None if none did."""
+    """Return a plugin's line that raised, as `my_model.py:7: ZeroDivisionError: division by zero`; None if none did."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_plugin_file(frame.filename)]
     if isinstance(error, SyntaxError) and error.filename and _is_plugin_file(error.filename):
         place = f"{_short_path(error.filename)}:{error.lineno}"
@@ -129,17 +129,17 @@ def blame(error: BaseException) -> str | None:
 
 
 def exit_error(ended: SystemExit) -> ExitError:
-    """Return the error of code that called `sys.exit`, with its line."""
+    """Return the `ExitError` of code that called `sys.exit`; it names the line of the call."""
     place = blame(ended)
     if place is None:
-        last = traceback.extract_tb(ended.__traceback__)[-1:]
-        line = "".join(f"{_short_path(frame.filename)}:{frame.lineno}: " for frame in last)
+        frames = traceback.extract_tb(ended.__traceback__)
+        line = f"{_short_path(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
         place = f"{line}SystemExit: {ended.code}"
     return ExitError(f"{place} (the program would end without its results); raise an error there, or return")
 
 
 def exit_is_error(call: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Let a function that calls models, benchmarks, metrics or losses of others raise `ExitError` for `sys.exit`."""
+    """Decorate a function that calls plugins' code: a `sys.exit` in it becomes an `ExitError`."""
 
     @wraps(call)
     def guarded(*args: Given.args, **options: Given.kwargs) -> Result:
@@ -151,19 +151,19 @@ def exit_is_error(call: Callable[Given, Result]) -> Callable[Given, Result]:
     return guarded
 
 
-def _object_in(match: re.Match[str]) -> tuple[Any, Path]:
+def _read_object(match: re.Match[str]) -> tuple[Any, Path]:
     """Run the file of a `FILE.py:NAME`; return the object of that name and the file's full path."""
     path = Path(match["file"]).expanduser()
     module = _run_file(path)
     if not hasattr(module, match["name"]):
-        known = [
+        defined = [  # without imported modules, classes and functions
             name
-            for name, thing in vars(module).items()
-            if not name.startswith("_") and not isinstance(thing, ModuleType)
-            if getattr(thing, "__module__", module.__name__) == module.__name__
+            for name, value in vars(module).items()
+            if not name.startswith("_") and not isinstance(value, ModuleType)
+            if getattr(value, "__module__", module.__name__) == module.__name__
         ]
-        hint = nearest(match["name"], known) or ";"
-        raise PluginError(f"{path} holds no {match['name']!r}{hint} it defines {', '.join(known) or 'nothing'}")
+        hint = nearest(match["name"], defined) or ";"
+        raise PluginError(f"{path} holds no {match['name']!r}{hint} it defines {', '.join(defined) or 'nothing'}")
     return getattr(module, match["name"]), path.resolve()
 
 
@@ -184,7 +184,7 @@ def _run_file(path: Path) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        # Not `import`: its cache of bytecode misses a change within a second that keeps the file's size.
+        # Not by `import`: its cached bytecode would hide a change within a second that keeps the file's size.
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  (the user named it to be run)
     except BaseException as error:
         del sys.modules[name]
@@ -210,7 +210,7 @@ def _import_package(name: str) -> ModuleType:
 
 
 def _raise_mistake(error: BaseException, name: str) -> NoReturn:
-    """Raise a plugin's error as a `PluginError` of one sentence; tellapart's errors and an interrupt pass unchanged."""
+    """Raise a plugin's error as a `PluginError`; an error of tellapart or an interrupt is raised unchanged."""
     if isinstance(error, TellapartError | KeyboardInterrupt):
         raise error
     place = blame(error) or f"{name}: {type(error).__name__}: {first_line(error)}"
@@ -219,23 +219,23 @@ def _raise_mistake(error: BaseException, name: str) -> NoReturn:
 
 def _add_table(module: ModuleType, table: str, kind: str) -> list[str]:
     """Add the objects of one of a plugin's tables to the catalogue; return their names."""
-    held = getattr(module, table, {})
-    if not isinstance(held, Mapping):
-        raise PluginError(f"{module.__name__}.{table} is a {type(held).__name__}; it must map names to objects")
-    if kind == "metric" and held and "tellapart.metrics.registry" in sys.modules:
+    entries = getattr(module, table, {})
+    if not isinstance(entries, Mapping):
+        raise PluginError(f"{module.__name__}.{table} is a {type(entries).__name__}; it must map names to objects")
+    if kind == "metric" and entries and "tellapart.metrics.registry" in sys.modules:
         raise PluginError(f"{module.__name__} adds metrics: load it earlier, before anything is measured")
-    for name, thing in held.items():
+    for name, entry in entries.items():
         try:
-            add(kind, str(name), partial(_make_model, str(name), thing) if kind == "model" else thing)
+            add(kind, str(name), partial(_make_model, str(name), entry) if kind == "model" else entry)
         except UnknownNameError as error:
             raise PluginError(f"{module.__name__}.{table}: {error}") from error
-    return list(map(str, held))
+    return list(map(str, entries))
 
 
 def _make_model(name: str, make: Callable[[Any], Any], options: Any) -> Any:
-    """Make a plugin's model; an object of a protocol gets arrays, and a plain function is wrapped by `as_model`."""
-    made = make(options)
-    return made if isinstance(made, Model) else as_model(made, name=name)
+    """Make a plugin's model: an object of a model protocol is used as it is, anything else is wrapped by `as_model`."""
+    model = make(options)
+    return model if isinstance(model, Model) else as_model(model, name=name)
 
 
 def _is_plugin_file(file: str) -> bool:

@@ -1,6 +1,6 @@
 """Run folders, imported numbers and timings as a board's tables in memory, with tiers of models.
 
-Tables follow the files: a thread looks for changes, and a change makes other tables, which replace them whole.
+A thread looks for changed files. If there are any, it makes new tables, and the board replaces the old ones by these.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import Timings, read_timings
 from tellapart.tasks.registry import headline, is_higher_better, main_metric, read_bounded
 
-_TABLES = {"board", "submissions", "hidden"}
+_TOML_TABLES = {"board", "submissions", "hidden"}
 
 
 class BoardSettings(BaseModel, frozen=True, extra="forbid"):
     """The settings of a board, from a TOML file or options.
 
     Attributes:
-        title: at the head of every page.
+        title: the title of every page.
         about: a paragraph below the first page's title.
         runs: folders that hold run folders at any depth; `timing.json` files in them give models' costs.
         imported: files of imported numbers.
@@ -73,8 +73,8 @@ def as_board_file(board: PathGiven | None) -> Path:
 def read_settings(path: Path) -> BoardSettings:
     """Read a board file; its paths are relative to it."""
     content = read_toml(path)
-    if unknown := sorted(set(content) - _TABLES):
-        raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TABLES))}")
+    if unknown := sorted(set(content) - _TOML_TABLES):
+        raise DataError(f"{path}: there is no table {unknown[0]!r}; a board file has {', '.join(sorted(_TOML_TABLES))}")
     settings = validate(BoardSettings, content.get("board", {}), f"{path}: [board]")
     update: dict[str, Any] = {"file": path}
     for name in ("runs", "imported"):
@@ -83,14 +83,14 @@ def read_settings(path: Path) -> BoardSettings:
 
 
 class Model(BaseModel, frozen=True):
-    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together.
+    """A model of certain weights, read in a certain way. Its runs on several benchmarks are put together.
 
-    Pages have its name and address; the other fields stay on the server.
+    Pages get its slug, label and kind; the fields with `exclude` stay on the server.
     """
 
     slug: str  # its name in addresses
-    label: str  # its name on the board, distinct
-    kind: str  # `model`, `reference`, `draw` or `human`
+    label: str  # its name on the board, which no other model has
+    kind: str  # `model`, `reference`, `draw` (answers at a temperature) or `human`
     name: str = Field(exclude=True)
     identity: str = Field(exclude=True)  # equal for two records of the same model
     fingerprint: str = Field(default="", exclude=True)
@@ -131,22 +131,22 @@ class ItemList:
 class Benchmark(BaseModel, frozen=True):
     """A set of items. Records with the same name and another fingerprint are another benchmark.
 
-    Pages have its name and address; the other fields stay on the server.
+    The fields with `exclude` stay on the server.
     """
 
     slug: str
     name: str
-    title: str  # that of the set, with the part
+    title: str  # `set_title`, and the part
     task: str
     n: int = 0  # the number of items; 0 if unknown
-    metric: str = ""  # the one that ranks it
-    has_items: bool = False  # they are in the tables, and have pages
+    metric: str = ""  # the metric that ranks its models
+    has_items: bool = False  # whether its items are in the tables, and have pages
     part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
     fingerprint: str = Field(exclude=True)
     set_title: str = Field(exclude=True)
     shape: tuple[int, int] | None = Field(default=None, exclude=True)  # images and texts of an item; None for tasks
     items: ItemList = Field(default=ItemList(), exclude=True)
-    # the benchmark's number of items, if this is a part of it (`--limit`)
+    # the number of items of the full benchmark, if this is a part of it (`--limit`)
     limited_from: int | None = Field(default=None, exclude=True)
     headline: tuple[str, ...] = Field(default=(), exclude=True)  # the metrics of the leaderboard
     domain: str = Field(default="", exclude=True)  # domain, rival: VLUE's domains, from the catalogue
@@ -154,7 +154,7 @@ class Benchmark(BaseModel, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name, and how much of it was measured if that is a part."""
+        """Its name, and its part if it is one."""
         return f"{self.name} ({self.part})" if self.part else self.name
 
     @property
@@ -165,35 +165,36 @@ class Benchmark(BaseModel, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model on one benchmark, which has its slugs once it is in the tables."""
+    """The numbers of one model on one benchmark."""
 
-    name: str  # the benchmark's in that run; the board's may have the start of a fingerprint behind it
+    name: str  # the benchmark's name in the run; on the board, the start of a fingerprint may follow it
     record: BenchmarkResult
     items: ItemList = ItemList()
-    model: str = ""
+    model: str = ""  # model, benchmark: their slugs; empty until the entry is in the tables
     benchmark: str = ""
     started: str = ""
     folder: Path | None = None  # the run folder; None for imported numbers
     run: RunRecord | None = None  # how, when and with which versions it was measured
-    on_trust: bool = False  # its scores were computed elsewhere, or its numbers imported
+    on_trust: bool = False  # whether its scores were computed elsewhere, or its numbers imported
     tie_rule: str = ""  # empty for the strict rule of this package; else a description of the rule that was used
     note: str = ""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)  # metric -> (item,); NaN without a value
-    tied: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # metric that a tie touched -> (item,)
+    tied: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # metric -> (item,); only metrics with ties
     scores: NDArray[np.float32] | None = None  # (item, image, text); None for tasks, and without items
     outputs: tuple[Any, ...] = ()  # a model's output for each item of a task
 
     @property
     def mark(self) -> str:
         """The mark of its numbers: empty, `on trust` or `imported`."""
-        # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
-        measured = "on trust" if self.folder is not None and not self.tie_rule else "imported"
-        return measured if self.on_trust else ""
+        if not self.on_trust:
+            return ""
+        # Imported numbers have a `tie_rule`, also in run folders; scores from elsewhere get the strict rule.
+        return "on trust" if self.folder is not None and not self.tie_rule else "imported"
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One state of a board's records; every page is made of one, and a change makes another."""
+    """One state of a board's records. Every page is made from one state, and changed files make another."""
 
     settings: BoardSettings
     version: int = 0  # how often the records have changed
@@ -217,7 +218,7 @@ class Tables:
         return self.benchmarks[slug]
 
     def named(self, name: str) -> Benchmark | None:
-        """Return the first benchmark of a name; None if there is none, or no name."""
+        """Return the first benchmark of a name; None if there is none, or if the name is empty."""
         return next((benchmark for benchmark in self.benchmarks.values() if name and benchmark.name == name), None)
 
     def entries_of(self, *, model: str = "", benchmark: str = "") -> list[Entry]:
@@ -228,11 +229,11 @@ class Tables:
 #: The file of models' costs, anywhere below a folder of runs.
 TIMING = "timing.json"
 
-#: Folders from the root on, in an error's text; and letters that are kept of it.
+#: The absolute folders of paths in an error's text, and the number of its letters that readers see.
 _FOLDERS, _MOST_LETTERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+"""), 300
 
-#: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
-#: every pair cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
+#: If tiers need sign flips, so many of the best models are tested, and the others have no tier. Flips over every pair
+#: of models cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
 #: for 100.
 MOST_TESTED = 40
 
@@ -253,7 +254,7 @@ class FileContent:
     problem: str = ""  # why it could not be read; it is read again at each change of another file
 
 
-#: The state of the content that hidden benchmarks have.
+#: In the place of a file's state, for the records of hidden benchmarks.
 _HIDDEN = ("hidden", 0, 0)
 
 
@@ -285,9 +286,8 @@ class Board:
                 for path, content in self._files.items()
                 if found.get(path) == content.state and not content.problem
             }
-            self._lists = {
-                entry.items.digest: entry.items for each in kept.values() for _, entry in each.entries if entry
-            }
+            entries = (entry for content in kept.values() for _, entry in content.entries if entry)
+            self._lists = {entry.items.digest: entry.items for entry in entries}
             fresh = {path: self._read_file(path, state) for path, state in found.items() if path not in kept}
             files = {**kept, **fresh}
             tables = Tables(self.settings, self.tables.version + 1)
@@ -300,13 +300,9 @@ class Board:
             for path, content in files.items():
                 if content.problem:
                     report(content.problem)
-                    tables.unread[path] = _for_readers(content.problem, path)
-                for timing in content.timings.models if content.timings else ():
-                    for slug, model in tables.models.items():
-                        if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
-                            source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
-                            costs = {"latency": timing.latency.median, "parameters": timing.parameters}
-                            tables.models[slug] = model.model_copy(update={**costs, "cost_source": source})
+                    tables.unread[path] = _shorten_problem(content.problem, path)
+                if content.timings:
+                    _add_costs(tables, path, content.timings)
             self._rank(tables)
             self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)
@@ -328,26 +324,26 @@ class Board:
             return FileContent(state, problem=_describe_error(path, error))
 
     def _entries_of(self, result: Result, folder: Path | None = None) -> Iterator[tuple[Model, Entry | None]]:
-        """Yield the entries of a record: of a run folder, or of hidden benchmarks, which have no samples."""
-        weights = result.model
-        # An imported result's fingerprint is the file's; several files of one model share the name alone.
-        is_imported = weights.fingerprint.startswith(IMPORTED)
-        kind = "model" if is_ranked(weights.name) else "reference" if weights.name in REFERENCES else "draw"
-        kind = "human" if weights.name == "human" else kind
-        how = (weights.dtype, _count_flips(result), weights.reading, weights.prompt)
+        """Yield the model and the entries of a result: of a run folder, or of hidden benchmarks, without samples."""
+        source = result.model
+        # An imported model's fingerprint is that of the file: the name alone is shared by several files of one model.
+        is_imported = source.fingerprint.startswith(IMPORTED)
+        kind = "model" if is_ranked(source.name) else "reference" if source.name in REFERENCES else "draw"
+        kind = "human" if source.name == "human" else kind
+        notes = (source.dtype, _count_flips(result), source.reading, source.prompt)
         model = Model(
-            slug=file_name(weights.name),
-            name=weights.name,
-            label=weights.name,
+            slug=file_name(source.name),
+            name=source.name,
+            label=source.name,
             kind=kind,
-            identity=f"{IMPORTED}{weights.name}" if is_imported else "\n".join(weights.system),
-            fingerprint=weights.fingerprint,
-            note=", ".join(filter(None, how)),
+            identity=f"{IMPORTED}{source.name}" if is_imported else "\n".join(source.system),
+            fingerprint=source.fingerprint,
+            note=", ".join(filter(None, notes)),
         )
         for name, record in result.benchmarks.items():
             imported = record.fingerprint.startswith(IMPORTED)
-            numbers_alone = record.fingerprint.startswith((IMPORTED, HIDDEN))
-            samples = [] if folder is None or numbers_alone else read_samples(folder, name, record)
+            lacks_samples = record.fingerprint.startswith((IMPORTED, HIDDEN))
+            samples = [] if folder is None or lacks_samples else read_samples(folder, name, record)
             metrics = dict.fromkeys(metric for sample in samples for metric in sample.outcomes)
             tied = {metric: np.array([metric in sample.tied for sample in samples]) for metric in metrics}
             has_scores = bool(samples) and all(sample.scores for sample in samples)
@@ -371,29 +367,25 @@ class Board:
             yield model, entry
 
     def _share_items(self, samples: Sequence[Sample]) -> ItemList:
-        """Return the items of samples, the same list for the same items."""
+        """Return the items of samples; runs on the same items get the same list."""
         if not samples:
             return ItemList()
         rows = tuple(Item(s.id, s.unit, s.cluster, s.gold, s.tags, s.images, s.texts) for s in samples)
         names = json.dumps(sorted((item.unit, item.name, item.cluster) for item in rows))
         items = ItemList(rows, hashlib.sha256(names.encode()).hexdigest())
-        same = self._lists.setdefault(items.digest, items)
-        return same if same == items else items
+        stored = self._lists.setdefault(items.digest, items)
+        return stored if stored == items else items  # the digest lacks texts, images and the order
 
     def _rank(self, tables: Tables) -> None:
-        """Write the tiers of each benchmark's models by each headline metric; of unchanged records those of before."""
+        """Set headlines and tiers of each benchmark in the tables; those of unchanged records are computed once."""
         ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
         for benchmark in tables.benchmarks.values():
             entries = tables.entries_of(benchmark=benchmark.slug)
-            names = {
-                metric
-                for entry in entries
-                for metric, value in entry.record.metrics.items()
-                if value.mean_absolute is None
-            }
-            # The papers' metrics if any model has them, else every share of right answers.
-            shown = tuple(headline(names) or sorted(names))
-            benchmark = benchmark.model_copy(update={"headline": shown, "metric": main_metric(shown)})  # noqa: PLW2901
+            measured = [pair for entry in entries for pair in entry.record.metrics.items()]
+            accuracies = {metric for metric, value in measured if value.mean_absolute is None}
+            # The papers' metrics if any model has them, else every accuracy.
+            chosen = tuple(headline(accuracies) or sorted(accuracies))
+            benchmark = benchmark.model_copy(update={"headline": chosen, "metric": main_metric(chosen)})  # noqa: PLW2901
             tables.benchmarks[benchmark.slug] = benchmark
             if benchmark.limited_from is not None:
                 continue
@@ -406,6 +398,15 @@ class Board:
         self._ranked = ranked
 
 
+def _add_costs(tables: Tables, path: Path, timings: Timings) -> None:
+    for timing in timings.models:
+        for slug, model in tables.models.items():
+            if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
+                source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
+                costs = {"latency": timing.latency.median, "parameters": timing.parameters}
+                tables.models[slug] = model.model_copy(update={**costs, "cost_source": source})
+
+
 def _describe_error(path: Path, error: Exception) -> str:
     return str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}"
 
@@ -413,7 +414,7 @@ def _describe_error(path: Path, error: Exception) -> str:
 def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[Entry]) -> dict[str, int]:
     """Return the tier of each model that was tested against others by a metric: no reference models, no people.
 
-    A metric that is not best high has none.
+    It is empty for a metric of which high values are not the best.
     """
     if not is_higher_better(metric):
         return {}
@@ -423,7 +424,7 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
         for entry in entries
         if models[entry.model].kind == "model" and metric in entry.values and metric in entry.record.metrics
     ]
-    # Best first, so that the best are those that are tested if sign flips of all pairs would take too long.
+    # Best first: if sign flips of all pairs would take too long, only the first are tested.
     tested.sort(key=lambda entry: (-entry.record.metrics[metric].value, models[entry.model].label))
     outcomes = {entry.model: entry.values[metric] for entry in tested}
     tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
@@ -437,29 +438,27 @@ def rank_places(values: Sequence[float | None]) -> list[int | None]:
 
 
 def _add_entries(tables: Tables, entries: Iterable[tuple[Model, Entry | None]]) -> Tables:
-    """Return the tables with all entries of a file; an error leaves these as they were."""
-    tables = replace(
-        tables, models=dict(tables.models), benchmarks=dict(tables.benchmarks), entries=dict(tables.entries)
-    )
+    """Return a copy of the tables with all entries of a file; an error leaves the tables as they were."""
+    tables = replace(tables, models={**tables.models}, benchmarks={**tables.benchmarks}, entries={**tables.entries})
     for read_model, entry in entries:
-        benchmark = None if entry is None else _add_benchmark(tables, entry)
         model = _add_model(tables, read_model)
-        if entry is None or benchmark is None:
+        if entry is None:
             continue
+        benchmark = _add_benchmark(tables, entry)
         key = (benchmark.slug, model.slug)
         stored = tables.entries.get(key)
-        if stored is None or stored.started <= entry.started:  # a later one of the same model and benchmark stays
+        if stored is None or stored.started <= entry.started:  # the latest run of a model on a benchmark stays
             tables.entries.pop(key, None)
-            tables.entries[key] = replace(_in_order(entry, benchmark), benchmark=benchmark.slug, model=model.slug)
+            tables.entries[key] = replace(_sort_items(entry, benchmark), benchmark=benchmark.slug, model=model.slug)
     return tables
 
 
 def _add_model(tables: Tables, model: Model) -> Model:
     """Add a model, with a unique label and slug, or return the one with the same identity."""
-    stored = next((each for each in tables.models.values() if each.identity == model.identity), None)
+    stored = next((other for other in tables.models.values() if other.identity == model.identity), None)
     if stored is not None:
         return stored
-    labels, count, slug = {each.label for each in tables.models.values()}, 1, model.slug
+    labels, count, slug = {other.label for other in tables.models.values()}, 1, model.slug
     while model.label in labels:
         count += 1
         model, slug = model.model_copy(update={"label": f"{model.name} ({count})"}), f"{model.slug}-{count}"
@@ -471,8 +470,8 @@ def _add_model(tables: Tables, model: Model) -> Model:
 def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
     """Add a benchmark with its items, or return the one with the same items.
 
-    Scores computed elsewhere have only the items' ids, and imported numbers only the benchmark's name: they go to the
-    benchmark of that name with the same ids or, without ids, to the first of that name. If two sets share a name and
+    Scores computed elsewhere have only the items' ids: they go to the benchmark of their name with the same ids.
+    Imported numbers have only the benchmark's name: they go to the first of that name. If two sets share a name and
     differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
     """
     name, record = entry.name, entry.record
@@ -487,7 +486,7 @@ def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
     for benchmark in stored:
         if _has_same_items(benchmark, entry):
             if entry.items.rows and not benchmark.items.rows:
-                benchmark = tables.benchmarks[benchmark.slug] = _filled(benchmark, entry)  # noqa: PLW2901
+                benchmark = tables.benchmarks[benchmark.slug] = _fill_facts(benchmark, entry)  # noqa: PLW2901
             return benchmark
     if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
@@ -498,7 +497,7 @@ def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
     facts: dict[str, Any] = {"task": record.task, "fingerprint": record.fingerprint, "limited_from": full_size}
     facts |= {"domain": listed.domain, "rival": listed.rival} if listed else {}
     benchmark = Benchmark(slug=slug, name=name, title=title, set_title=title, **facts)
-    tables.benchmarks[slug] = _filled(benchmark, entry)
+    tables.benchmarks[slug] = _fill_facts(benchmark, entry)
     return tables.benchmarks[slug]
 
 
@@ -520,7 +519,8 @@ def _count_items(entry: Entry) -> int:
     return entry.record.limited_to or measured or len(entry.items.rows)
 
 
-def _filled(benchmark: Benchmark, entry: Entry) -> Benchmark:
+def _fill_facts(benchmark: Benchmark, entry: Entry) -> Benchmark:
+    """Return a benchmark with the items and the facts of an entry's record."""
     record, items = entry.record, entry.items
     n = _count_items(entry)
     part = "" if benchmark.limited_from is None else f"{n:,} of {benchmark.limited_from:,} items"
@@ -530,7 +530,7 @@ def _filled(benchmark: Benchmark, entry: Entry) -> Benchmark:
     return benchmark.model_copy(update={**facts, "set_title": title, "title": f"{title} ({part})" if part else title})
 
 
-def _in_order(entry: Entry, benchmark: Benchmark) -> Entry:
+def _sort_items(entry: Entry, benchmark: Benchmark) -> Entry:
     """Return an entry with its items in the benchmark's order."""
     if not entry.items.rows or entry.items is benchmark.items:
         return entry
@@ -562,7 +562,7 @@ def _free_slug(slug: str, used: Iterable[str]) -> str:
 
 
 def signature(settings: BoardSettings) -> Signature:
-    """Return the files of a board, each once by its absolute path; a change in any of them shows here."""
+    """Return the files of a board by their absolute paths, with states that differ if a file has changed."""
     files = {
         path: "run" if path.name == RESULTS else "timing"
         for folder in settings.runs
@@ -579,17 +579,17 @@ def signature(settings: BoardSettings) -> Signature:
     return states
 
 
-def _for_readers(problem: str, path: Path) -> str:
-    """Return why a file could not be read, on one line and without its path on this machine."""
+def _shorten_problem(problem: str, path: Path) -> str:
+    """Return why a file could not be read, for a page: on one line and without its path on this machine."""
     line = " ".join(problem.split()).replace(f"{path.parent}{os.sep}", "")
     return plain(_FOLDERS.sub("…/", line)[:_MOST_LETTERS]) or "it cannot be read"
 
 
 def _count_flips(result: Result) -> str:
-    """Write how many outcomes a lower precision flips; empty if that was not checked."""
+    """Return a phrase: how many outcomes a lower precision flips; empty if that was not checked."""
     checks = (benchmark.precision for benchmark in result.benchmarks.values() if benchmark.precision is not None)
-    checked = [check for check in checks if check.dtype == result.model.dtype]  # else `auto` refused it
-    flips = [flips for precision in checked for flips in precision.flips.values()]
+    used = [check for check in checks if check.dtype == result.model.dtype]  # else `auto` refused that precision
+    flips = [flip for check in used for flip in check.flips.values()]
     if not flips:
         return ""
     return f"{sum(flip.flipped for flip in flips):,} of {sum(flip.n for flip in flips):,} outcomes flip against float32"
@@ -598,44 +598,44 @@ def _count_flips(result: Result) -> str:
 def _read_imported(path: Path) -> tuple[tuple[Model, Entry | None], ...]:
     imported = read_bounded(path)
     entries: list[tuple[Model, Entry | None]] = []
-    for each in imported.models:
+    for source in imported.models:
         model = Model(
-            slug=file_name(each.name),
-            label=each.name,
-            identity=f"{IMPORTED}{each.name}",
+            slug=file_name(source.name),
+            label=source.name,
+            identity=f"{IMPORTED}{source.name}",
             fingerprint=IMPORTED,
-            parameters=None if each.parameters is None else round(each.parameters),
-            training_images=None if each.training_images is None else round(each.training_images),
+            parameters=None if source.parameters is None else round(source.parameters),
+            training_images=None if source.training_images is None else round(source.training_images),
             cost_source=imported.source,
-            **each.model_dump(include={"name", "kind", "note", "latency"}),
+            **source.model_dump(include={"name", "kind", "note", "latency"}),
         )
-        tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)
-        entries.append((model, None))  # its costs count, with scores or without
-        for name in dict.fromkeys((*each.scores, *tagged)):
-            record = _imported_record(name, each, imported)
-            rule, source = imported.tie_rule, imported.source
-            entries.append((model, Entry(name, record, on_trust=True, tie_rule=rule, note=source)))
+        tagged = (name for groups in source.by.values() for scores in groups.values() for name in scores)
+        entries.append((model, None))  # a model without scores may still have costs
+        for name in dict.fromkeys((*source.scores, *tagged)):
+            record = _make_record(name, source, imported)
+            entry = Entry(name, record, on_trust=True, tie_rule=imported.tie_rule, note=imported.source)
+            entries.append((model, entry))
     return tuple(entries)
 
 
-def _imported_record(name: str, each: ImportedModel, imported: Imported) -> BenchmarkResult:
+def _make_record(name: str, model: ImportedModel, imported: Imported) -> BenchmarkResult:
     items = imported.items.get(name, 0)
 
-    def values(scores: dict[str, float]) -> dict[str, Value]:
+    def make_values(scores: dict[str, float]) -> dict[str, Value]:
         return {
             metric: Value(value=value, method="as reported", n=items, clusters=items, average="as reported")
             for metric, value in scores.items()
         }
 
     by = {
-        tag: {value: {"metrics": values(scores[name])} for value, scores in groups.items() if name in scores}
-        for tag, groups in each.by.items()
+        tag: {value: {"metrics": make_values(scores[name])} for value, scores in groups.items() if name in scores}
+        for tag, groups in model.by.items()
     }
     return BenchmarkResult.model_validate(
         {
             "title": name,
             "fingerprint": IMPORTED + name,
-            "metrics": values(each.scores.get(name, {})),
+            "metrics": make_values(model.scores.get(name, {})),
             "by": {tag: groups for tag, groups in by.items() if groups},
             "origin": imported.source,
         }
@@ -643,16 +643,16 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
 
 
 def tireless_thread(name: str, turn: Callable[[], float], over: Event, *, wait: float = 0.0) -> Thread:
-    """Return a thread that takes turn after turn, each of which returns the seconds to wait until the next.
+    """Return a thread that calls `turn` until `over` is set; a turn returns the seconds to wait until the next.
 
-    If it ends before it is over, so does the process, and a supervisor sees that.
+    If the thread ends before that, so does the process, for a supervisor to start it again.
     """
 
     def take_turns() -> None:
         pause = wait
         try:
             while not over.is_set():
-                with suppress(BaseException):  # even errors that would end a thread: nobody else does its work
+                with suppress(BaseException):  # even errors that would end a thread: no other thread does its work
                     while not over.wait(pause):
                         pause = turn()
         finally:
@@ -662,24 +662,24 @@ def tireless_thread(name: str, turn: Callable[[], float], over: Event, *, wait: 
     return Thread(target=take_turns, name=name, daemon=True)
 
 
-#: Between two looks at the folders; after a failure twice as long each time, up to the last.
+#: The seconds between two looks at the folders, doubled after every failure, and the most that they grow to.
 SECONDS, _MOST_SECONDS = 5.0, 30.0
 
 
 @contextmanager
 def watch(board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> Iterator[Callable[[], float]]:
-    """Look for changes every few seconds while the block lasts; yield a function that returns the age of the board.
+    """Look for changes every few seconds while the block lasts; yield a function that returns the board's age.
 
-    That is in seconds since it was last known to show the content of its folders. Nothing that a look raises ends the
-    watch: it is reported, and the next look tries the same again.
+    The age is in seconds since the last look that succeeded. No error of a look ends the watch: it is reported, and the
+    next look tries again.
     """
-    over, good, pause = Event(), time.monotonic(), seconds
+    over, succeeded, pause = Event(), time.monotonic(), seconds
 
     def look() -> float:
-        nonlocal good, pause
+        nonlocal succeeded, pause
         try:
             board.read_in(report)
-            good, pause = time.monotonic(), seconds
+            succeeded, pause = time.monotonic(), seconds
         except BaseException as error:
             expected = isinstance(error, TellapartError)
             reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
@@ -691,7 +691,7 @@ def watch(board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> I
     thread = tireless_thread("watch", look, over, wait=seconds)
     thread.start()
     try:
-        yield lambda: time.monotonic() - good
+        yield lambda: time.monotonic() - succeeded
     finally:
         over.set()
         thread.join()

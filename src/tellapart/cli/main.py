@@ -1,4 +1,4 @@
-"""The command line: all commands joined. Each imports heavy modules when it runs, so that `--help` answers at once."""
+"""The command line: all commands. A command imports heavy modules when it runs, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tellapart.cli.once import OnceCommand, load_plugins, name_options
 from tellapart.errors import ExitError, RunError, TellapartError, TellapartWarning, first_line
 from tellapart.report.terminal import print_text, spell_out
 
-#: Address space below which a command is refused: OpenBLAS (numpy) ends the process without memory, or tries for ever.
+#: The least address space of a command: with less, OpenBLAS (in numpy) ends the process, or tries for ever.
 _LEAST_BYTES = 1 << 30
 
-#: Words of libraries for it; MemoryError and ENOMEM need none.
+#: The words by which libraries report a lack of memory, if they raise neither MemoryError nor ENOMEM.
 _LACKS = re.compile(
     r"can't allocate memory|cannot allocate memory|not enough memory|out of memory|failed to allocate|bad_alloc"
     r"|bad allocation|unable to allocate|can't start new thread|failed to map segment|resource temporarily unavailable"
@@ -34,25 +34,25 @@ _LACKS = re.compile(
 def describe_lack(error: BaseException) -> str | None:
     """Return one line for an error whose cause is too little memory; None for any other."""
     for cause in _walk_causes(error):
-        system = isinstance(cause, OSError) and cause.errno == errno.ENOMEM
-        library = isinstance(cause, RuntimeError | ImportError | SystemError) or type(cause) is Exception
-        if isinstance(cause, MemoryError) or system or (library and _LACKS.search(first_line(cause))):
-            what = first_line(cause)
+        of_system = isinstance(cause, OSError) and cause.errno == errno.ENOMEM
+        of_library = isinstance(cause, RuntimeError | ImportError | SystemError) or type(cause) is Exception
+        if isinstance(cause, MemoryError) or of_system or (of_library and _LACKS.search(first_line(cause))):
+            reason = first_line(cause)
             return (
-                f"too little memory ({what}); what was done is kept: run the same command again with more, or with a "
+                f"too little memory ({reason}); what was done is kept: run the same command again with more, or with a "
                 "smaller --batch-size or fewer --workers where the command has them"
             )
     return None
 
 
 def _walk_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and the errors that it was raised from or while, each once."""
+    """Yield an error, its cause or the error during whose handling it was raised, and so on; a circle ends this."""
     seen: set[int] = set()
-    here: BaseException | None = error
-    while here is not None and id(here) not in seen:
-        seen.add(id(here))
-        yield here
-        here = here.__cause__ or here.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def refuse_little_memory() -> None:
@@ -85,17 +85,17 @@ for _group, _panel_name in GROUPS.items():
 _COMMANDS = [command.name for panel in PANELS for command in panel.registered_commands]
 
 
-#: The parent of every error in how a command was typed. Its library is `click`, or typer's copy of it, by version.
-_TypedWrong: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+#: The base class of the errors in a typed command. It is of `click`, or of typer's copy of it, by typer's version.
+_UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def main() -> NoReturn:
-    """Run the command line; an error that was raised on purpose, in typing, or in a plugin is one line and status 2.
+    """Run the command line. One line and status 2 end it after an error of tellapart, of usage, or in a plugin.
 
-    Code of a plugin that calls `sys.exit`, whatever its status is, is one line and status 1.
+    If code of a plugin calls `sys.exit`, with any status, one line and status 1 end it.
     """
     status = None
-    spell_out(sys.stdout)  # which help is printed on, too
+    spell_out(sys.stdout)  # before anything is printed, help included
     warnings.showwarning = partial(_print_warning, warnings.showwarning)
     try:
         try:
@@ -108,31 +108,31 @@ def main() -> NoReturn:
         # The reader of our output has closed it (`tellapart ls | head`): nothing can be printed, now or at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except SystemExit as ended:
+    except SystemExit as error:
         from tellapart.benchmarks.plugins import blame, exit_error
 
-        if ended.code and blame(ended) is None:  # a library's, which has printed why
+        if error.code and blame(error) is None:  # a library's, which has printed why
             raise
-        _exit_failed(str(exit_error(ended)), ended, status=1)
-    except TellapartError as error:  # it names the file, which may also promise more than any memory holds
-        lack = "" if describe_lack(error) is None else " (it may be too little memory)"
-        # What a plugin's code raised for one input stands behind the input's name.
+        _exit_failed(str(exit_error(error)), error, status=1)
+    except TellapartError as error:
+        # A lack of memory is one possible cause: a damaged file, too, can ask for more than any machine has.
+        message = str(error) if describe_lack(error) is None else f"{error} (it may be too little memory)"
         if error.__cause__ is not None and (blamed := _blame_plugin(error.__cause__)) is not None:
-            lack += f"; {blamed}"
-        _exit_failed(f"{error}{lack}", error, status=1 if isinstance(error, ExitError) else 2)
+            message += f"; {blamed}"
+        _exit_failed(message, error, status=1 if isinstance(error, ExitError) else 2)
     except OSError as error:
         _exit_failed(describe_lack(error) or str(error), error)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except _TypedWrong as error:
+    except _UsageError as error:
         _explain_usage(error)
         sys.exit(2)
     except Exception as error:
         loop = str(error) if str(error).startswith("Symlink loop") else None  # of pathlib, before Python 3.13
-        said = describe_lack(error) or loop or _blame_plugin(error)
-        if said is None:  # a mistake of this program, to be reported with Python's traceback
+        problem = describe_lack(error) or loop or _blame_plugin(error)
+        if problem is None:  # a mistake of this program, to be reported with Python's traceback
             raise
-        _exit_failed(said, error)
+        _exit_failed(problem, error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -150,18 +150,18 @@ def _blame_plugin(error: BaseException) -> str | None:
     return None if place is None else f"{place} (in a plugin; --debug shows the traceback)"
 
 
-def _print_warning(other: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
-    """Print a warning of ours in one line."""
+def _print_warning(usual: Callable[..., None], message: Warning | str, category: type[Warning], *args: Any) -> None:
+    """Print a warning of tellapart in one line; the usual printer prints any other."""
     if issubclass(category, TellapartWarning):
         print_text(f"warning: {name_options(message)}", error=True)
     else:
-        other(message, category, *args)
+        usual(message, category, *args)
 
 
 def _explain_usage(error: Any) -> None:
     """Print the mistyped argument and which help to read; typer itself draws a box of five lines."""
     message = " ".join(str(error.format_message()).split()).rstrip(".")
-    if not message:  # a group of commands without one: its help is printed already
+    if not message:  # a group was typed without its command: typer has printed the group's help
         return
     context = getattr(error, "ctx", None)
     typed = [word for word in sys.argv[1:2] if word in _COMMANDS]

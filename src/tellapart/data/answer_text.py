@@ -1,8 +1,8 @@
-"""The text of an answer, without the thought that a reasoning model writes before it, and notes of its reader.
+"""The text of an answer without the thought that a reasoning model writes before it, and notes on its reading.
 
-Every reader of answers reads what `strip_thought` leaves. The marks of thoughts are those of the models' templates and
-of the servers that take them apart: DeepSeek, Qwen, GLM, Kimi, Magistral, Seed, Command A, OpenThinker, Granite,
-Gemma 4, and the channels of gpt-oss, with and without their control tokens.
+Every reader of answers calls `strip_thought` first. It knows the marks of thoughts from the models' templates and from
+the servers that parse them: DeepSeek, Qwen, GLM, Kimi, Magistral, Seed, Command A, OpenThinker, Granite, Gemma 4, and
+the channels of gpt-oss, with and without their control tokens.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError, ScoreError, quote
 
+#: The marks that open a thought, in the group `opens`, and those that close one.
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning)"
 _MARK = re.compile(
     rf"""(?P<opens> <{_TAGS}> | \[THINK\] | ◁think▷ | <\|begin_of_thought\|> | <\|START_THINKING\|> | <\|channel>thought
@@ -28,7 +29,7 @@ _MARK = re.compile(
         | Here(?:'s|\ is)\ my\ response: """,
     re.VERBOSE | re.IGNORECASE,
 )
-#: The marks around an answer that stands apart from the words before it.
+#: The mark that opens an answer's frame, which sets it apart from the words before it, and the mark that ends it.
 _FRAME = re.compile(r"<(?:answer|conclusion)>|<\|(?:begin_of_(?:box|solution)|START_RESPONSE)\|>", re.IGNORECASE)
 _END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_RESPONSE|return|end)\|>", re.IGNORECASE)
 
@@ -39,25 +40,24 @@ _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"'
 _TRUE = ("yes", "true", "1")
 _NUMBER, _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*"), 100
 
-
-#: The name of the field in a file that is filled in, and among the names of columns.
+#: The name of the field for a model's answer: in a file that a user fills in, and in `columns=`.
 PREDICTION = "prediction"
 
 
 @dataclass
 class Reading:
-    """The facts of one reading, which its readers state."""
+    """The facts of the reading of one file of answers, which its readers state."""
 
-    #: The field, by the user; empty if the reader finds it; None if it does, and the gold answers are hidden from it.
+    #: The field that the user names; empty: the reader finds it; None: it finds it, and does not look at gold answers.
     named: str | None = ""
     #: The fields or arrays that were read; empty if the file's numbers have no names.
     stated: str = ""
-    #: How many answers held a thought that was stripped, and how many of these end inside it: nothing is left.
+    #: How many answers held a thought that was stripped, and how many of these end inside it and are now empty.
     stripped: int = 0
     cut: int = 0
 
     def expect_used(self, path: Path) -> None:
-        """Refuse a name that the reader of a file did not take."""
+        """Refuse a field that the user names and the reader of the file did not read."""
         if self.named not in (None, "", self.stated):
             fixed = f", which is read from {self.stated}" if self.stated else ""
             raise ScoreError(
@@ -74,15 +74,15 @@ class Reading:
         return tuple(f"{count:,} answer{'s' * (count > 1)} {rest}" for count, rest in counted if count)
 
 
-#: Of readings that nobody watches one is enough: no gold answer is looked for, and nobody asks for the facts.
-_READING: ContextVar[Reading] = ContextVar("reading", default=Reading(named=None))  # noqa: B039  (of nobody)
+#: All readings outside of `watch_reading` share the default, since nobody asks for their facts.
+_READING: ContextVar[Reading] = ContextVar("reading", default=Reading(named=None))  # noqa: B039  (shared on purpose)
 
 current_reading = _READING.get
 
 
 @contextmanager
 def watch_reading(named: str | None = "") -> Iterator[Reading]:
-    """Watch which field the readers take, and how many thoughts are stripped."""
+    """Yield the facts of the reading in the block: the field that was read, and how many thoughts were stripped."""
     reading = Reading(named)
     token = _READING.set(reading)
     try:
@@ -94,8 +94,8 @@ def watch_reading(named: str | None = "") -> Iterator[Reading]:
 def strip_thought(answer: str) -> str:
     """Return an answer without its thought; empty if the thought does not end; as it is if there is none.
 
-    What stands before a closing mark without an opening one is a thought, too: a template that begins the thought
-    itself swallows the opening mark. If the answer has a frame (`<answer>`), its content is the answer.
+    The text before a closing mark without an opening one is a thought, too: a template that begins the thought itself
+    leaves the opening mark out of the answer. If there is a frame (`<answer>`), its content is the answer.
 
     >>> strip_thought("There is none, I think.</think> Yes."), strip_thought("<think></think>Yes"), strip_thought(" a ")
     ('Yes.', 'Yes', ' a ')
@@ -115,61 +115,61 @@ def strip_thought(answer: str) -> str:
         start, inside = mark.end(), opens
     (thought if inside else words).append(answer[start:])
     text = "".join(words)
-    for frame in [*_FRAME.finditer(text)][-1:]:
-        thought.append(text[: frame.start()])
-        start, text = start or frame.end(), text[frame.end() :]
-    if not start:
+    if frames := [*_FRAME.finditer(text)]:  # the last one holds the answer
+        thought.append(text[: frames[-1].start()])
+        text = text[frames[-1].end() :]
+    if not start and not frames:
         return answer
     text = _END.split(text, maxsplit=1)[0].strip()
     if inside or any(map(str.strip, thought)):
         reading = current_reading()
         reading.stripped += 1
-        reading.cut += inside and not text
+        reading.cut += inside and not text  # a truth value, 1 or 0
     return text
 
 
 def plain_answer(answer: str) -> str:
-    """Return an answer without Markdown's marks; of JSON, the value of its `answer` or of its only key.
+    """Return an answer without Markdown's marks; of a JSON object, the value of a key of answers, or of its only key.
 
     >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
     ('No, none.', 'yes', 'No')
     """
     text, value = _read_json(answer)
     if isinstance(value, dict):
-        alone = next(iter(value.values())) if len(value) == 1 else text
-        value = next((value[key] for key in _KEYS if key in value), alone)
-    text = value if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else text
-    return _MARKDOWN.sub("", text)
+        only_key = next(iter(value)) if len(value) == 1 else None
+        value = value.get(next((key for key in _KEYS if key in value), only_key))
+    return _MARKDOWN.sub("", str(value) if isinstance(value, str | bool | int | float) else text)
 
 
 def _read_json(answer: str) -> tuple[str, Any]:
-    """Return an answer without a fence, and the value that it is in JSON; keys are in lower case, one entry alone."""
+    """Return an answer without a Markdown fence, and its JSON value, or None; keys are put into lower case."""
     fenced = _FENCE.fullmatch(answer)
     text = (fenced[1] if fenced else answer).strip()
     value: Any = None
     if text.startswith(("{", "[", '"')):
         with suppress(DataError):
             value = parse_json(text, "an answer")
-    if isinstance(value, list) and len(value) == 1:
-        (value,) = value
-    return text, {str(key).lower(): field for key, field in value.items()} if isinstance(value, dict) else value
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value  # a list of one answer is that answer
+    if isinstance(value, dict):
+        value = {str(key).lower(): field for key, field in value.items()}
+    return text, value
 
 
 def read_confidence(answer: str) -> float | None:
-    """Return the `confidence` that an answer in JSON states, from 0 to 1, or else as percent; None if there is none.
+    """Return the `confidence` in a JSON answer as a number from 0 to 1; None if it has none. Above 1 it is in percent.
 
     >>> read_confidence('{"label": "yes", "confidence": 0.7}'), read_confidence('{"confidence": "73 %"}')
     (0.7, 0.73)
     """
     value = _read_json(answer)[1]
     stated = value.get("confidence") if isinstance(value, dict) else None
-    number = _NUMBER.fullmatch(str(stated)) if isinstance(stated, str | int | float) else None
-    if number is None or float(number[1]) > _PERCENT:
+    match = _NUMBER.fullmatch(str(stated)) if isinstance(stated, str | int | float) else None
+    if match is None or (number := float(match[1])) > _PERCENT:
         return None
-    return float(number[1]) / (_PERCENT if float(number[1]) > 1 or number[2] else 1)
+    return number / _PERCENT if number > 1 or match[2] else number
 
 
 def read_label(answer: str) -> bool | None:
-    """Return the label that an answer is, in any case, marks around it aside; None if it is anything else."""
+    """Return the label of an answer that is a label alone, in any case and with marks around it; else None."""
     label = _LABEL.fullmatch(plain_answer(answer))
     return (label[1] or label[2]).lower() in _TRUE if label else None

@@ -1,4 +1,4 @@
-"""The door for numpy's files and pickles: no code runs, and no array is larger than its header states."""
+"""Strict readers of numpy's files and of pickles: no code runs, and no array is larger than its file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from tellapart.data.strict_json import first_repeated, read_whole
 from tellapart.errors import DataError, ScoreError, first_line, quote
 
-#: The largest array that a file may hold, unpacked: 250,000 items of 2x2 doubles are 8 MB, 5,000 images by 25,000
-#: captions in float32 half a gigabyte.
+#: The largest array that a file may hold, unpacked. For scale: 250,000 items of 2x2 doubles are 8 MB, and 5,000 images
+#: by 25,000 captions in float32 are half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30
 
-#: U+D800 to U+DFFF without their last 11 bits: halves of characters.
-_HALVES = 0xD800 >> 11
+#: The leading bits of UTF-16's surrogates, U+D800 to U+DFFF: halves of characters, which no text may hold alone.
+_SURROGATES = 0xD800 >> 11
 
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
@@ -63,7 +63,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any
         raise ValueError(
             f"{quote(entry.filename)} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
         )
-    # How numpy packs arrays; other methods reserve the memory that the file asks for.
+    # numpy packs arrays in these two ways; the unpackers of others reserve whatever memory the file asks for.
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{quote(entry.filename)} is packed as numpy does not; write it with numpy.savez_compressed")
     return _plain_array(archive.read(entry), quote(entry.filename))
@@ -76,12 +76,12 @@ def read_array(path: Path) -> NDArray[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _plain_array(data, "it")
-    except Exception as error:  # as above
+    except Exception as error:  # damaged headers fail with any exception
         raise ScoreError(f"{path} is not a .npy file of plain numbers: {first_line(error)}") from error
 
 
 def read_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return the shape, whether its order is Fortran's, and the type of the array in a `.npy` file."""
+    """Return the shape of the array in a `.npy` file, whether it lies in Fortran's order, and its type."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     return read(stream)
@@ -95,7 +95,7 @@ def _plain_array(data: bytes, name: str) -> NDArray[Any]:
         raise ValueError(f"the header of {name} is damaged ({first_line(error)})") from error
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects; write texts with .astype(str), numbers with .astype('float32')")
-    # A header may claim terabytes, which numpy would allocate before it reads; or items of no bytes, without end.
+    # A header may claim terabytes, which numpy would allocate before it reads, or endless items of no bytes.
     claimed = math.prod(shape) * (dtype.itemsize or 1)
     if min(shape, default=0) < 0 or claimed > len(data):
         raise ValueError(f"an array of shape {quote(shape)} is cut off")
@@ -103,9 +103,10 @@ def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     array: NDArray[Any] = np.load(stream, allow_pickle=False)
     if stream.read(1):
         raise ValueError(f"{name} goes on behind its array")
-    codes = np.ravel(array).view(f"{dtype.byteorder}u4") if dtype.kind == "U" and array.nbytes else np.zeros(1, "u4")
-    if int(codes.max()) > sys.maxunicode or (codes >> 11 == _HALVES).any():
-        raise ValueError(f"{name} holds a letter that no text has")  # numpy makes a string of it only when asked
+    if dtype.kind == "U" and array.nbytes:  # numpy itself checks the characters only when it makes a string of them
+        codes = np.ravel(array).view(f"{dtype.byteorder}u4")
+        if int(codes.max()) > sys.maxunicode or (codes >> 11 == _SURROGATES).any():
+            raise ValueError(f"{name} holds a letter that no text has")
     return array
 
 
@@ -122,34 +123,33 @@ _PLAIN = frozenset(
     """.split()  # noqa: SIM905  (a list of names reads better so)
 )
 
-#: How many values an instruction takes from the stack: None are those down to a mark.
+#: How many values an instruction takes from the stack; None: all down to the last mark, which is None there.
 _TAKES: dict[str, int | None] = {"TUPLE": None, "LIST": None, "DICT": None, "APPENDS": None, "SETITEMS": None}
 _TAKES |= {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
 _MAKES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "LIST", "DICT"}
 
-#: Real files nest a handful of levels, and share texts, not lists.
+#: Real files nest a handful of levels, and their lists are not shared: written out, they are about as long as the file.
 _MOST_LEVELS, _MOST_COPIES = 100, 10
-
-_OPEN = -1
+_OPEN = -1  #: in the place of the size of a list whose parts are still being measured
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """A second guard behind the list of instructions: two readers of one format may differ."""
+    """An unpickler that imports nothing: a second guard, if the reader of instructions and this one differ."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """Return the content of a pickle file, as `parse_plain_pickle`."""
+    """Return the content of a pickle file, as `parse_plain_pickle` does."""
     return parse_plain_pickle(read_whole(path), str(path))
 
 
 def parse_plain_pickle(data: bytes, source: str) -> Any:
     """Return the lists, tuples, dictionaries, texts, bytes and numbers that a pickle of any protocol up to 5 holds.
 
-    Its instructions are listed before the first of them is followed; a pickle that names a class or a function, the way
-    in for foreign code, is refused at that name. `source` names the place in errors.
+    All instructions are checked before the first of them is followed. A pickle that names a class or a function, by
+    which foreign code could run, is refused. `source` names the place in errors.
     """
     try:
         _check_instructions(source, data)
@@ -163,13 +163,13 @@ def parse_plain_pickle(data: bytes, source: str) -> Any:
 
 
 def _check_instructions(source: str, data: bytes) -> None:
-    """Go through the instructions, following none; of the value only how deep tuples nest is kept."""
-    depths: list[int | None] = []  # of each value on the reader's stack; None is a mark
-    places: dict[Any, int] = {}
+    """Check the instructions without following them; only the depth to which tuples nest is computed."""
+    depths: list[int | None] = []  # of each value on the unpickler's stack; None is a mark
+    memo: dict[Any, int] = {}  # place in the unpickler's memo -> depth of the value that it stores
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
         if isinstance(argument, str):
-            argument.encode()  # half of a character cannot be written
+            argument.encode()  # raises at half of a character, which no file could be written with
         if name not in _PLAIN:
             raise DataError(f"{source}: holds {name}, which is not plain data; a file that runs code is not read")
         # The standard reader reserves memory up to the highest place that is named.
@@ -179,28 +179,28 @@ def _check_instructions(source: str, data: bytes) -> None:
             depths.append(None)
         elif name in _TAKES:
             count = _TAKES[name]
-            popped = [*iter(depths.pop, None)] if count is None else [depths.pop() or 0 for _ in range(count)]
+            parts = [*iter(depths.pop, None)] if count is None else [depths.pop() or 0 for _ in range(count)]
             if name in _MAKES:
-                depths.append(1 + max(popped, default=0) if name.startswith("TUPLE") else 0)
+                depths.append(1 + max(parts, default=0) if name.startswith("TUPLE") else 0)
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            places[len(places) if name == "MEMOIZE" else argument] = depths[-1] or 0
+            memo[len(memo) if name == "MEMOIZE" else argument] = depths[-1] or 0
         elif name not in ("PROTO", "FRAME", "STOP"):
-            depths.append(places.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
-        # A tuple in a tuple and so on ends the program when it becomes a key: Python hashes it without a limit.
+            depths.append(memo.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
+        # Tuples in tuples, used as a key, would overflow the stack: Python hashes them without a limit.
         if depths and (depths[-1] or 0) > _MOST_LEVELS:
             raise ValueError(f"it nests more than {_MOST_LEVELS} tuples")
 
 
 def _check_size(content: object, most: int) -> None:
-    """Refuse lists that hold themselves, or one another so often that to walk through them takes days."""
-    sizes: dict[int, int] = {}
+    """Refuse lists that hold themselves, or one another so often that a walk through them takes days."""
+    sizes: dict[int, int] = {}  # by the list's id: its parts at all levels, or _OPEN
     levels: dict[int, int] = {}
-    waiting = [(content, False)]
+    waiting = [(content, False)]  # a value, and whether its parts were measured
     while waiting:
-        value, seen = waiting.pop()
+        value, measured = waiting.pop()
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         parts = parts if isinstance(parts, list | tuple) else ()
-        if seen:  # its parts are known by now
+        if measured:
             sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
             levels[id(value)] = 1 + max((levels.get(id(part), 0) for part in parts), default=0)
             if sizes[id(value)] > most or levels[id(value)] > _MOST_LEVELS:

@@ -26,7 +26,7 @@ _DOWN = frozenset({500, 502, 503, 504})
 def reach_hub(hub: ModuleType) -> Iterator[str]:
     """Ask the hub once; if it does not answer, its library uses only its cache until the block ends.
 
-    The library alone would ask twelve times, with pauses. Yields why the network is not used; "" if it is used.
+    The library alone would ask twelve times, with pauses. Yield why the network is not used; "" if it is used.
     """
     if hub.constants.HF_HUB_OFFLINE:
         yield "HF_HUB_OFFLINE is set; unset it, or"
@@ -45,7 +45,7 @@ def reach_hub(hub: ModuleType) -> Iterator[str]:
 
 @lru_cache(maxsize=4)
 def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
-    """Raise if a server does not answer. The hub's library asks, since it knows the proxies; answers hold a minute."""
+    """Raise if a server does not answer. The hub's library asks: it knows the proxies. Answers hold a `_minute`."""
     seconds = float(os.environ.get("HF_HUB_ETAG_TIMEOUT") or _PATIENCE)
     status = hub.utils.get_session().head(address, timeout=seconds).status_code
     if status in _DOWN:
@@ -59,7 +59,7 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
-    # In this order: the import of the first sets the level of the second.
+    # In this order: the import behind `hf_hub_download` sets the logger's level.
     fetch, log = hub.hf_hub_download, logging.getLogger("huggingface_hub")
     level = log.level
     log.setLevel(logging.ERROR)  # no warning for each retry; failures are raised
@@ -67,7 +67,7 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     try:
         with reach_hub(hub) as why:
             for file in files[:-1]:
-                # This also covers LocalEntryNotFoundError: not in the cache, and no network.
+                # Also its subclass LocalEntryNotFoundError: not in the cache, and no network.
                 with suppress(hub.errors.EntryNotFoundError):
                     return Path(fetch(repository, file))
             return Path(fetch(repository, files[-1]))

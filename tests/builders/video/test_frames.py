@@ -16,7 +16,7 @@ from facts import raises
 from film_annotations import boundary, cooking
 from tellapart.builders.builder import Made, Start
 from tellapart.builders.pipeline import build
-from tellapart.builders.video.footage import EndOfVideoError, clip_files, frame_at, frame_number
+from tellapart.builders.video.footage import EndOfVideoError, clip_files, read_frame_at, read_frame_number
 from tellapart.builders.video.timestamped import TimestampedCaptions
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
@@ -57,7 +57,7 @@ def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(videos, numb
     times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
     for number, (time, following) in [*list(enumerate(pairwise(times)))[::5], (len(times) - 2, times[-2:])]:
         for asked in (time, (time + following) / 2):
-            frame = frame_at(videos[name], asked / 1000)
+            frame = read_frame_at(videos[name], asked / 1000)
             assert numbered(frame.pixels) == number
             assert frame.time == pytest.approx(time / 1000, abs=6e-4)
 
@@ -70,33 +70,33 @@ def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name, shar
     began = {
         bisect_right(times, asked + slack) - 1 for slack in (0.0, 1.6)
     }  # a container rounds to a millisecond, we by a half
-    assert numbered(frame_at(videos[name], asked / 1000).pixels) in began
+    assert numbered(read_frame_at(videos[name], asked / 1000).pixels) in began
 
 
 def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from(videos, numbered):
-    assert numbered(frame_at(videos["b-frames.mp4"], 0.0396).pixels) == 1
-    assert numbered(frame_at(videos["b-frames.mp4"], 0.039).pixels) == 0
+    assert numbered(read_frame_at(videos["b-frames.mp4"], 0.0396).pixels) == 1
+    assert numbered(read_frame_at(videos["b-frames.mp4"], 0.039).pixels) == 0
 
 
 @pytest.mark.parametrize("name", ["b-frames.mp4", "uneven.mp4"])
 def test_numbers_count_frames_from_one(videos, numbered, name):
     for number in (1, 2, 30, 60):
-        assert numbered(frame_number(videos[name], number).pixels) == number - 1
+        assert numbered(read_frame_number(videos[name], number).pixels) == number - 1
     last = len(VIDEOS[name][0])
     with raises(EndOfVideoError, name, last, f"{last + 1}"):
-        frame_number(videos[name], last + 1)
+        read_frame_number(videos[name], last + 1)
     with raises(DataError, "0", "1", "frames"):
-        frame_number(videos[name], 0)
+        read_frame_number(videos[name], 0)
 
 
 def test_after_the_last_frame_there_is_none(videos, numbered):
     path = videos["b-frames.mp4"]
-    assert numbered(frame_at(path, 3.995).pixels) == 99
+    assert numbered(read_frame_at(path, 3.995).pixels) == 99
     with raises(EndOfVideoError, "b-frames.mp4", "4.000", "4.500"):
-        frame_at(path, 4.5)
+        read_frame_at(path, 4.5)
     for wrong in (-1.0, float("nan"), float("inf")):
         with raises(DataError, "0", "seconds"):
-            frame_at(path, wrong)
+            read_frame_at(path, wrong)
 
 
 def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path):
@@ -107,7 +107,7 @@ def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path):
     assert np.frombuffer(data, ">i4", 9, place).tolist() == [one, 0, 0, 0, one, 0, 0, 0, w]
     path = tmp_path / "turned.mp4"
     path.write_bytes(data[:place] + np.array([0, one, 0, -one, 0, 0, 0, 0, w], ">i4").tobytes() + data[place + 36 :])
-    upright = frame_at(path, 2.0).pixels
+    upright = read_frame_at(path, 2.0).pixels
     assert upright.shape == (64, 48, 3)
     assert numbered(np.rot90(upright)) == 50  # a quarter clockwise: back by a quarter the other way
 
@@ -117,15 +117,15 @@ def test_what_is_no_whole_video_or_is_of_no_known_format_is_named(videos, tmp_pa
     for name, data in {"text.mp4": b"not a video" * 50, "cut.mp4": whole[: len(whole) // 2], "empty.mp4": b""}.items():
         (tmp_path / name).write_bytes(data)
         with raises(DataError, name, "decoded", "complete"):
-            frame_at(tmp_path / name, 0.0)
+            read_frame_at(tmp_path / name, 0.0)
     with raises(DataError, "gone.mp4", "No such file or directory", "decoded"):
-        frame_number(tmp_path / "gone.mp4", 1)
+        read_frame_number(tmp_path / "gone.mp4", 1)
     (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
     with raises(DataError, "odd.mp4", "format", "FFmpeg"):
-        frame_at(tmp_path / "odd.mp4", 0.0)
+        read_frame_at(tmp_path / "odd.mp4", 0.0)
     path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
     with raises(DataError, "raw.h264", "frames"):
-        frame_at(path, 0.2)
+        read_frame_at(path, 0.2)
 
 
 def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, tmp_path):
@@ -139,7 +139,7 @@ def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, t
             data[place] = rng.integers(256)
         path.write_bytes(data)
         try:
-            assert frame_at(path, 2.0).pixels.dtype == np.uint8
+            assert read_frame_at(path, 2.0).pixels.dtype == np.uint8
         except DataError as error:
             errors += 1
             assert str(error).startswith(f"{path}: ")
@@ -150,7 +150,7 @@ def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path):
     data = film(tmp_path / "a.mkv", STEADY[:20]).read_bytes()
     assert data.count(b"Lavf")
     (tmp_path / "b.mkv").write_bytes(data.replace(b"Lavf", b"L\xe4vf"))
-    assert numbered(frame_at(tmp_path / "b.mkv", 0.4).pixels) == 10
+    assert numbered(read_frame_at(tmp_path / "b.mkv", 0.4).pixels) == 10
 
 
 def test_a_file_with_sound_alone_holds_no_video(tmp_path):
@@ -163,7 +163,7 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path):
         frame.sample_rate = 8000
         container.mux(stream.encode(frame))
     with raises(DataError, "sound.wav", "video"):
-        frame_at(path, 0.0)
+        read_frame_at(path, 0.0)
 
 
 def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):

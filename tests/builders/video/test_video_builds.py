@@ -28,7 +28,7 @@ from tellapart.builders.video.action_genome import (
     sentence,
     sparse_pairs,
 )
-from tellapart.builders.video.footage import FramePair, differing_words, frame_number
+from tellapart.builders.video.footage import FramePair, differing_words, read_frame_number
 from tellapart.builders.video.gebplus import GebPlus
 from tellapart.builders.video.timestamped import TimestampedCaptions
 from tellapart.builders.video.youcook2 import YouCook2
@@ -321,7 +321,7 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
     folder = tmp_path / "videos" / "A1.mp4"
     folder.mkdir()
     for number in (10, 20, 30, 40):
-        pixels = frame_number(tmp_path / "video.mp4", number).pixels
+        pixels = read_frame_number(tmp_path / "video.mp4", number).pixels
         Image.fromarray(np.asarray(pixels)).save(folder / f"{number:06d}.png")
     builder = genome(skip=0)
     dumped = [outcome for outcome in map(builder.make, builder.candidates()) if isinstance(outcome, Made)]

@@ -1,4 +1,4 @@
-"""The base of builders from video: exactly decoded stills of a folder's videos, without faces, in pairs."""
+"""The base of builders from video: pairs of exactly decoded frames (stills) of a folder's videos, without faces."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tellapart.data.strict_json import read_whole
 from tellapart.data.video import open_film, upright
 from tellapart.errors import DataError, first_line, nearest, plain, require
 
-#: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
+#: Seconds that are added to annotated times, which are rounded: 0.0333 is then at the frame of 1/30 s, not before it.
 _ROUNDING = Fraction(1, 2000)
 
-#: Seconds further back to begin decoding when a seek came out behind the frame; then from the very beginning.
+#: Seconds before the frame to which a seek goes, one try after another; after the last, decoding begins at the start.
 _FURTHER_BACK = (0, 2, 10)
 
 
@@ -55,11 +55,11 @@ def scaled_size(pixels: NDArray[np.uint8], side: int) -> tuple[int, int]:
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def frame_at(path: Path, seconds: float) -> Frame:
+def read_frame_at(path: Path, seconds: float) -> Frame:
     """Return the frame that is on the screen `seconds` after the first frame appeared.
 
-    It is found by presentation timestamps, so reordered frames (B-frames), variable frame rates and videos that do not
-    begin at 0 make no difference, nor do the places of its key frames.
+    It is found by presentation timestamps. So reordered frames (B-frames), variable frame rates, a first timestamp
+    other than 0, and the places of key frames make no difference.
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
@@ -69,7 +69,7 @@ def frame_at(path: Path, seconds: float) -> Frame:
             raise EndOfVideoError(f"{path}: holds no frame")
         base = Fraction(stream.time_base)
         target = first.pts + math.floor((Fraction(seconds) + _ROUNDING) / base)
-        current, followed = _on_screen(container, stream, target, path)
+        current, followed = _seek_frame(container, stream, target, path)
         end = current.pts + (current.duration or 1)
         if not followed and target >= end:
             raise EndOfVideoError(
@@ -78,18 +78,18 @@ def frame_at(path: Path, seconds: float) -> Frame:
         return Frame(upright(current), float((current.pts - first.pts) * base))
 
 
-def frame_number(path: Path, number: int) -> Frame:
-    """Return the frame of a number, from 1, as `ffmpeg -i VIDEO %06d.png` counts decoded frames at a steady rate."""
+def read_frame_number(path: Path, number: int) -> Frame:
+    """Return a frame by its number, from 1, as `ffmpeg -i VIDEO %06d.png` numbers the frames of a steady rate."""
     if number < 1:
         raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
-    start, count = 0, 0
+    first_pts, count = 0, 0
     with open_film(path, str(path)) as (container, stream):
         for count, frame in enumerate(_decode_frames(container, stream, path), start=1):
-            start = frame.pts if count == 1 else start
+            first_pts = frame.pts if count == 1 else first_pts
             if count == number:
                 if frame.is_corrupt:
                     raise DataError(f"{path}: its frame number {number} is damaged; get the video again")
-                return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
+                return Frame(upright(frame), float((frame.pts - first_pts) * Fraction(stream.time_base)))
     raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
 
 
@@ -101,25 +101,25 @@ def _decode_frames(container: Any, stream: Any, path: Path) -> Iterator[Any]:
         yield frame
 
 
-def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[Any, bool]:
+def _seek_frame(container: Any, stream: Any, target: int, path: Path) -> tuple[Any, bool]:
     """Return the last frame with a timestamp of at most `target`, and whether another one follows.
 
-    A seek may come out too late: some formats look for decoding times, and the frames before an open group's key frame
-    cannot be decoded from it. Then it begins further back.
+    A seek may land behind that frame: some formats seek by decoding times, and the frames before an open group's key
+    frame cannot be decoded from it. Then the next seek goes further back.
     """
     for back in _FURTHER_BACK:
         container.seek(target - int(back / stream.time_base), stream=stream)
-        current, followed = _last_until(_decode_frames(container, stream, path), target)
+        current, followed = _read_until(_decode_frames(container, stream, path), target)
         if current is not None and not current.is_corrupt:
             return current, followed
-    with open_film(path, str(path)) as (anew, film):
-        current, followed = _last_until(_decode_frames(anew, film, path), target)
+    with open_film(path, str(path)) as (fresh_container, fresh_stream):
+        current, followed = _read_until(_decode_frames(fresh_container, fresh_stream, path), target)
     if current is None or current.is_corrupt:
         raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
     return current, followed
 
 
-def _last_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
+def _read_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
     current = None
     for frame in frames:
         if frame.pts > target:
@@ -132,10 +132,10 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
 
-#: Stills of one video follow each other in a build, so the last ones are kept: a video's pairs share them.
+#: The number of stills in the cache. Pairs of one video follow each other in a build, and share stills.
 _CACHED_STILLS = 64
 
-#: Suffixes of other files next to videos; any other suffix is left to FFmpeg to judge.
+#: Suffixes of the other files that lie next to videos; FFmpeg judges the files of all further suffixes.
 _NO_VIDEO = frozenset(
     {*IMAGE_SUFFIXES, ".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".srt", ".vtt", ".wav", ".mp3", ".m4a", ".aac"}
     | {".pkl", ".zip", ".tar", ".gz", ".part", ".ytdl", ".toml", ".yaml", ".xml", ".log"}
@@ -167,7 +167,7 @@ class FootageOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Still:
-    """A frame, given by seconds or by number, and the caption that is true of it."""
+    """A frame, named by its seconds or its number, and the caption that is true of it."""
 
     caption: str
     seconds: float | None = None
@@ -176,7 +176,7 @@ class Still:
 
 @dataclass(frozen=True, slots=True)
 class StillFile:
-    """A still as a file of the set: reference, bytes, time in seconds, thumbnail, and a fault or None."""
+    """A still as a file of the set: reference, bytes, time in seconds, 32x32 thumbnail, and a fault or None."""
 
     reference: str
     data: bytes
@@ -186,10 +186,11 @@ class StillFile:
 
 
 def clip_files(folder: Path) -> dict[str, list[Path]]:
-    """Return a folder's videos, also those of its sub-folders, by name; a name may be of several.
+    """Return the videos in a folder and its sub-folders by name; several videos may share a name.
 
-    A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`;
-    Kinetics' `ID_000010_000020.mp4` is `ID`, too. A folder of pictures is a video's dumped frames, under its name.
+    A file `ID.mp4`, of any suffix that is not a picture's, a text's or a sound's, has the names `ID` and `ID.mp4`.
+    Kinetics' `ID_000010_000020.mp4` has the name `ID`, too. A sub-folder of pictures holds the frames of one video, and
+    has its name.
     """
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
@@ -200,14 +201,13 @@ def clip_files(folder: Path) -> dict[str, list[Path]]:
             if frames != folder and frames not in paths.setdefault(frames.name, []):
                 paths[frames.name].append(frames)
         elif path.suffix.lower() not in _NO_VIDEO:
-            clip = _KINETICS.match(path.stem)
-            for name in dict.fromkeys([path.name, path.stem, *([clip[1]] if clip else [])]):
+            for name in dict.fromkeys([path.name, path.stem, *_KINETICS.findall(path.stem)]):
                 paths.setdefault(name, []).append(path)
     return paths
 
 
 def _read_dumped(folder: Path, number: int) -> Frame:
-    """Read a dumped frame: VIDEO/000682.png, in any image format that is read here."""
+    """Read a frame from a folder of frames: VIDEO/000682.png, in any image format that tellapart reads."""
     for suffix in sorted(IMAGE_SUFFIXES):
         path = folder / f"{number:06d}{suffix}"
         if path.is_file():
@@ -247,7 +247,7 @@ class FaceOptions(BaseModel):
 
 
 class FaceDetector:
-    """A detector of OpenCV that rejects frames with a face; `inputs` has its model file, `models` the library.
+    """A detector of OpenCV for frames with a face. `inputs` has its file's SHA-256, `models` the library's version.
 
     `yunet` is `cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces.
     `haar` is `cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules.
@@ -288,7 +288,7 @@ class FaceDetector:
         """Name the model file in OpenCV's errors."""
         try:
             yield
-        except (self._cv2.error, SystemError, ValueError) as error:  # a constructor passes its error on as the second
+        except (self._cv2.error, SystemError, ValueError) as error:  # SystemError: a constructor wraps an error in it
             fault = f"is no model of the detector {self._options.faces!r} ({first_line(error)})"
             raise DataError(f"[options] face_model: {self._path} {fault}") from error
 
@@ -317,8 +317,8 @@ class FaceDetector:
 class FramePair:
     """Two moments of a video with their captions, the earlier one first.
 
-    `video` is its id, and the item's cluster. `fault` has step and reason of a rejection that the annotations alone
-    show. The frames' times are added to the item's `provenance`.
+    `video` is the video's id, and becomes the item's cluster. If the annotations alone rule the pair out, `fault` has
+    step and reason of its rejection. The item's `provenance` is this one with the frames' times.
     """
 
     video: str
@@ -330,18 +330,17 @@ class FramePair:
 
 def differing_words(first: str, second: str) -> int:
     """Return how many words, case and punctuation aside, only one of two captions has; repetitions count."""
-    words, others = (
-        Counter(filter(None, (word.strip(".,;:!?\"'()") for word in text.lower().split()))) for text in (first, second)
-    )
+    stripped = ([word.strip(".,;:!?\"'()") for word in text.lower().split()] for text in (first, second))
+    words, others = (Counter(filter(None, text_words)) for text_words in stripped)
     return (words - others).total() + (others - words).total()
 
 
 class VideoPairs(ABC):
     """The base of all builders from video; a subclass lists the pairs.
 
-    Subclasses define `pairs`, id -> pair, from the annotations alone, and `about`. Their annotations are read once, for
-    the candidates: worker processes receive theirs. `inputs` has the SHA-256 of the files that the builder reads; a
-    video's is in the provenance of its items.
+    A subclass defines `pairs`, id -> pair, from the annotations alone, and `about`, as in `Builder`. The annotations
+    are read once, for `candidates`; worker processes receive candidates. `inputs` has the SHA-256 of the files that the
+    builder reads, but for the videos: theirs are in the provenance of their items.
     """
 
     #: The option that names the file of the annotations.
@@ -364,7 +363,7 @@ class VideoPairs(ABC):
             self.inputs = {**self.inputs, **self._detector.inputs}
             self.models = {**self.models, **self._detector.models}
         self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
-        self._sha256 = lru_cache(maxsize=256)(lambda path, _changed: file_sha256(path))
+        self._sha256 = lru_cache(maxsize=256)(lambda path, _mtime: file_sha256(path))
 
     @property
     @abstractmethod
@@ -379,7 +378,7 @@ class VideoPairs(ABC):
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
-        """Return the path of an item's video, and the SHA-256 that it had; None of a folder of frames."""
+        """Return the path of an item's video, and the SHA-256 that it had; None if it is gone or a folder of frames."""
         path, digest = self._find_file(item.cluster or ""), item.provenance.get("video_sha256")
         return (path, digest) if path and digest else None
 
@@ -423,7 +422,7 @@ class VideoPairs(ABC):
         return clip_files(self._folder)
 
     def _find_file(self, video: str) -> Path | None:
-        """Return the file of a video, or the folder of its frames; None if it is not here, and never one of several."""
+        """Return the file of a video, or the folder of its frames; None if it is not here. Several are refused."""
         paths = self._files.get(video, ())
         if len(paths) > 1:
             several = " and ".join(str(path) for path in sorted(paths)[:3])
@@ -431,12 +430,12 @@ class VideoPairs(ABC):
         return paths[0] if paths else None
 
     def _expect_videos(self, videos: Iterable[str]) -> None:
-        """Check that at least one of these videos is there: otherwise the folder is the wrong one."""
+        """Warn if some of these videos are missing, and refuse a folder that has none: it is the wrong one."""
         names = sorted(set(videos))
-        gone = [name for name in names if name not in self._files]
-        if gone and len(gone) < len(names):
-            listed = plain(", ".join(name + nearest(name, self._files) for name in gone[:3]))
-            lacking = plain(f"{self._folder} lacks {len(gone)} of the {len(names)} videos that are named")
+        missing = [name for name in names if name not in self._files]
+        if missing and len(missing) < len(names):
+            listed = plain(", ".join(name + nearest(name, self._files) for name in missing[:3]))
+            lacking = plain(f"{self._folder} lacks {len(missing)} of the {len(names)} videos that are named")
             _log.warning("%s: %s", lacking, listed)
         if not [name for name in names if self._find_file(name)]:
             raise DataError(
@@ -453,11 +452,11 @@ class VideoPairs(ABC):
             return Rejected("video", "not in the folder of videos")
         try:
             if seconds is not None:
-                frame = frame_at(path, seconds)
+                frame = read_frame_at(path, seconds)
                 name = f"{frame.time:.6f}"
             else:
                 name = f"{number:06d}"
-                frame = _read_dumped(path, number or 0) if path.is_dir() else frame_number(path, number or 0)
+                frame = _read_dumped(path, number or 0) if path.is_dir() else read_frame_number(path, number or 0)
         except EndOfVideoError as error:
             end = str(error).replace(f"{path}: ", f"{path.name} ").partition(";")[0]
             return Rejected("video", f"ends before the frame: {end}")

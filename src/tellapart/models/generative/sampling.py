@@ -1,4 +1,4 @@
-"""Answers drawn at a temperature: `sampled:3@0.7:NAME` is the third draw of all answers of a model that writes."""
+"""Answers drawn at a temperature: `sampled:3@0.7:NAME` names the third draw of all answers of a generative model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Sampling(NamedTuple):
     temperature: float
 
     def seed(self, prompt: str, pictures: Sequence[Pixels]) -> int:
-        """Return the seed of one answer: of the draw, the prompt and the pictures alone, so neighbours change none."""
+        """Return the seed of an answer, from the draw's number, its prompt and its pictures, and not from its batch."""
         facts = "\0".join((str(self.number), prompt, *map(pixel_hash, pictures)))
         return int.from_bytes(hashlib.sha256(facts.encode()).digest()[:7], "big")
 
 
 def read_sampled(name: str) -> tuple[Sampling, str] | None:
-    """Return the draw and the model of a name; None of a name without a draw.
+    """Return the draw and the model that a name states; None if it states no draw.
 
     >>> read_sampled("sampled:3@0.7:hf:llava"), read_sampled("hf:llava")
     ((Sampling(number=3, temperature=0.7), 'hf:llava'), None)
@@ -42,7 +42,7 @@ def read_sampled(name: str) -> tuple[Sampling, str] | None:
 
 
 def with_samples(models: Sequence[Any], count: int, temperature: float) -> tuple[Any, ...]:
-    """Return models, each followed by so many draws of its answers.
+    """Return the models, each followed by the names of `count` draws of its answers.
 
     Raises:
         RunError: the count or the temperature is out of range, or a model has no name.
@@ -53,36 +53,36 @@ def with_samples(models: Sequence[Any], count: int, temperature: float) -> tuple
         raise RunError(f"temperature={quote(temperature)}: give a number above 0, for example 1 or 0.7")
     if objects := [model for model in models if not isinstance(model, str)]:
         raise RunError(f"samples={count}: {quote(objects[0])} has no name; draws are of models that are named")
-    written = read_sampled(f"sampled:1@{temperature:g}:model")
-    if written is None or written[0].temperature != temperature:  # it would be another one in the models' names
+    parsed = read_sampled(f"sampled:1@{temperature:g}:model")
+    if parsed is None or parsed[0].temperature != temperature:  # the models' names would round it
         raise RunError(f"temperature={quote(temperature)}: give at most six digits, such as 0.7 or 1.25")
-    drawn = [[f"sampled:{k}@{temperature:g}:{model}" for k in range(1, count + 1)] for model in models]
-    return tuple(name for model, names in zip(models, drawn, strict=True) for name in (model, *names))
+    prefixes = ["", *(f"sampled:{number}@{temperature:g}:" for number in range(1, count + 1))]
+    return tuple(f"{prefix}{model}" for model in models for prefix in prefixes)
 
 
-def _load(name: str, options: ModelOptions) -> Model:
-    found = read_sampled(name)
-    if found is None:
+def _load_sampled(name: str, options: ModelOptions) -> Model:
+    parsed = read_sampled(name)
+    if parsed is None:
         raise ModelError(f"{name}: write sampled:NUMBER@TEMPERATURE:MODEL, for example sampled:1@0.7:hf:PATH")
-    sampling, rest = found
-    model: Any = find_model(rest, options)
+    sampling, writer = parsed
+    model: Any = find_model(writer, options)
     if not hasattr(model, "draw"):
         raise ModelError(
-            f"{name}: draws are of answers, and {rest} writes none; name a chat model of transformers or on a server"
+            f"{name}: draws are of answers, and {writer} writes none; name a chat model of transformers or on a server"
         )
     model.draw(sampling)
     return model
 
 
-def _files(name: str) -> list[Path] | None:
-    found = read_sampled(name)
-    prefix = find_prefix(found[1]) if found else None
-    return prefix.files(found[1]) if found and prefix else None
+def _list_files(name: str) -> list[Path] | None:
+    parsed = read_sampled(name)
+    prefix = find_prefix(parsed[1]) if parsed else None
+    return prefix.files(parsed[1]) if parsed and prefix else None
 
 
 SAMPLED = ModelPrefix(
     {"sampled:NUMBER@TEMPERATURE:MODEL": "one draw of a writer's answers; `run --samples K` makes K of them"},
-    _load,
-    files=_files,
+    _load_sampled,
+    files=_list_files,
     takes=frozenset(MEANT_FOR),
 )

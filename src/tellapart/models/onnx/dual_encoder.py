@@ -38,11 +38,11 @@ FILES = ("image.onnx", "text.onnx", "tokenizer.json")
 #: The format's limit.
 _MOST_BYTES = 1 << 31
 
-#: Names the way from pixels to the image tensor; part of a model's fingerprint, changed when that way changes.
+#: The name of the code from pixels to the image tensor: part of a model's fingerprint, changed when that code changes.
 PREPROCESSING = "pil-bicubic-float32-1"
 
-#: A number for R, G and B.
-Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
+#: A number for each of R, G and B; not strict, because JSON has lists for tuples.
+Channels = Annotated[tuple[float, float, float], Field(strict=False)]
 
 
 def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: bool = False) -> Tokenizer:
@@ -56,13 +56,13 @@ def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: 
         tokenizer = Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises bare Exception
         raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
-    number = tokenizer.token_to_id(pad)
-    if number is None:
+    pad_id = tokenizer.token_to_id(pad)
+    if pad_id is None:
         raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
     named = ({}, {}) if right else (tokenizer.truncation or {}, tokenizer.padding or {})
     sides = [settings.get("direction", "right") for settings in named]
     tokenizer.enable_truncation(length, direction=sides[0])
-    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad, direction=sides[1])
+    tokenizer.enable_padding(length=length, pad_id=pad_id, pad_token=pad, direction=sides[1])
     return tokenizer
 
 
@@ -74,14 +74,14 @@ class OnnxConfig(BaseModel):
     schema_version: Literal[1]
     name: str = Field(min_length=1)
     image_size: int = Field(ge=1, le=4096)  # height and width of the image tensor, in pixels
-    resize: Literal["stretch", "crop"]  # to the square; or the shorter side to `image_size`, then the centre
-    mean: Channels  # R G B, in units of 0..1; subtracted
-    std: Channels  # divided by
-    context_length: int = Field(ge=1, le=65536)  # tokens of a text, special tokens included, to which it is padded
+    resize: Literal["stretch", "crop"]  # stretch to the square; or scale the shorter side to it and crop the centre
+    mean: Channels  # R G B, in units of 0..1; subtracted from the pixels
+    std: Channels  # by which the pixels are then divided
+    context_length: int = Field(ge=1, le=65536)  # tokens to which a text is cut or padded, special tokens included
     pad_token: str = Field(min_length=1)
     dimensions: int = Field(ge=1)  # of both encoders' vectors
     kind: Literal["similarity", "logit"]  # the cosine, or the cosine times `logit_scale`
-    logit_scale: float | None = Field(default=None, gt=0)  # that the model was trained with
+    logit_scale: float | None = Field(default=None, gt=0)  # the factor that the model was trained with
     sha256: dict[str, str]  # of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal
 
     @model_validator(mode="after")
@@ -97,7 +97,7 @@ class OnnxConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed."""
+    """The checked contents of a model's folder. They are read once: the bytes that run are those that were hashed."""
 
     path: Path
     config: OnnxConfig
@@ -143,20 +143,20 @@ def _read_file(folder: Path, name: str) -> bytes:
         if not path.exists():
             everything = ", ".join((CONFIG, *FILES[:-1])) + f" and {FILES[-1]}"
             raise ModelError(f"{folder} has no {name}; an ONNX dual encoder is a folder with {everything}")
-    except OSError as error:  # too long a name
+    except OSError as error:  # such as a name that is too long
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
     return read_whole(path, error=ModelError, most=_MOST_BYTES)
 
 
-#: Read once, when ONNX Runtime is first imported (onnxruntime, pull request 27379).
+#: The variable that ONNX Runtime reads once, at its first import (onnxruntime, pull request 27379).
 _TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 def import_onnxruntime() -> ModuleType:
     """Import ONNX Runtime; in this process it sends nothing and stores no identifier of the machine.
 
-    From version 1.29 its builds for Linux and macOS send facts of the session unless a variable is set; on Windows it
-    has a switch.
+    From version 1.29 its builds for Linux and macOS send facts of the session unless a variable is set. On Windows a
+    function of the library turns that off.
     """
     before = os.environ.get(_TELEMETRY)
     os.environ[_TELEMETRY] = "1"
@@ -194,11 +194,11 @@ class OnnxDualEncoder:
       `attention_mask` of the same type (1 on tokens, 0 on padding); one output `(n, dimensions)`.
     - `tokenizer.json`: of the `tokenizers` library. Texts are cut and padded to `context_length`.
 
-    Vectors are scaled to length one, so a score is the cosine (or a logit, by `config.json`). Every sample
-    is run by itself, on one thread: kernels may sum in another order for another batch shape or thread count, and
-    no number here may change with either. `threads` samples run side by side instead. On a CPU this costs nothing
-    (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
-    `truncated` counts the texts that lost their end.
+    Vectors are scaled to length one, so a score is the cosine (or a logit, by `config.json`). Every sample is run by
+    itself, on one thread: for another batch shape or thread count kernels may sum in another order, which would change
+    numbers. Instead, `threads` samples run at the same time. On a CPU this costs nothing (a tiny convolutional network,
+    one core: 0.43 ms an image alone, 0.41 to 1.27 ms an image in batches of 2 to 64). `truncated` counts the texts that
+    lost their end.
     """
 
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
@@ -215,7 +215,7 @@ class OnnxDualEncoder:
         content, length = folder.files["tokenizer.json"], self.config.context_length
         tokenizer = open_tokenizer(folder.path / "tokenizer.json", content, length, self.config.pad_token)
         self._control = ControlTokens(tokenizer)
-        if self._control.facts:  # else no text can hold one
+        if self._control.facts:  # empty if no text can hold a control token
             self.fingerprint += f" {self._control.facts}"
         if "left" in (sides := [tokenizer.truncation["direction"], tokenizer.padding["direction"]]):
             self.fingerprint += f" cuts and pads {sides}"  # earlier numbers were cut and padded at the right
@@ -236,25 +236,24 @@ class OnnxDualEncoder:
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
-
-        return self._side_by_side(self._image, images, lambda pixels: {"pixel_values": self.input_pixels(pixels)[None]})
+        return self._run_samples(self._image, images, lambda pixels: {"pixel_values": self.input_pixels(pixels)[None]})
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def feed(encoding: Encoding) -> dict[str, Any]:
+        def pack(encoding: Encoding) -> dict[str, Any]:
             return {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
 
-        return self._side_by_side(self._text, encodings, feed)
+        return self._run_samples(self._text, encodings, pack)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
         return [list(encoding.ids) for encoding in self._control.encode(self.name, texts)]
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return one image as its graph is given it, float32 `(3, image_size, image_size)`."""
+        """Return an image as the input of its graph, float32 `(3, image_size, image_size)`."""
         return preprocess_image(pixels, self.config)
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
@@ -264,19 +263,19 @@ class OnnxDualEncoder:
 
     similarities = similarity
 
-    def _side_by_side(self, graph: _Graph, samples: Sequence[Any], feed: Callable[[Any], dict[str, Any]]) -> Vectors:
+    def _run_samples(self, graph: _Graph, samples: Sequence[Any], pack: Callable[[Any], dict[str, Any]]) -> Vectors:
         dimensions = self.config.dimensions
         if not samples:
             return np.zeros((0, dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            rows = list(pool.map(lambda sample: graph.run_batch(feed(sample), dimensions), samples))
+            rows = list(pool.map(lambda sample: graph.run_sample(pack(sample), dimensions), samples))
         return normalise(np.concatenate(rows), self.name)
 
 
 def preprocess_image(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
     """Turn RGB uint8 `(height, width, 3)` into the image tensor, float32 `(3, image_size, image_size)`.
 
-    Pillow's antialiased bicubic filter resizes the picture, or its centre after the shorter side was brought to size.
+    Pillow's antialiased bicubic filter resizes it: to the square, or by its shorter side before the centre is cropped.
     """
     from PIL import Image
 
@@ -286,7 +285,7 @@ def preprocess_image(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
     if config.resize == "stretch":
         picture = picture.resize((size, size), Image.Resampling.BICUBIC)
     else:
-        # As torchvision's Resize and CenterCrop: the longer side is cut to an integer, the offset is rounded.
+        # As torchvision's Resize and CenterCrop: the longer side is rounded down, the offset to the nearest integer.
         short = min(width, height)
         width, height = int(size * width / short), int(size * height / short)
         x, y = round((width - size) / 2), round((height - size) / 2)
@@ -308,26 +307,26 @@ class _Graph:
         onnxruntime = import_onnxruntime()
         if device not in _PROVIDERS:
             raise ModelError(f"device {device!r} is unknown; use one of {', '.join(_PROVIDERS)}")
-        name, available = _PROVIDERS[device], onnxruntime.get_available_providers()
-        if name not in available:
+        provider, available = _PROVIDERS[device], onnxruntime.get_available_providers()
+        if provider not in available:
             raise ModelError(
-                f"device {device!r} needs {name}; this onnxruntime has {', '.join(available)}: "
+                f"device {device!r} needs {provider}; this onnxruntime has {', '.join(available)}: "
                 "install onnxruntime-gpu in its place, or use device 'cpu'"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4  # what matters is raised
+        options.log_severity_level = 4  # fatal alone: errors are also raised
         self.path = folder.path / file
-        # Under torchrun every rank has a separate GPU; by default float32 is rounded to ten bits (TF32).
+        # Under torchrun every rank has a separate GPU. TF32, the default, would round float32 to ten bits.
         gpu = {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0}
-        provider: Any = (name, gpu) if device == "cuda" else name
+        providers: list[Any] = [(provider, gpu) if device == "cuda" else provider]
         try:
-            self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
-        except Exception as error:  # its exceptions share no base class but this one
+            self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=providers)
+        except Exception as error:  # the library's exceptions share no other base class
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
-        if name not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
+        if provider not in self.session.get_providers():  # the session fell back to the CPU without an error
             raise ModelError(
-                f"{self.path}: onnxruntime could not start {name} and would compute on the CPU; install "
+                f"{self.path}: onnxruntime could not start {provider} and would compute on the CPU; install "
                 "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"
             )
         self.inputs = {node.name: node for node in self.session.get_inputs()}
@@ -343,20 +342,20 @@ class _Graph:
         node = self.inputs[name]
         # A symbolic dimension is a string, an unknown one is None; both take any size.
         fits = len(node.shape) == len(shape) and all(
-            want is None or not isinstance(have, int) or have == want
-            for want, have in zip(shape, node.shape, strict=True)
+            expected_size is None or not isinstance(size, int) or size == expected_size
+            for expected_size, size in zip(shape, node.shape, strict=True)
         )
         if not fits or node.type not in dtypes:
             expected = f"{' or '.join(dtypes)} {tuple('n' if side is None else side for side in shape)}"
             raise ModelError(f"{self.path}: input {name!r} must be {expected}; got {node.type} {tuple(node.shape)}")
         self.dtypes[name] = dtypes[node.type]
 
-    def run_batch(self, feed: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
-        """Run one sample: float32 `(1, dimensions)`."""
-        inputs = {name: value.astype(self.dtypes[name]) for name, value in feed.items() if name in self.dtypes}
+    def run_sample(self, inputs: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
+        """Run one sample and return its vector, float32 `(1, dimensions)`; inputs that the graph lacks are left out."""
+        typed = {name: value.astype(self.dtypes[name]) for name, value in inputs.items() if name in self.dtypes}
         try:
-            (output,) = self.session.run(None, inputs)
-        except Exception as error:  # as above
+            (output,) = self.session.run(None, typed)
+        except Exception as error:  # the library's exceptions share no other base class
             raise ModelError(f"{self.path} failed: {first_line(error)}") from error
         if output.shape != (1, dimensions) or output.dtype != np.float32:
             raise ModelError(

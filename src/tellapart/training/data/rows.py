@@ -1,8 +1,8 @@
 """Training rows: images with their captions, false captions, and hard counterparts.
 
 A source is a JSONL file, a pair set's folder, COCO's captions, a table, webdataset's shards, or a file that a paper
-released. Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
-counterpart. Of a 1xn item the first text is the caption, the others are false.
+released. A 2x2 item makes two rows, an image with its text; the other text is the false caption, and the other row the
+hard counterpart. A 1xn item makes one row: the first text is the caption, the others are false.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -43,25 +43,25 @@ from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.models.protocols import Bounded
 from tellapart.records.run_folder import write_text_file
 
-#: Makes contexts that keep an error, or raise it.
+#: Returns a context to read a row or a source in. It raises an error, or keeps it and skips the row or source.
 Attempt = Callable[[], AbstractContextManager[None]]
 
-#: An entry of a pool.
+#: The type of a pool's entries.
 Choice = TypeVar("Choice")
 
 # Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`. A
 # picture's path is `shard-00000.tar/KEY.jpg`; nothing is unpacked. Source: github.com/webdataset/webdataset, README.
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
-_KEY = re.compile(r"(.*/)?[^./]*")
-_END = 1024  # bytes of zeros
+_KEY = re.compile(r"(.*/)?[^./]*")  # a sample's name: up to the first dot of the file's name
+_END = 1024  # bytes of zeros that end a tar file
 _PICTURES = ("jpg", "jpeg", "png", "webp")
 #: Fields of rows that a sample's JSON may hold; others, such as img2dataset's `url`, are passed over.
 _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", "cluster")
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files of a path: `{00000..00009}` in it is a range of numbers."""
+    """Return the files that a path stands for: `{00000..00009}` in it is a range of numbers."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
@@ -70,7 +70,7 @@ def expand_shards(path: Path) -> list[Path]:
 
 
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and fields of the samples of shards; a caption in `KEY.txt` counts before that in the JSON."""
+    """Yield the place and the fields of each sample in the shards; `KEY.txt` overrules the caption in `KEY.json`."""
     for shard in expand_shards(path):
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
@@ -79,7 +79,7 @@ def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             stated = parse_json(texts["json"], files["json"]) if "json" in files else None
             fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
             fields |= {"caption": texts["txt"].strip()} if "txt" in texts else {}
-            for picture in [members[suffix] for suffix in _PICTURES if suffix in members][:1]:
+            if picture := next((members[suffix] for suffix in _PICTURES if suffix in members), None):
                 fields["image"] = f"{shard.relative_to(path.parent)}/{picture}"
             yield f"{shard}: sample {key!r}", fields
 
@@ -126,19 +126,19 @@ def _read_members(shard: Path, _state: tuple[int, int]) -> Mapping[str, tuple[in
     return members
 
 
-# The files that people have come as the fields of JSONL, each with its place, so that one function checks them all.
+# Files of other formats are read as JSONL's fields, each row with its place, so that `_make_row` checks them all.
 
-#: Field -> the columns that hold it in open_clip's, Hugging Face's and others' tables; the first that is there counts.
-_USUAL = {
+#: Field -> its columns in open_clip's, Hugging Face's and others' tables; a table's first of them is read.
+_USUAL_COLUMNS = {
     "image": ("image", "filepath", "image_path", "file_name", "filename", "path"),
     "caption": ("caption", "title", "text", "sentence"),
     "cluster": ("cluster",),
 }
 
-_COLUMNS, _NEGATIVE = ("title", "filepath", "neg_caption", "neg_image"), ("caption", "image")
-#: Columns of false captions, which tables but NegCLIP's do not hold: a loss would train without them.
-_FALSE = re.compile(r"neg|foil|false.?cap", re.IGNORECASE)
-#: The authors' folder of an image -> which of a pair's two pictures the hub's release has it as.
+_NEGCLIP_COLUMNS = ("title", "filepath", "neg_caption", "neg_image")
+#: Columns of false captions: read in NegCLIP's table alone, and refused in others, since training would ignore them.
+_FALSE_COLUMN = re.compile(r"neg|foil|false.?cap", re.IGNORECASE)
+#: The authors' folder of an image -> the number that the hub's release gives the image within its pair.
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
 
@@ -168,13 +168,13 @@ def table_rows(path: Path, columns: Mapping[str, str]) -> Iterable[tuple[str, di
 
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
     fields = {}
-    for key, names in _USUAL.items():
+    for key, names in _USUAL_COLUMNS.items():
         wanted = (columns[key],) if key in columns else names
         name = next((column for column in wanted if column in row), None)
         if name is not None:
             fields[key] = row[name]
         elif key in columns or key != "cluster":
-            near = next((f"; is it {cell!r}?" for cell in row if nearest(cell, wanted)), "")
+            near = next((f"; is it {column!r}?" for column in row if nearest(column, wanted)), "")
             raise DataError(
                 f"{path}: no column {' or '.join(map(repr, wanted))} for {key!r} among {', '.join(row)}{near}; name "
                 f'it: data.columns = {{{key} = "..."}}',
@@ -186,7 +186,7 @@ def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str])
 
 
 def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
-    if unread := next((name for name in row if _FALSE.match(name) and name not in columns.values()), None):
+    if unread := next((name for name in row if _FALSE_COLUMN.match(name) and name not in columns.values()), None):
         raise DataError(
             f"{place}: column {unread!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
             "neg_caption and neg_image; put false captions into JSONL as negative_captions, or remove the column",
@@ -199,18 +199,18 @@ def _negclip_fields(place: str, row: Mapping[str, str]) -> dict[str, Any]:
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
     """
-    if lacks := [name for name in _COLUMNS if name not in row]:
+    if lacks := [name for name in _NEGCLIP_COLUMNS if name not in row]:
         raise DataError(f"{place}: column {lacks[0]!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-    negatives = {f"negative_{kind}s": _read_list(place, f"neg_{kind}", row[f"neg_{kind}"]) for kind in _NEGATIVE}
+    negatives = {f"negative_{kind}s": _read_list(place, row, f"neg_{kind}") for kind in ("caption", "image")}
     return {"image": row["filepath"], "caption": row["title"], **negatives}
 
 
 def _counterfactual_rows(listed: Sequence[tuple[str, Mapping[str, str]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the rows of a table of `image_path` and `caption`, counterfactual pairs put together again.
+    """Return the rows of a table of `image_path` and `caption`, with the halves of counterfactual pairs matched.
 
-    An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the
-    hub's release has it, `187055_2_img_0.jpg`. If the file holds both halves of a pair, each is the other's false
-    caption and hard counterpart, and the two are one item. All pairs of one picture of COCO are one cluster. Any other
+    COCO-Counterfactuals names an image by a folder for its side and by its pair (`.../187055_2.jpg`); it is read by its
+    name in the hub's release, `187055_2_img_0.jpg`. If the file holds both halves of a pair, they are one item, and
+    each is the other's false caption and hard counterpart. All pairs of one picture of COCO are one cluster. Any other
     path is read unchanged.
 
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
@@ -241,13 +241,13 @@ def _counterfactual_rows(listed: Sequence[tuple[str, Mapping[str, str]]]) -> lis
     return rows
 
 
-def _read_list(place: str, name: str, text: str) -> list[Any]:
+def _read_list(place: str, row: Mapping[str, str], name: str) -> list[Any]:
     try:
-        value = ast.literal_eval(text)  # a literal: nothing runs
+        value = ast.literal_eval(row[name])  # a literal: nothing runs
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, list):
-        raise DataError(f"{place}: column {name!r} is not a list: {quote(text)}")
+        raise DataError(f"{place}: column {name!r} is not a list: {quote(row[name])}")
     try:
         "".join(map(str, value)).encode()
     except UnicodeEncodeError as error:
@@ -255,7 +255,7 @@ def _read_list(place: str, name: str, text: str) -> list[Any]:
     return value
 
 
-#: A number, in which every mark counts.
+#: A number with its sign, its inner marks and its unit, all of which tell it from others.
 _NUMBER = re.compile(
     r"""((?:(?<![^\W\d_])[-\u2010-\u2015\u2212]\s*)?  # a sign, if no letter is before it
         [.,]?\d+(?:[^\w\s]\d+)*                        # digits, and marks between them
@@ -263,32 +263,34 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 
-#: Punctuation that is read as a word.
-_READ = frozenset("%&@#*/\\")
+#: Punctuation that is read aloud, and so is no space.
+_READ_ALOUD = frozenset("%&@#*/\\")
 
 
 @cache
-def _blank(sign: str) -> str:
-    """Make a space of punctuation, in any script."""
-    return " " if unicodedata.category(sign)[0] == "P" and unicodedata.normalize("NFKC", sign) not in _READ else sign
+def _blank_mark(sign: str) -> str:
+    """Return a space for punctuation, in any script, and any other character as it is."""
+    is_mark = unicodedata.category(sign)[0] == "P" and unicodedata.normalize("NFKC", sign) not in _READ_ALOUD
+    return " " if is_mark else sign
 
 
-@lru_cache(1 << 16)  # a caption is the false one of other rows
+@lru_cache(1 << 16)  # a caption is also a false one of other rows
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a text: without case and punctuation, and numbers with every mark; the text if it is none."""
-    parts = _NUMBER.split(text.lower())
-    words = [["".join(part.split())] if k % 2 else "".join(map(_blank, part)).split() for k, part in enumerate(parts)]
-    return tuple(chain.from_iterable(words)) or (text,)
+    """Return the words of a text without case and punctuation, numbers with theirs; the text if there are none."""
+    words: list[str] = []
+    for k, part in enumerate(_NUMBER.split(text.lower())):  # every second part is a number
+        words += ["".join(part.split())] if k % 2 else "".join(map(_blank_mark, part)).split()
+    return tuple(words) or (text,)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """One image and its caption, with captions that are false of it, and further ones that are true (`positives`).
+    """An image and its caption, with captions that are false of it, and further ones that are true (`positives`).
 
     `counterparts` are numbers of rows whose images are hard to distinguish from this one. `units` are parts of the
-    caption, each with a foil, of which `relations` numbers those that are relations of two things. Rows of one item may
-    stay in one batch; those of one cluster are never split between training and validation. `picture` is the hash of
-    its pixels, or empty if only its file is known.
+    caption, each with a foil; `relations` are the numbers of those units that relate two objects. A batch may keep the
+    rows of one `item` together; rows of one `cluster` are never split between training and validation. `picture` is the
+    hash of the image's pixels, or empty if they were not hashed.
     """
 
     image: Path
@@ -314,7 +316,7 @@ class TrainingRows:
 
     @cached_property
     def image_ids(self) -> NDArray[np.int64]:
-        """One number for each picture, int64 `(rows,)`: rows of one file, or of the same pixels, share it."""
+        """The number of each row's picture, int64 `(rows,)`: rows of one file, or of the same pixels, share it."""
         numbers: dict[object, int] = {}
         return np.array([numbers.setdefault(row.picture or row.image, len(numbers)) for row in self.rows], np.int64)
 
@@ -325,7 +327,7 @@ class TrainingRows:
 
     @cached_property
     def counterparts(self) -> list[list[int]]:
-        """The hard counterparts of each row that show another picture than it."""
+        """The hard counterparts of each row, without those that show the same picture."""
         ids = self.image_ids.tolist()
         return [[other for other in row.counterparts if ids[other] != ids[k]] for k, row in enumerate(self.rows)]
 
@@ -334,7 +336,7 @@ class TrainingRows:
         return [self.rows[number].caption for number in numbers]
 
     def with_pictures(self, hashes: Mapping[Path, str]) -> TrainingRows:
-        """Return the rows with the hashes of their files' pixels; a file without one is a picture of its own."""
+        """Return the rows with the hashes of their files' pixels; a file without a hash is a separate picture."""
         return TrainingRows(tuple(replace(row, picture=hashes.get(row.image, "")) for row in self.rows))
 
     @cached_property
@@ -354,7 +356,7 @@ class TrainingRows:
             raise DataError(f"training row {number}: {error}") from error
 
     def is_wide(self, number: int) -> bool:
-        """Return whether a row's image is at least as wide as high; its head alone is read, once."""
+        """Return whether a row's image is at least as wide as high; only its file's head is read, and once."""
         path = self.rows[number].image
         if path not in self._wide_images:
             try:
@@ -382,9 +384,9 @@ class TrainingRows:
         return digest.hexdigest()
 
     def split(self, share: float, salt: str = "") -> tuple[TrainingRows, TrainingRows]:
-        """Split by cluster: each cluster's hash decides its side, so more data move no cluster.
+        """Split into a share and the rest by clusters; a cluster's hash decides its side, even if data are added.
 
-        Clusters that share a picture are one, of the name that comes first.
+        Clusters that share a picture count as one, which has the name of the first.
 
         Source: COCO-Counterfactuals trains on 80 % of its pairs; its released split is by row, and breaks pairs.
 
@@ -393,28 +395,24 @@ class TrainingRows:
         >>> sorted(len(part) for part in rows.split(0.5))
         [0, 2]
         """
-        parts: tuple[list[int], list[int]] = ([], [])
-        clusters: dict[int, str] = {}  # the first of each picture
-        groups = linked_images(
-            [
-                (row.cluster, clusters.setdefault(picture, row.cluster))
-                for row, picture in zip(self.rows, self.image_ids.tolist(), strict=True)
-            ]
-        )
+        inside, rest = list[int](), list[int]()
+        first: dict[int, str] = {}  # picture -> the cluster of its first row
+        pictures = zip(self.rows, self.image_ids.tolist(), strict=True)
+        groups = linked_images([(row.cluster, first.setdefault(picture, row.cluster)) for row, picture in pictures])
         for number, row in enumerate(self.rows):
             digest = hashlib.sha256(f"{salt}{groups[row.cluster]}".encode()).digest()
-            parts[int.from_bytes(digest[:8], "big") / 2**64 >= share].append(number)
-        return self.select(parts[0]), self.select(parts[1])
+            fraction = int.from_bytes(digest[:8], "big") / 2**64  # from 0 to 1
+            (inside if fraction < share else rest).append(number)
+        return self.select(inside), self.select(rest)
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
-        """Return some rows; counterparts that are not among them are left out."""
+        """Return some rows, renumbered; counterparts that are not among them are left out."""
         position = {number: k for k, number in enumerate(numbers)}
-        return TrainingRows(
-            tuple(
-                replace(row, counterparts=tuple(position[c] for c in row.counterparts if c in position))
-                for row in (self.rows[number] for number in numbers)
-            )
-        )
+        rows: list[TrainingRow] = []
+        for row in (self.rows[number] for number in numbers):
+            others = tuple(position[other] for other in row.counterparts if other in position)
+            rows.append(replace(row, counterparts=others))
+        return TrainingRows(tuple(rows))
 
 
 @collector_paused()
@@ -423,7 +421,7 @@ def read_rows(
     take: Sequence[float] = (), limit: int | None = None, columns: Mapping[str, str] = MappingProxyType({}),
     outside: bool = False, attempt: Attempt = nullcontext,
 ) -> TrainingRows:  # fmt: skip
-    """Read all sources; every image must exist. What a context of `attempt` passes over is no row."""
+    """Return the rows of all sources, but those that `attempt` skips; every image must exist."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
     place = Locations(images=None if images is None else home / Path(images).expanduser(), outside=outside)
@@ -433,25 +431,25 @@ def read_rows(
         path = home / Path(source.removeprefix("folder:")).expanduser()
         first, read = len(rows), list[TrainingRow]()
         with attempt():
-            read = [*_read_text(path, place, columns, attempt)]
+            read = [*_read_source(path, place, columns, attempt)]
         clustered = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
-        # Drawn apart from the split: else a fourth of the clusters would all lie on one side of it.
-        clustered = clustered if share == 1 else clustered.split(share, salt="take:")[0]
+        # With a salt: by the hash of the split for validation, a small share would lie on one side of that split.
+        taken = clustered if share == 1 else clustered.split(share, salt="take:")[0]
         rows += [
             replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
-            for row in clustered.rows
+            for row in taken.rows
         ]
-        items += 1 + max((row.item for row in clustered.rows), default=-1)
+        items += 1 + max((row.item for row in taken.rows), default=-1)
     if not rows:
         raise DataError(f"{', '.join(sources)}: no rows to train on")
     all_rows = TrainingRows(tuple(rows))
     return all_rows if limit is None else all_rows.select([n for numbers in all_rows.items[:limit] for n in numbers])
 
 
-def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt: Attempt) -> Iterable[TrainingRow]:
+def _read_source(path: Path, place: Locations, columns: Mapping[str, str], attempt: Attempt) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
-        # The images of other listings are searched for their suffixes: none may be passed over.
+        # In other listings, `find` is also tried on cells to see which are images: there a failure must be raised.
         attempt_find = attempt if (path / LISTINGS[0]).is_file() else nullcontext
 
         @cache
@@ -469,8 +467,8 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt
 
     @cache
     def find_listed(reference: str) -> Path:
-        shown = ".tar/" in reference and not leaves(reference) and _find_shard(root / reference)
-        return root / reference if shown else files.find(reference)
+        in_shard = ".tar/" in reference and not leaves(reference) and _find_shard(root / reference)
+        return root / reference if in_shard else files.find(reference)
 
     if suffix in {".csv", ".tsv"}:
         listed = list(table_rows(path, columns))
@@ -478,24 +476,24 @@ def _read_text(path: Path, place: Locations, columns: Mapping[str, str], attempt
         listed = list((json_rows if suffix == ".json" else shard_rows)(path))
     else:
         listed = [(f"{path}:{line}", fields) for line, fields in read_jsonl(path)]
-    rows, left = list[TrainingRow](), list[str]()
-    for number, (where, fields) in enumerate(listed):
+    rows, dropped = list[TrainingRow](), list[str]()  # dropped: places of negatives that are none
+    for number, (row_place, fields) in enumerate(listed):
         rows.append(_ABSENT)
         with attempt():
-            item = fields.pop("item", number) if suffix == ".csv" else number  # of pairs that a paper released
-            rows[number] = _make_row(where, fields, find_listed, len(listed), left, item=item)
+            item = fields.pop("item", number) if suffix == ".csv" else number  # of COCO-Counterfactuals' pairs
+            rows[number] = _make_row(row_place, fields, find_listed, len(listed), dropped, item=item)
     for number, row in enumerate(rows):
         others = tuple(other for other in row.counterparts if rows[other].image != row.image)
         if others != row.counterparts:
             rows[number] = replace(row, counterparts=others)
-            left.append(f"{listed[number][0]}: negative_images {quote(row.counterparts)}")
-    if left:
-        text = f"{path}: {len(left):,} of negative_captions and negative_images are true of their row's picture"
-        warnings.warn(f"{text}, and left out; the first is {left[0]}", TellapartWarning, stacklevel=2)
+            dropped.append(f"{listed[number][0]}: negative_images {quote(row.counterparts)}")
+    if dropped:
+        text = f"{path}: {len(dropped):,} of negative_captions and negative_images are true of their row's picture"
+        warnings.warn(f"{text}, and left out; the first is {dropped[0]}", TellapartWarning, stacklevel=2)
     return rows
 
 
-#: In the place of a row that an attempt passes over.
+#: In the place of a row that is skipped, so that row numbers stay those of the file.
 _ABSENT = TrainingRow(Path(), "")
 
 
@@ -531,7 +529,7 @@ def _check_units(units: list[list[str]]) -> list[list[str]]:
 
 
 class _Fields(BaseModel):
-    """A row of JSONL: `negative_images` are numbers of rows of the file, whose images are hard to distinguish."""
+    """The fields of a JSONL row; `negative_images` are numbers of the file's rows with hard counterparts."""
 
     model_config = ConfigDict(strict=True)
 
@@ -546,8 +544,9 @@ class _Fields(BaseModel):
 
 
 def _make_row(
-    place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
+    place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, dropped: list[str], *, item: int
 ) -> TrainingRow:
+    """Return a row of a file of `count` rows; add to `dropped` the negatives that are true captions."""
     fields = validate(_Fields, stated, place)
     try:
         image = find(fields.image)
@@ -557,10 +556,10 @@ def _make_row(
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         fault = f"must be a list of row numbers below {count}"
         raise DataError(f"{place}: field 'negative_images' {fault}, got {quote(others)}")
-    # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
+    # A "negative" that differs from the caption only in case, spaces or marks is none: NegCLIP's validation has 15.
     true = {words_of(text) for text in (fields.caption, *fields.positive_captions)}
     foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)
-    left += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
+    dropped += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
     return TrainingRow(
         image=image,
         caption=fields.caption,
@@ -575,7 +574,7 @@ def _make_row(
 
 
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
-    """Write one JSON object a row, as `read_rows` reads it."""
+    """Write the rows as JSONL, which `read_rows` reads; paths are relative to `root`."""
     home = root.resolve()
     lines = []
     for number, row in enumerate(rows.rows):
@@ -589,25 +588,25 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
         }
-        units = [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]
+        units = [[*unit, "relation"] if k in row.relations else [*unit] for k, unit in enumerate(row.units)]
         fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
 
 
-TEXT_BLOCK = 4096  #: texts that are tokenised at a time
-_REMEMBERED = 1 << 22  #: texts whose numbers stay in memory
+TEXT_BLOCK = 4096  #: the number of texts that are tokenised at a time
+_REMEMBERED = 1 << 22  #: the number of texts whose ids stay in memory
 
 
 class TextIds:
-    """A number for each text: the same for texts of the same tokens within the context, in every process."""
+    """An id for each text, from the hash of its tokens within the context: the same in every process."""
 
     def __init__(self, reader: Bounded) -> None:
         self._reader = reader
         self._numbers: dict[str, int] = {}
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of each text, of 64 bits with a sign."""
+        """Return the id of each text, a signed number of 64 bits."""
         new = sorted(set(texts) - self._numbers.keys())
         for start in range(0, len(new), TEXT_BLOCK):
             block = new[start : start + TEXT_BLOCK]
@@ -620,12 +619,12 @@ class TextIds:
         return numbers
 
 
-# Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.
+# Orders and draws depend on the seed and the step alone, so a resumed run continues with the same batches.
 
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """The batches of a run: `size` pairs a step over all ranks; `together` keeps the rows of an item in one batch."""
+    """The batches of a run: `size` pairs in each step, over all ranks. `together` keeps an item's rows in one batch."""
 
     rows: TrainingRows
     size: int
@@ -644,17 +643,17 @@ class BatchOrder:
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Full batches; the rows that are left over wait for the next permutation."""
+        """The number of full batches of a permutation; the rows that are left over are not in that epoch."""
         return len(self.rows) // self.size
 
     def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:
-        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch."""
+        """Return the rows of a step, or of a part if `step` counts parts of steps; every rank gets an equal share."""
         step, part = divmod(step, parts)
         epoch, number = divmod(step, self.steps_per_epoch)
         size, share = self.size // parts, self.size // parts // ranks
         start = number * self.size + part * size + rank * share
         if epoch not in self._permutations:
-            self._permutations.clear()  # the run moves on: one epoch's is enough
+            self._permutations.clear()  # only the current epoch's is needed
             rng = np.random.default_rng([self.seed, epoch])
             units = self.rows.items if self.together else [(number,) for number in range(len(self.rows))]
             self._permutations[epoch] = [n for unit in rng.permutation(len(units)) for n in units[unit]]
@@ -668,7 +667,7 @@ def draw_choices(pool: Sequence[Choice], count: int, seed: int, step: int, row: 
 
 
 def draw_units(row: TrainingRow, count: int, seed: int, step: int, number: int) -> list[tuple[str, str]]:
-    """Draw units with their foils, with replacement, by seed, step and row alone; relations alone if there are some.
+    """Draw units with their foils, with replacement, by seed, step and row; only relations if the row has any.
 
     Source: CS-CLIP (Kargi et al. 2026), `StructuredSampler` of its code with its released settings.
     """
