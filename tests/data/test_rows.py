@@ -32,7 +32,7 @@ from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, RunError, TellapartError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import read_scores
-from tellapart.tasks.predictions import label, read_predictions
+from tellapart.tasks.predictions import parse_label, read_predictions
 
 ROWS = [["image", "caption"], ["a.png", "a cat, and a dog; both"], ["b.png", 'a "big" tab\t, in\ntwo lines']]
 
@@ -206,7 +206,7 @@ SCORES = "\n".join(["id,image,text,score", *(f"a,{i},{t},{i + t}" for i in (0, 1
 
 
 def read_statements(path: Path) -> list[bool]:
-    return read_predictions(path, ["a"], label, "statement", lambda number, value: False)
+    return read_predictions(path, ["a"], parse_label, "statement", lambda number, value: False)
 
 
 @pytest.mark.parametrize(

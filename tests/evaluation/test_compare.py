@@ -35,7 +35,7 @@ from tellapart.evaluation.compare import (
     regression_gate,
 )
 from tellapart.evaluation.run import Settings, run, run_scores
-from tellapart.evaluation.systems import SharedBenchmark, System, gather, leave_references
+from tellapart.evaluation.systems import SharedBenchmark, System, gather, omit_references
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.report.measured import sort_runs
@@ -407,8 +407,8 @@ def test_labels_are_of_models_that_are_there(tmp_path):
 def test_reference_models_rank_nothing_unless_they_are_alone(tmp_path):
     ta.evaluate(["demo-encoder", "random", "oracle"], "demo", limit=4, out=tmp_path / "a")
     ta.evaluate("random", "demo", limit=4, out=tmp_path / "b")
-    assert [one.label for one in leave_references(gather([tmp_path / "a", tmp_path / "b"]))] == ["demo-encoder"]
-    assert len(leave_references(gather([tmp_path / "b"]))) == 1
+    assert [one.label for one in omit_references(gather([tmp_path / "a", tmp_path / "b"]))] == ["demo-encoder"]
+    assert len(omit_references(gather([tmp_path / "b"]))) == 1
 
 
 # The sentence at the end of a comparison: who is better, by how much, of how many items.

@@ -43,7 +43,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.pairs import TRUE_TEXTS
-from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.predictions import parse_text, read_predictions
 from tellapart.tasks.task import Session, Units
 from tellapart.tasks.words import (
     VQA,
@@ -271,14 +271,14 @@ def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_pat
 def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
-    assert read_predictions(path, ["100", "101"], text, "question", lambda number, value: False) == ["yes", "no"]
+    assert read_predictions(path, ["100", "101"], parse_text, "question", lambda number, value: False) == ["yes", "no"]
     for wrong in ("100.5", "true", "[1]"):
         path.write_text(f'{{"id": {wrong}, "answer": "yes"}}\n')
         with raises(ScoreError, f"{path}:1", "id", "whole number", wrong.title() if wrong == "true" else wrong):
-            read_predictions(path, ["100"], text, "question", lambda number, value: False)
+            read_predictions(path, ["100"], parse_text, "question", lambda number, value: False)
     path.write_text('{"answer": "yes"}\n')
     with raises(ScoreError, f"{path}:1", "'id'", "'question_id'"):
-        read_predictions(path, ["100"], text, "question", lambda number, value: False)
+        read_predictions(path, ["100"], parse_text, "question", lambda number, value: False)
 
 
 # Yes-or-no quadruples: every number against a count by hand, and what an answer in words says.

@@ -49,7 +49,7 @@ from tellapart.data.validation import validate
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartError, TellapartWarning, quote
 from tellapart.report.templates import make_environment
-from tellapart.tasks.predictions import box
+from tellapart.tasks.predictions import parse_box
 
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
 
@@ -405,7 +405,7 @@ def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, 
 
 def _read_value(raw: object, ask: Ask, shown: Mapping[str, str]) -> str | list[float]:
     if ask.control == "box":
-        sides = list(box(list(raw) if isinstance(raw, tuple) else raw))
+        sides = list(parse_box(list(raw) if isinstance(raw, tuple) else raw))
         if min(sides[2:]) <= 0:
             raise ValueError(f"the box {sides} has no area")
         return sides

@@ -19,7 +19,7 @@ from tellapart.data.atomic import atomic_folder
 from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
-from tellapart.evaluation.systems import System, gather, leave_references
+from tellapart.evaluation.systems import System, gather, omit_references
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result, Sample, Value
 from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
@@ -134,7 +134,7 @@ class Run(Tabled):
     @property
     def _probes(self) -> list[ProbeRow]:
         """The probes without those of reference models beside others."""
-        models = [system.label for system in leave_references(self.systems)]
+        models = [system.label for system in omit_references(self.systems)]
         return [row for row in self._all_probes if row.model in models]
 
     @property

@@ -44,15 +44,15 @@ from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.records.result import Record
 
-#: Items below which an interval leans on little.
-_FEWEST = 20
+#: With fewer items of a value, the interval of its scores is too wide to mean much.
+_FEWEST_ITEMS = 20
 
 #: A tag with more values than this is an identifier, not a breakdown.
 _MOST_VALUES = 64
 
 
 def tag_counts(pairs: PairSet) -> dict[str, dict[str, int]]:
-    """Count the items of each value of each tag; a tag of more than 64 values is an identifier and left out."""
+    """Return tag -> value -> number of items; a tag of more than 64 values is an identifier and left out."""
     counts: dict[str, Counter[str]] = {}
     for item in pairs.items:
         for tag, value in item.tags.items():
@@ -61,20 +61,20 @@ def tag_counts(pairs: PairSet) -> dict[str, dict[str, int]]:
 
 
 def tag_balance(pairs: PairSet) -> list[Finding]:
-    """Return, for each tag, the items of its rarest value, and how even the values are (entropy over its maximum).
+    """Return a finding for each tag: the number of items of its rarest value, and how even the values are.
 
-    Source of the evenness: Pielou (1966), J. Theor. Biol. 13, 131-144.
+    Evenness is the entropy of the values divided by its maximum: Pielou (1966), J. Theor. Biol. 13, 131-144.
     """
     findings = []
     for tag, counts in tag_counts(pairs).items():
         shares = np.array([*counts.values()], np.float64) / sum(counts.values())
         evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
         rarest = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]))[:3]
-        fewest, listed = rarest[0][1], ", ".join(f"{value} ({count:,})" for value, count in rarest)
-        says = f"{count_nouns(len(counts), 'value')}, evenness {evenness:.2f}; rarest: {listed}"
-        size, title = {"value": fewest, "n": sum(counts.values())}, f"items of the rarest value of the tag {tag!r}"
-        few, allowed = fewest < _FEWEST, f"at least {_FEWEST}"
-        findings.append(judge(f"tag: {tag}", title, size, allowed, few, says, unit="items"))
+        listed = ", ".join(f"{value} ({count:,})" for value, count in rarest)
+        summary = f"{count_nouns(len(counts), 'value')}, evenness {evenness:.2f}; rarest: {listed}"
+        fewest, title = rarest[0][1], f"items of the rarest value of the tag {tag!r}"
+        size, warns = {"value": fewest, "n": sum(counts.values())}, fewest < _FEWEST_ITEMS
+        findings.append(judge(f"tag: {tag}", title, size, f"at least {_FEWEST_ITEMS}", warns, summary, unit="items"))
     return findings
 
 
@@ -89,8 +89,8 @@ class Audit(Record):
     """The findings on a pair set, `against` another if one was named.
 
     `images` and `fingerprint` are None if pictures were not read; clusters are the units that intervals resample.
-    `tags` counts items by tag and value, `changes_by_field` by the place of the change's centre, in 3 rows of 3 fields
-    of the picture. `bindings`: whether an item's occur in the corpus: seen, partly, unseen, none.
+    `tags` counts items by tag and value. `changes_by_field` counts changes by the field of the picture, cut into 3 x 3,
+    in which their centre lies. `bindings`: item's id -> `seen`, `partly`, `unseen` in the corpus, or `none`.
     """
 
     schema_version: Literal[1] = 1
@@ -113,12 +113,12 @@ class Audit(Record):
 
     @property
     def warnings(self) -> list[Finding]:
-        """Findings that do not keep their threshold."""
+        """Findings that miss their threshold."""
         return [finding for finding in self.findings if finding.verdict == "warn"]
 
     @property
     def verdict(self) -> str:
-        """The sentence on all checks: how many warn, and their names."""
+        """A sentence on all checks: how many of them warn, and the names of these."""
         if not (names := [finding.name for finding in self.warnings]):
             return f"none of {len(self.findings)} checks warns"
         return f"{len(names)} of {len(self.findings)} checks warn: {', '.join(names)}"
@@ -126,7 +126,7 @@ class Audit(Record):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Parts of an audit besides its checks, as of `tellapart.audit`."""
+    """The options of an audit, as `tellapart.audit` takes them."""
 
     against: PairSet | None = None
     text_model: str | None = None
@@ -140,11 +140,11 @@ class Options:
 
 
 def audit(pairs: PairSet, options: Options | None = None) -> Audit:
-    """Make every check that can be made."""
+    """Return the findings of every check that the set's shape and the options allow, and the checks not done."""
     options, original = options or Options(), pairs
-    pairs = original.one_truth()  # of several true texts the first is compared with the false ones
+    pairs = original.one_truth()  # most checks compare the first of several true texts with the false ones
     scan = scan_images(pairs, progress=options.progress) if options.pictures else None
-    findings, not_done = _of_captions(pairs, original, options)
+    findings, not_done = _check_captions(pairs, original, options)
     if scan is None:
         not_done += [NotDone(name="pictures", reason="--no-images: no picture was read, so none was compared")]
     else:
@@ -154,13 +154,15 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         else:
             not_done.append(NotDone(name="change", reason="items have one picture: nothing changes within an item"))
     model, progress = options.detector_model, options.progress
-    of_origin, skipped = detectability(pairs, pictures=options.pictures, model=model, progress=progress)
+    origin_findings, skipped = detectability(pairs, pictures=options.pictures, model=model, progress=progress)
     if (order := truth_first(original)) is None and 1 in original.shape:
         reason = "no item names the place of its true entry: by the set's form it is the first"
         not_done.append(NotDone(name="order: truth first", reason=reason))
     findings += [*([order] if order else []), torn_sides(original)]
-    of_bindings, bindings = _of_bindings(pairs, options, not_done)
-    findings += of_origin + _of_other(original, scan, options, not_done) + of_bindings + tag_balance(pairs)
+    binding_findings, bindings = _find_bindings(pairs, options, not_done)
+    findings += (
+        origin_findings + _compare_other(original, scan, options, not_done) + binding_findings + tag_balance(pairs)
+    )
     not_done += skipped
     changes = scan.changes if scan else ()
     return Audit(
@@ -177,6 +179,7 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         findings=findings,
         not_done=not_done,
         tags=tag_counts(pairs),
+        # There is a change for each item, or none at all.
         changes=[ItemChange(id=item.id, change=change) for item, change in zip(pairs.items, changes, strict=False)],
         changes_by_field=changes_by_field(changes),
         bindings=bindings,
@@ -184,22 +187,22 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
 
 
 def title_of(pairs: PairSet) -> str:
-    """Return a set's title, as its card has it."""
+    """Return the title on a set's card, or else its name without folders."""
     return str(pairs.card.get("title") or pairs.card.get("name") or pairs.name.rpartition("/")[2])
 
 
-def _of_captions(pairs: PairSet, original: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
-    """Make the checks that read captions alone: of `pairs` with one truth, of the `original` with all captions."""
+def _check_captions(pairs: PairSet, original: PairSet, options: Options) -> tuple[list[Finding], list[NotDone]]:
+    """Check captions alone: of `pairs` with one true caption an item, of the `original` with all of them."""
     not_done = []
-    of_any = [mixed_scripts(original)]
+    any_shape = [mixed_scripts(original)]
     if options.model is None:
         not_done.append(NotDone(name="context", reason="no --model to be measured was named (or 77 of CLIP's tokens)"))
     else:
-        of_any += lost_captions(find_context(options.model), options.model, original, options.progress)
+        any_shape += lost_captions(find_context(options.model), options.model, original, options.progress)
     if pairs.shape[1] == 1:
         reason = "items have one caption: there is none to tell it from"
         not_done.append(NotDone(name="blind, length, plausibility, grammar", reason=reason))
-        return [*caption_duplicates(original)[1:], *of_any], not_done
+        return [*caption_duplicates(original)[1:], *any_shape], not_done  # none is false, so none comes twice
     findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs, options.progress)]
     if options.text_model is None:
         not_done.append(NotDone(name="plausibility", reason="no --text-model was named (tinystories:PATH, say)"))
@@ -213,11 +216,11 @@ def _of_captions(pairs: PairSet, original: PairSet, options: Options) -> tuple[l
         not_done.append(NotDone(name="grammar", reason=reason))
     else:
         findings.append(grammar_gap(find_text_scorer(options.grammar_model, Path()), pairs, options.progress))
-    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(original), *of_any], not_done
+    return [*findings, *length_gaps(pairs), bag_of_words(pairs), *caption_duplicates(original), *any_shape], not_done
 
 
-def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done: list[NotDone]) -> list[Finding]:
-    """Compare with another set, if one was given."""
+def _compare_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done: list[NotDone]) -> list[Finding]:
+    """Return what a set shares with another one, if one was named; else add to `not_done`."""
     if options.against is None:
         not_done.append(NotDone(name="leak", reason="no other set was named (--against OTHER)"))
         return []
@@ -228,8 +231,8 @@ def _of_other(pairs: PairSet, scan: ImageScan | None, options: Options, not_done
     return findings
 
 
-def _of_bindings(pairs: PairSet, options: Options, not_done: list[NotDone]) -> tuple[list[Finding], dict[str, str]]:
-    """Look for the captions' bindings in a corpus, if one was given."""
+def _find_bindings(pairs: PairSet, options: Options, not_done: list[NotDone]) -> tuple[list[Finding], dict[str, str]]:
+    """Look for the captions' bindings in a corpus; return the finding and items' classes, or add to `not_done`."""
     if options.corpus is None or options.tagger is None or pairs.shape[1] == 1:
         reason = "no corpus of captions was named (--corpus FILE --tagger nltk:FOLDER)"
         not_done.append(NotDone(name="bindings", reason="items have one caption" if options.corpus else reason))

@@ -35,10 +35,10 @@ class SourceCaption:
 
     Attributes:
         id: unique in its file.
-        text: runs of blanks in it are one, and those around it are gone.
+        text: with one blank for each run of blanks, and none at the ends.
         image: relative to the folder of images, in its shortest form, or None.
         cluster: name of the rows to resample together: the file's column, else the image, else the id.
-        raw: the caption as the file has it.
+        raw: the caption with the file's blanks.
     """
 
     id: str
@@ -55,8 +55,8 @@ class CaptionPair:
     Attributes:
         id: unique in its file.
         captions: the first and the second one.
-        cluster: name of the rows to resample together; the id if unknown.
-        tags: of the items made of it.
+        cluster: name of the rows to resample together; the id if the file names none.
+        tags: tags of the items that are made of the pair.
         image: a real image of the first caption, relative to the folder of images; empty if there is none.
     """
 
@@ -67,11 +67,11 @@ class CaptionPair:
     image: str = ""
 
     def item(self, name: str, **fields: Any) -> Item:
-        """Return an item of the pair's cluster and tags, with these other fields."""
+        """Return an item with the pair's cluster and tags; `fields` are its other fields."""
         return Item(id=name, cluster=self.cluster, tags=dict(self.tags), **fields)
 
 
-Entry = TypeVar("Entry", bound=Any)  # it has an id
+Entry = TypeVar("Entry", bound=Any)  # an object with an id
 
 
 def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaption]:
@@ -79,7 +79,7 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
 
     - `.jsonl`, `.csv`, `.tsv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
     - `.json`: as `read_json_captions`.
-    - `.txt`: an id, a tab and a caption in each line; the id of the image up to the last `_`, then a number.
+    - `.txt`: an id, a tab and a caption in each line; what precedes the id's last `_` is the cluster.
 
     Args:
         path: the file.
@@ -103,7 +103,7 @@ def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
     """Read a file of caption pairs, by id.
 
     - `.jsonl`, `.csv`: `id`, `caption_0`, `caption_1`; if there are any, `cluster`, `image_0` and `tags` (in a CSV, the
-      columns that begin with `tag:`). COCO-Counterfactuals' `metadata.jsonl` and `coco_counterfactuals_captions.jsonl`.
+      columns that begin with `tag:`); COCO-Counterfactuals' `metadata.jsonl` and `coco_counterfactuals_captions.jsonl`.
     - `.txt`: COCO-Counterfactuals' generated captions: id, original and counterfactual between tabs.
 
     An id of COCO-Counterfactuals, and any of the form IMAGE_NUMBER, has the image as its cluster.
@@ -131,10 +131,10 @@ class ImageFolder:
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; name the folder of the captions' images in [options] images")
         self._folder = folder
-        self._decoded: set[str] = set()  # the digests of the pictures that were
+        self._decoded: set[str] = set()  # digests of files that hold a picture: each is decoded once
 
     def read(self, reference: str) -> bytes:
-        """Return an image's file.
+        """Return the bytes of an image's file.
 
         Raises:
             DataError: the image is missing or its path leaves the folder.
@@ -142,11 +142,11 @@ class ImageFolder:
         return read_whole(resolve(self._folder, reference))
 
     def source_of(self, item: Item) -> tuple[Path, JsonValue]:
-        """Return the path of an item's image, and the SHA-256 that it had."""
+        """Return the path of an item's source image, and the SHA-256 that it had when the item was made."""
         return self._folder / item.images[0].removeprefix("images/"), item.provenance.get("image_sha256")
 
     def complete(self, item: Item, reference: str) -> Made:
-        """Return an item of one image with that image; its SHA-256 joins the item's provenance.
+        """Add the bytes of its image to an item of one image, and their SHA-256 to the item's provenance.
 
         Raises:
             DataError: as `read`, or the picture cannot be decoded.
@@ -161,10 +161,10 @@ class ImageFolder:
 
 
 def file_digest(path: Path) -> dict[str, str]:
-    """Return a file's name with its SHA-256, as `Builder.inputs` has it.
+    """Return a file's name with its SHA-256, as `Builder.inputs` holds it.
 
     Raises:
-        DataError: it cannot be read, or only once.
+        DataError: it cannot be read, or only once, as a pipe.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DataError(f"{path}: is a pipe or a device, and a build reads it again; save it as a file", path=path)
@@ -172,7 +172,7 @@ def file_digest(path: Path) -> dict[str, str]:
 
 
 def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield rows with file and line; those of a text file have these columns between tabs."""
+    """Yield each row with its place, file and line; a line of a `.txt` file holds these columns between tabs."""
     if plain_suffix(path) == ".json":
         yield from read_json_captions(path)
         return
@@ -180,24 +180,24 @@ def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[
         yield from ((f"{path}:{number}", row) for number, row in read_lines(path))
         return
     lines = decode_text(read_whole(path), path).split("\n")
-    single = "caption" in columns  # the last field, which may hold tabs
+    of_captions = "caption" in columns  # their last field may hold tabs; a pair's fields may not
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            fields = line.rstrip("\r").split("\t", 1 if single else -1)
+            fields = line.rstrip("\r").split("\t", 1 if of_captions else -1)
             if len(fields) != len(columns):
                 raise DataError(f"{path}:{number}: has {len(fields)} fields between tabs; expected {expected}")
-            cluster = {"cluster": fields[0].rpartition("_")[0]} if single else {}
+            cluster = {"cluster": fields[0].rpartition("_")[0]} if of_captions else {}
             yield f"{path}:{number}", dict(zip(columns, fields, strict=True)) | cluster
 
 
 def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the captions of a JSON file, with `caption`, `image` and often `id`, each with its place in the file.
+    """Yield each caption of a JSON file with its place there: a row of `caption`, `image` and often `id`.
 
     - COCO's format (`captions_train2014.json`): `images` with `id` and `file_name`, `annotations` with `image_id` and
       `caption`.
     - Karpathy's splits (`dataset_coco.json`, `dataset_flickr30k.json`): `images` with `filename`, `split` and
-      `sentences`. The splits `train` and `restval` are read, which models are trained on.
-    - A list of objects with `image` and `caption`, a text or several: `coco_karpathy_train.json` of ALBEF and BLIP.
+      `sentences`. Only `train` and `restval`, the splits that models are trained on, are read.
+    - A list of objects with `image` and `caption` (one or a list): ALBEF's and BLIP's `coco_karpathy_train.json`.
 
     Raises:
         DataError: the file is of another kind, or a row lacks its image.
@@ -224,12 +224,12 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             "'sentences'), or a list of objects with 'image' and 'caption'",
             path=path,
         )
-    listed = [image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str)]
+    with_id = [image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str)]
     names: dict[int | str, Any] = {}
-    for entry in listed:
-        file = entry.get("file_name")
-        if (name := names.setdefault(entry["id"], file)) != file:
-            fault = f"{quote(name)} and {quote(file)} have one id, {entry['id']}; give each another"
+    for image in with_id:
+        file = image.get("file_name")
+        if (name := names.setdefault(image["id"], file)) != file:
+            fault = f"{quote(name)} and {quote(file)} have one id, {image['id']}; give each another"
             raise DataError(f"{path}: images: {fault}", path=path)
     for number, row in enumerate(captions):
         place = f"{path}: annotations[{number}]"
@@ -240,7 +240,7 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def index_by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
-    """Return the entries of a file by id; each comes with its place. There is one, and none has another's id."""
+    """Return a file's entries, which come with their places, by id; no entries or a repeated id are refused."""
     by_id: dict[str, Entry] = {}
     for place, entry in entries:
         if entry.id in by_id:
@@ -279,22 +279,22 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         with in_column(column, place):
             one_text(row[column])
     name, first, second = (" ".join(row[column].split()) for column in columns)
-    with in_column(columns[0], place, " cannot name a file"):
+    with in_column(columns[0], place, " cannot name a file"):  # builders name images by the id
         check_reference(f"{name}.png")
-    named = [column for column in row if column.startswith("tag:") and optional_text(row, column, "").strip()]
-    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in named}
+    tag_columns = [column for column in row if column.startswith("tag:") and optional_text(row, column, "").strip()]
+    tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in tag_columns}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
     cluster = row.get("cluster")
-    if cluster in (None, ""):  # the image of an id of the form IMAGE_NUMBER
-        before, _, number = name.rpartition("_")
-        cluster = before if before.isdigit() and number.isdigit() else name
+    if cluster in (None, ""):
+        image_id, _, number = name.rpartition("_")  # if the id has the form IMAGE_NUMBER
+        cluster = image_id if image_id.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
         raise DataError(
             f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
         )
-    if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
+    if "." not in image:  # COCO-Counterfactuals names its generated picture there, without a suffix
         image = ""
     if image:
         with in_column("image_0", place):
@@ -303,13 +303,13 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
 
 
 def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
-    """Return a row's value in a column as a text, a number's, too; the default for an absent, null or empty one."""
+    """Return a row's value in a column as a text, or the default if the value is absent, null or empty."""
     value = row.get(column)
     return default if value is None or value == "" else str(value)
 
 
 def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:
-    """Return a row's text in a column; an error suggests a column that is none of a file's and has nearly that name."""
+    """Return a row's text in a column; the error about a missing one suggests a column of nearly that name."""
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{place}: column {column!r} is missing or empty{near_column(row, column, columns)}")
@@ -317,14 +317,14 @@ def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collec
 
 
 def near_column(row: Iterable[str], column: str, columns: Collection[str]) -> str:
-    """Return a question about a column that has nearly the name of a missing one; empty without one."""
+    """Return a question about a row's column, not of `columns`, with nearly the missing one's name; or an empty one."""
     near = next((name for name in row if name not in columns and nearest(name, [column])), None)
     return f"; is it {near!r}?" if near else ""
 
 
 @contextmanager
 def in_column(column: str, place: str, fault: str = "") -> Iterator[None]:
-    """Name the column and its row in an error of its value."""
+    """Raise errors of the block again, with the row's place and the column before their message."""
     try:
         yield
     except (DataError, ValueError) as error:

@@ -17,7 +17,7 @@ from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import (
-    check_tree,
+    check_depth,
     decode_text,
     expect_distinct,
     parse_json,
@@ -97,7 +97,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         if _LONG_KEY.search(text):
             raise ValueError("a key has more than 60 parts")
         content = tomllib.loads(text)
-        check_tree(content)
+        check_depth(content)
         _check_numbers(path, "", content)
     except (ValueError, RecursionError) as broken:  # a TOMLDecodeError, or a number of thousands of digits
         fault = "it nests too many levels" if isinstance(broken, RecursionError) else first_line(broken)

@@ -24,7 +24,6 @@ from tellapart.errors import DataError, TellapartError, quote
 
 __all__ = ["decode_text", "expect_content", "expect_distinct", "parse_json", "plain_suffix", "read_json", "read_whole"]
 
-
 _GZIP = ".gz"
 
 
@@ -39,11 +38,11 @@ def plain_stem(path: Path) -> str:
 
 
 def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartError] = DataError) -> bytes:
-    """Return the content of a file's bytes: unpacked, to at most `most` bytes, if its name ends in `.gz`."""
+    """Return a file's bytes, unpacked if its name ends in `.gz`; content of more than `most` bytes is refused."""
     if path.suffix.lower() != _GZIP:
         return data
     try:
-        if not data:  # which gzip reads as nothing
+        if not data:  # `GzipFile` takes an empty file for one of no content
             raise EOFError("it is empty")
         content = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
     except (OSError, EOFError, zlib.error) as failure:
@@ -56,7 +55,7 @@ def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartErro
 T = TypeVar("T")
 
 #: The first bytes of the file that git-LFS leaves in place of one that was not fetched.
-_POINTER = b"version https://git-lfs.github.com/spec/"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 #: Annotation files are tens of megabytes, the largest of a published benchmark 800.
 _MOST_BYTES = 1 << 30
@@ -64,20 +63,21 @@ _MOST_BYTES = 1 << 30
 #: A pipe or a device has no size, and may have no end; it is read by the block.
 _MOST_OF_A_PIPE, _BLOCK = 1 << 28, 1 << 16
 
-#: Half of a character beyond U+FFFF, as JSON may write it.
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+#: JSON's escape of half a character beyond U+FFFF; a text needs both halves.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 #: Real files nest a handful of levels; the functions that walk them call themselves once a level.
 _MOST_LEVELS = 100
+_TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
 
-#: An integer of so many digits is within the range of a double.
+#: A double holds about 1.8e308, so an integer of this many digits has a double near it.
 _MOST_DIGITS = 300
 
 
 def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int = _MOST_BYTES) -> bytes:
     """Return a file's bytes, unpacked if its name ends in `.gz`.
 
-    Of a pipe or a device, which may have no end, no more are read than 256 MiB.
+    At most 256 MiB are read of a pipe or a device, which may have no end.
 
     Raises:
         TellapartError: `error`: it cannot be read, holds more than `most` bytes, or is git-LFS's pointer to the file.
@@ -87,13 +87,15 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
             status = os.fstat(file.fileno())
             is_file = stat.S_ISREG(status.st_mode)
             most = most if is_file else min(most, _MOST_OF_A_PIPE)
-            # No more at once than the size of the file: Python reserves memory for all that may be read.
+            # `read(n)` reserves n bytes, so `block` is the file's size at most; the blocks together can exceed `most`.
             block = max(min(status.st_size, most), _BLOCK) + 1
-            data = b"".join(islice(iter(lambda: file.read(block), b""), most // block + 1))
+            blocks = iter(lambda: file.read(block), b"")
+            data = b"".join(islice(blocks, most // block + 1))
     except (OSError, ValueError) as failure:
-        meant = suggest_beside(path) if isinstance(failure, FileNotFoundError) else ""
-        reason = getattr(failure, "strerror", None) or failure
-        raise error(f"{path}: cannot be read ({reason}){meant}", path=path) from failure
+        hint = suggest_beside(path) if isinstance(failure, FileNotFoundError) else ""
+        raise error(
+            f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure}){hint}", path=path
+        ) from failure
     if len(data) > most:
         remedy = "more than such a file has; is it the right one?" if is_file else "the most of a pipe or a device"
         raise error(f"{path}: holds more than {most:,} bytes, {remedy}", path=path)
@@ -102,19 +104,19 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
 
 
 def expect_content(data: bytes | None, path: Path, error: type[TellapartError]) -> None:
-    """Refuse the pointer that git-LFS leaves in place of a file."""
+    """Refuse the pointer that git-LFS leaves in place of a file; without `data` the file's first bytes are read."""
     if data is None:
         with path.open("rb") as file:
-            data = file.read(len(_POINTER))
-    if data.startswith(_POINTER):
+            data = file.read(len(_LFS_POINTER))
+    if data.startswith(_LFS_POINTER):
         raise error(f"{path}: is git-LFS's pointer to the file; run `git lfs pull` in its repository", path=path)
 
 
 def decode_text(data: bytes, place: object, *, error: type[TellapartError] = DataError) -> str:
-    """Return UTF-8 bytes as text, without the mark that spreadsheets put before it.
+    """Return UTF-8 bytes as text, without the byte order mark that spreadsheets put before it.
 
     Raises:
-        TellapartError: `error`: they are not UTF-8; the line is named.
+        TellapartError: `error`: the bytes are not UTF-8; the message names the line.
 
     >>> decode_text(bytes([97, 10, 233]), "a.csv")
     Traceback (most recent call last):
@@ -125,7 +127,7 @@ def decode_text(data: bytes, place: object, *, error: type[TellapartError] = Dat
     except UnicodeDecodeError as failure:
         if data.startswith(b"\x1f\x8b"):
             raise error(f"{place}: is gzip; end its name in .gz, or unpack it", path=place) from failure
-        # A mark at the start is cut off before decoding, and positions count from behind it.
+        # The decoder counts positions from behind a byte order mark.
         start = failure.start + len(data) - len(failure.object)
         line = data.count(b"\n", 0, start) + 1
         raise error(
@@ -134,9 +136,9 @@ def decode_text(data: bytes, place: object, *, error: type[TellapartError] = Dat
 
 
 def parse_json(text: str, place: object, *, error: type[TellapartError] = DataError, nan: bool = False) -> Any:
-    """Return the content of a JSON text, if it can be read in one way only.
+    """Return the content of a JSON text that every reader reads alike.
 
-    With `nan`, NaN and the infinities are numbers: other tools write them.
+    With `nan`, NaN and the infinities, which other tools write, are numbers.
 
     Raises:
         TellapartError: `error`: it is not JSON, repeats a key in one object, nests more than 100 levels, or holds a
@@ -151,14 +153,14 @@ def parse_json(text: str, place: object, *, error: type[TellapartError] = DataEr
     try:
         content = json.loads(
             text,
-            object_pairs_hook=_distinct_keys,
-            parse_constant=float if nan else _finite_number,
-            parse_float=_finite_number,
-            parse_int=_bounded_integer,
+            object_pairs_hook=_build_object,
+            parse_constant=float if nan else _parse_number,
+            parse_float=_parse_number,
+            parse_int=_parse_integer,
         )
-        check_tree(content)
-        if _HALF.search(text):
-            whole_text(json.dumps(content, ensure_ascii=False))
+        check_depth(content)
+        if _SURROGATE.search(text):
+            whole_text(json.dumps(content, ensure_ascii=False))  # raises if a half stands alone
     except (ValueError, RecursionError) as failure:
         fault = _TOO_DEEP if isinstance(failure, RecursionError) else str(failure)
         if isinstance(failure, json.JSONDecodeError):
@@ -170,9 +172,9 @@ def parse_json(text: str, place: object, *, error: type[TellapartError] = DataEr
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's collector in a block, or in a function that this decorates; if it was on, it is on afterwards.
+    """Pause Python's garbage collector in a block or in a decorated function, if it is on.
 
-    Of a quarter of a million items it takes half the time of reading, for nothing.
+    While a quarter of a million items are read, the collector takes half of the time and frees nothing.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -190,10 +192,10 @@ def read_json(
     error: type[TellapartError] = DataError,
     nan: bool = False,
 ) -> Any:
-    """Return the content of a JSON file; not empty if it must be a list, or an object; `nan` as of `parse_json`.
+    """Return the content of a JSON file; if `kind` is list or dict, it must be of that kind, and not empty.
 
     Raises:
-        TellapartError: `error`: it cannot be read, is not UTF-8, not JSON as `parse_json` reads it, or of another kind.
+        TellapartError: `error`: the file cannot be read, is not UTF-8, or is not such JSON; `nan` as in `parse_json`.
     """
     content = parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error, nan=nan)
     if kind is not None and (not isinstance(content, kind) or not content):
@@ -202,15 +204,12 @@ def read_json(
     return content
 
 
-_TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
-
-
-def check_tree(content: object) -> None:
-    """Check that a tree of lists and objects nests no more than 100 levels; no part may occur twice."""
-    level = [content] if isinstance(content, dict | list) else []
+def check_depth(content: object) -> None:
+    """Check that lists and objects, none of which is part of two others, nest at most 100 levels."""
+    level = [content] if isinstance(content, dict | list) else []  # all lists and objects of one level
     for _ in range(_MOST_LEVELS):
-        parts = (node.values() if isinstance(node, dict) else node for node in level)
-        level = [part for part in chain.from_iterable(parts) if isinstance(part, dict | list)]
+        contents = (node.values() if isinstance(node, dict) else node for node in level)
+        level = [part for part in chain.from_iterable(contents) if isinstance(part, dict | list)]
         if not level:
             return
     raise ValueError(_TOO_DEEP)
@@ -224,7 +223,7 @@ def first_repeated(values: Iterable[T]) -> T | None:
 def expect_distinct(
     names: Iterable[str], path: Path, *, line: int | None = None, error: type[TellapartError] = DataError
 ) -> None:
-    """Check that no name of a table's columns occurs twice: a reader would take either of the two."""
+    """Refuse a table with two columns of one name, of which a reader would take either."""
     if (name := first_repeated(names)) is not None:
         place, header = (path, "") if line is None else (f"{path}:{line}", " in the header")
         a_row = ", or, if that line is a row, write the names of its columns above it" if header else ""
@@ -232,21 +231,21 @@ def expect_distinct(
         raise error(f"{place}: {why}", path=path, line=line, field=name)
 
 
-def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         raise ValueError(f"key {quote(first_repeated(key for key, _ in pairs))} is repeated in one object")
     return content
 
 
-def _finite_number(number: str) -> float:
+def _parse_number(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
         raise ValueError(f"{number:.60} is {'not a JSON' if number[-1].isalpha() else 'too large a'} number")
     return value
 
 
-def _bounded_integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"{digits:.60} is too large a number")
     return int(digits)

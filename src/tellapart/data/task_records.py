@@ -36,15 +36,15 @@ def align(ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions"
 
 
 def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
+    """Return image -> name of its group: images are of one group if a pair, or a chain of pairs, joins them.
 
     A group bears the name of its first image in alphabetical order.
     """
-    parent: dict[str, str] = {}
+    parent: dict[str, str] = {}  # a forest, as of union-find: the root of a tree names its group
 
     def root(image: str) -> str:
         while parent.setdefault(image, image) != image:
-            parent[image] = parent[parent[image]]
+            parent[image] = parent[parent[image]]  # halves the path
             image = parent[image]
         return image
 
@@ -63,11 +63,11 @@ def _group_rows(keys: Iterable[Hashable]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, rows.values()))
 
 
-def _as_tuples(value: Any) -> Any:
-    """Return the lists that JSON has in place of tuples as tuples, at any level."""
+def _turn_into_tuples(value: Any) -> Any:
+    """Return a value with all lists in it, which JSON has in place of tuples, as tuples."""
     if isinstance(value, Mapping):
-        return {key: _as_tuples(entry) for key, entry in value.items()}
-    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+        return {key: _turn_into_tuples(entry) for key, entry in value.items()}
+    return tuple(map(_turn_into_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Record:
         id: distinct in its set.
         images: references of the images shown, in their order.
         texts: the question, the sentence or the captions.
-        gold: as the set of the records says.
+        gold: what is right, in the form that the class of the set describes.
         group: records of one group are right if all of them are.
-        cluster: the unit of resampling; as the task says if it is empty.
-        tags: by which results are broken down.
+        cluster: the unit of resampling; the task chooses it if it is empty.
+        tags: results are broken down by them.
         facts: fields that the records of one task alone have, such as the size of a box's image.
 
     >>> Record("a", ("cup.png",), ("One cup?",), ("yes",)).gold
@@ -91,25 +91,27 @@ class Record:
     id: str
     images: tuple[str, ...]
     texts: tuple[str, ...]
-    gold: Annotated[Any, BeforeValidator(_as_tuples)] = ""
+    gold: Annotated[Any, BeforeValidator(_turn_into_tuples)] = ""
     group: str = ""
     cluster: str = ""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-    facts: Annotated[Mapping[str, Any], BeforeValidator(_as_tuples)] = field(default_factory=dict, hash=False)
+    facts: Annotated[Mapping[str, Any], BeforeValidator(_turn_into_tuples)] = field(default_factory=dict, hash=False)
 
     def look_up(self, path: str) -> Any:
-        """Return what a path names: `texts.0`, `facts.size`; a fact that the record lacks is empty."""
+        """Return the value at a path, such as `gold`, `texts.0` or `facts.size`; an absent tag or fact is empty."""
         name, _, key = path.partition(".")
         value = getattr(self, name)
-        return value.get(key, "") if name in ("tags", "facts") and key else value[int(key)] if key else value
+        if not key:
+            return value
+        return value.get(key, "") if name in ("tags", "facts") else value[int(key)]
 
 
 @dataclass(frozen=True)
 class RecordSet:
     """A named set of records with distinct ids."""
 
-    #: The key of the records in the set's content, and the fields of one there, as `key=path`. Of a field with `?` the
-    #: content has what is not empty, since not all records had it.
+    #: The key of the records in the set's content, and the fields of a record there: `key=path`, or `key` if the path
+    #: is equal. A field that ends in `?` is left out if it is empty: fingerprints stay those of records without it.
     KEY: ClassVar[str]
     FIELDS: ClassVar[str]
 
@@ -124,14 +126,14 @@ class RecordSet:
         self._settle_rows()
 
     def _settle_rows(self) -> None:
-        """Check the rows, or complete them."""
+        """Check the rows, or complete them; each kind of set has its rules."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def gold(self) -> Sequence[Any]:
-        """What is right, of each record."""
+        """The gold of each record."""
         return [row.gold for row in self.rows]
 
     def select(self, places: Sequence[int]) -> Self:
@@ -139,12 +141,12 @@ class RecordSet:
         return replace(self, rows=tuple(self.rows[place] for place in places))
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each `group` of two records or more."""
+        """Return the positions of the records of each `group` that has two or more."""
         return tuple(rows for rows in _group_rows(row.group or None for row in self.rows) if len(rows) > 1)
 
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it, for fingerprints."""
-        others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rows"}
+        others = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "rows"}
         return others | {self.KEY: [self.row_content(row) for row in self.rows]}
 
     def row_content(self, row: Record) -> dict[str, Any]:
@@ -158,7 +160,7 @@ class RecordSet:
         return content
 
     def refuse(self, noun: str, fault: str, rows: Iterable[Record], field: str) -> None:
-        """Refuse the set if there are such rows, with the value of the first one's field."""
+        """Raise `DataError` if there are any `rows`: they have a fault, and the first one's field is quoted."""
         if refused := list(rows):
             first, *others = refused
             more = f"; and {len(others)} more: {join_names([row.id for row in others])}" if others else ""
@@ -168,9 +170,9 @@ class RecordSet:
 
 @dataclass(frozen=True)
 class RetrievalSet:
-    """Images and captions of one gallery, and the true pairs, image and caption, from 0.
+    """Images and captions of one gallery, and the true pairs: positions, from 0, of an image and a caption.
 
-    Equal images and equal captions may occur several times; each is a gallery entry, and equal images are resampled
+    Equal images and equal captions may occur several times; each is a gallery entry. Equal images are resampled
     together.
     """
 
@@ -204,11 +206,11 @@ class RetrievalSet:
     def distinct_captions(self) -> tuple[RetrievalSet, tuple[int, ...]]:
         """Return the gallery in which equal captions are one entry, true of the images of all of them.
 
-        The second value is the row of each distinct caption: the first that it stands in.
+        The second value holds the first position of each distinct caption in this gallery.
         """
         groups = _group_rows(self.captions)
-        entry = {row: k for k, rows in enumerate(groups) for row in rows}
-        pairs = dict.fromkeys((image, entry[caption]) for image, caption in self.pairs)
+        entry_of = {row: entry for entry, rows in enumerate(groups) for row in rows}
+        pairs = dict.fromkeys((image, entry_of[caption]) for image, caption in self.pairs)
         distinct = replace(self, captions=tuple(dict.fromkeys(self.captions)), pairs=tuple(pairs))
         return distinct, tuple(rows[0] for rows in groups)
 
@@ -216,7 +218,7 @@ class RetrievalSet:
         return len(self.images)
 
     def select(self, places: Sequence[int]) -> RetrievalSet:
-        """Keep some images and the captions that belong to them: a smaller gallery, and so an easier one."""
+        """Return the gallery of some images, by position, and their captions: a smaller one, and so an easier one."""
         place_of = {place: k for k, place in enumerate(places)}
         pairs = [(place_of[image], caption) for image, caption in self.pairs if image in place_of]
         captions = {caption: k for k, caption in enumerate(sorted({caption for _, caption in pairs}))}
@@ -229,7 +231,7 @@ class RetrievalSet:
 
     @cached_property
     def caption_clusters(self) -> tuple[str, ...]:
-        """The image that each caption belongs to (the first, if several), with which its query is resampled."""
+        """The image of each caption, the first of several: a caption as a query is resampled with it."""
         first: dict[int, int] = {}
         for image, caption in sorted(self.pairs):
             first.setdefault(caption, image)
@@ -239,26 +241,26 @@ class RetrievalSet:
 class StatementSet(RecordSet):
     """Sentences about two images, and whether each is true of them (NLVR2).
 
-    Consistency is over the rows of one group: one sentence about one set of images; by the sentence if it is empty.
+    NLVR2's consistency is over the records of one `group`, or of one sentence if `group` is empty.
     """
 
     KEY = "statements"
     FIELDS = "id sentence=texts.0 left=images.0 right=images.1 label=gold group?"
 
     def sentence_groups(self, *, both_labels: bool = False) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
+        """Return the positions of the records of each group of NLVR2's consistency, in file order.
 
-        Without sets they are the rows of each distinct sentence.
+        With `both_labels`, groups are left out whose sentence is true, or false, in all of their records.
         """
         groups = _group_rows(row.group or row.texts[0] for row in self.rows)
         labels = ({self.rows[row].gold for row in group} for group in groups)
-        return tuple(group for group, both in zip(groups, labels, strict=True) if not both_labels or len(both) == 2)
+        return tuple(group for group, held in zip(groups, labels, strict=True) if not both_labels or len(held) == 2)
 
 
 class QuestionSet(RecordSet):
     """Questions to answer in words: gold is a tuple of one answer, or of several people's.
 
-    The fact `biased` is a wrong answer of a model that does not look, `abstain` that of one that abstains.
+    The fact `biased` is the wrong answer of a model that does not look, `abstain` the answer of one that abstains.
     """
 
     KEY = "questions"
@@ -270,7 +272,7 @@ class QuestionSet(RecordSet):
 
     @cached_property
     def gold(self) -> tuple[str, ...]:
-        """The one gold answer of each question."""
+        """The only gold answer of each question; a question with several is refused."""
         for row in self.rows:
             if len(row.gold) != 1:
                 fault = f"has {len(row.gold)} answers and not one gold answer; use soft_accuracy on them"
@@ -278,17 +280,17 @@ class QuestionSet(RecordSet):
         return tuple(row.gold[0] for row in self.rows)
 
     def complementary_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Return the rows of each question that is asked of exactly two images and answered differently on each.
+        """Return the two positions of each question that is asked of exactly two images with different answers.
 
-        Questions are compared in lower case and without blanks at the ends. Such a pair is a minimal pair of images:
-        right on both is the group score, and a model that ignores the image gets none.
+        Questions are compared in lower case and without blanks at the ends. The two are a minimal pair of images: the
+        group score counts pairs that are right on both, and a model that ignores the image gets none.
 
         Source: VLUE section 3.2 (workers wrote questions whose answers differ between two images).
         """
         rows = self.rows
         groups = _group_rows(row.texts[0].lower().strip() for row in rows)
-        twice = [(group[0], group[1]) for group in groups if len(group) == 2]
-        return tuple((a, b) for a, b in twice if rows[a].images != rows[b].images and rows[a].gold != rows[b].gold)
+        couples = [(group[0], group[1]) for group in groups if len(group) == 2]
+        return tuple((a, b) for a, b in couples if rows[a].images != rows[b].images and rows[a].gold != rows[b].gold)
 
 
 class BoxSet(RecordSet):
@@ -319,14 +321,14 @@ class CaptionSet(RecordSet):
 
 
 class ChoiceSet(RecordSet):
-    """Images with two captions, the true one first; asked twice, the true caption first, and second."""
+    """Images with two captions, the true one first; a model is asked twice, with the captions in either order."""
 
     KEY = "choices"
     FIELDS = "id image=images.0 true=texts.0 false=texts.1 tags cluster?"
 
     @classmethod
     def of_pairs(cls, pairs: PairSet) -> ChoiceSet:
-        """Return the choices of 1x2 pairs; the image stands for a cluster that is the item's id alone."""
+        """Return the choices of 1x2 pairs; a cluster that is the item's id or image is left to the task."""
         rows = []
         for item in pairs.items:
             cluster = "" if item.cluster in (item.id, item.images[0]) else item.cluster
@@ -336,9 +338,9 @@ class ChoiceSet(RecordSet):
 
 
 class RankingSet(RecordSet):
-    """Rankings by people: the texts are a query and its minimal edit (empty if there is none), the images candidates.
+    """Rankings by people: texts are a query and its minimal edit (empty if there is none), images the candidates.
 
-    Gold is the place of each candidate, 1 for the closest; means over people and ties are allowed.
+    Gold is the rank of each candidate, 1 for the closest; it may be a mean over people, and may tie.
     """
 
     KEY = "rankings"
@@ -351,7 +353,7 @@ class RankingSet(RecordSet):
                 self.refuse("ranking", fault, [row], "people")
 
 
-_GOLD = {
+_GOLD_ANSWERS = {  # spelling -> answer
     **dict.fromkeys(("yes", "true", "1"), "yes"),
     **dict.fromkeys(("no", "false", "0"), "no"),
     **{word: word for word in ("first", "second")},
@@ -361,7 +363,7 @@ _GOLD = {
 
 def read_gold(value: str) -> str:
     """Return a file's gold answer as `yes`, `no`, `a`, `b`, `first` or `second`."""
-    gold = _GOLD.get(value.strip().lower())
+    gold = _GOLD_ANSWERS.get(value.strip().lower())
     if gold is None:
         raise ValueError(f"expected yes or no, true or false, 1 or 0, A or B, first or second; got {quote(value)}")
     return gold
@@ -372,8 +374,8 @@ class BinaryQuestionSet(RecordSet):
     """Questions about an image or two, as they are asked, and which of two answers is right.
 
     Questions of one group with one fact `question_id` are one question in different words. Records of one group are a
-    minimal pair or a quadruple, which is right if all of them are. An empty cluster is the group or the first image.
-    `reader` is how the authors read an answer (`metrics.yes_no.READERS`).
+    minimal pair or a quadruple, which is right if all of them are. The cluster is by default the group, or else the
+    first image. `reader` names the authors' way to read an answer (`metrics.yes_no.READERS`).
     """
 
     KEY = "questions"
@@ -384,32 +386,32 @@ class BinaryQuestionSet(RecordSet):
     def _settle_rows(self) -> None:
         rows = (row if row.cluster else replace(row, cluster=row.group or row.images[0]) for row in self.rows)
         object.__setattr__(self, "rows", tuple(rows))
-        unknown = (row for row in self.rows if row.gold not in _GOLD.values())
-        answers = ", ".join(dict.fromkeys(_GOLD.values()))
+        unknown = (row for row in self.rows if row.gold not in _GOLD_ANSWERS.values())
+        answers = ", ".join(dict.fromkeys(_GOLD_ANSWERS.values()))
         self.refuse("question", f"its answer must be one of {answers}", unknown, "answer")
 
     def content(self) -> dict[str, Any]:
-        """Return the set as JSON holds it, without its reader: answers are read by it, and it is no question's."""
+        """Return the set as JSON holds it, without its reader, which no question depends on."""
         return {key: value for key, value in super().content().items() if key != "reader"}
 
-    def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each group, or of the same `images` or `question` (by its id, or words) of a group.
+    def groups_by(self, field: str) -> tuple[tuple[int, ...], ...]:
+        """Return the positions of records of the same `group`, or, within a group, of the same `images` or `question`.
 
-        Questions of one image and questions of two are looked at apart. If each of them stands alone, such groups do
-        not exist: a pair that asks one question of each image has no two questions of one image. Where some have
-        several rows, those of one row count, too, as HallusionBench counts them.
+        A question is its `question_id`, or else its words. Questions of one image and of two are judged apart: if all
+        of a kind would form groups of one record, these are left out, since no two records can be compared. Else groups
+        of one record count, too, as HallusionBench counts them.
         """
 
         def key(row: Record) -> tuple[object, ...]:
-            if what == "group":
+            if field == "group":
                 return (row.group,)
-            asked = row.images if what == "images" else row.facts.get("question_id") or row.texts[0]
-            return row.group, asked, len(row.images)
+            shared = row.images if field == "images" else row.facts.get("question_id") or row.texts[0]
+            return row.group, shared, len(row.images)
 
         groups = _group_rows(key(row) if row.group else None for row in self.rows)
-        image_counts = [key(self.rows[group[0]])[2:] for group in groups]
-        several = {count for group, count in zip(groups, image_counts, strict=True) if len(group) > 1}
-        return tuple(group for group, count in zip(groups, image_counts, strict=True) if count in several)
+        kinds = [key(self.rows[group[0]])[2:] for group in groups]  # the number of images; empty for `group`
+        compared = {kind for group, kind in zip(groups, kinds, strict=True) if len(group) > 1}
+        return tuple(group for group, kind in zip(groups, kinds, strict=True) if kind in compared)
 
 
 def make_moment(
@@ -417,8 +419,8 @@ def make_moment(
 ) -> Record:
     """Return the record of a moment in a video at which a state changes; times in seconds.
 
-    `states` are the subject and its state before and after. Texts are the captions of the frames before and after the
-    moment: subject and state, as in EqBen's Fig. 16.
+    `states` are the subject and its states before and after. The record's texts caption the frames before and after the
+    moment by subject and state, as in EqBen's Fig. 16.
     """
     subject, before, after = states
     facts = {"subject": subject, "before": before, "after": after, "next_time": next_time}
@@ -431,7 +433,7 @@ class MomentSet(RecordSet):
     """Moments to find in videos (`make_moment`); each is a query, and those of a video are resampled together.
 
     Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
-    Lengths of videos and other times of a change come from `whole`, the set that these are some moments of.
+    A set of some moments has in `whole` the set of all, for the lengths of videos and all times of a change.
     """
 
     KEY = "moments"
@@ -463,11 +465,11 @@ class MomentSet(RecordSet):
 
     @cached_property
     def gold(self) -> tuple[tuple[float, ...], ...]:
-        """All times that are right for each query: those of the same change in the same video, rising."""
+        """All right times of each query, rising: those of every moment with the same change in the same video."""
         times: dict[tuple[object, ...], set[float]] = defaultdict(set)
         for moment in self._all_moments.rows:
-            times[_change(moment)].add(moment.gold)
-        return tuple(tuple(sorted(times[_change(moment)])) for moment in self.rows)
+            times[_change_key(moment)].add(moment.gold)
+        return tuple(tuple(sorted(times[_change_key(moment)])) for moment in self.rows)
 
     def duration(self, video: str) -> float:
         """Return the length of a video in seconds, as far as its moments show: the latest `next_time`."""
@@ -476,12 +478,12 @@ class MomentSet(RecordSet):
         return float(max(moment.facts["next_time"] for moment in self._all_moments.videos[video]))
 
 
-def _change(moment: Record) -> tuple[object, ...]:
+def _change_key(moment: Record) -> tuple[object, ...]:
     return (moment.cluster, *(moment.facts[name] for name in ("subject", "before", "after")))
 
 
 def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """Return the templates, each of which must hold `{}` once, the place of the class's name."""
+    """Return the templates; each must hold `{}`, the place of the class's name, once, and none may repeat."""
     if not templates:
         raise DataError(f"{place}: no template; give one a line, such as: a photo of a {{}}.")
     for number, template in enumerate(templates, start=1):
@@ -494,7 +496,7 @@ def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ClassificationSet(RecordSet):
-    """Images and their classes: gold is a class's place; templates hold `{}` for its name, and several are averaged."""
+    """Images and their classes: gold is a class's position; several templates of its name (`{}`) are averaged."""
 
     KEY = "pictures"
     FIELDS = "id image=images.0 label=gold cluster"
@@ -515,15 +517,15 @@ class ClassificationSet(RecordSet):
 
     @property
     def prompts(self) -> tuple[tuple[str, ...], ...]:
-        """The caption of every class in every template: `[template][class]`."""
+        """The captions, by template and then by class."""
         return tuple(tuple(template.replace("{}", name) for name in self.classes) for template in self.templates)
 
 
 class RatingSet(RecordSet):
     """Images with the text that each is to show, and people's ratings of how well it does; higher is better.
 
-    Gold is a rating a person; or a single label, 1 if it shows the text and 0 if not. Texts are resampled if the
-    cluster is empty.
+    Gold holds the rating of each person, or a single label, 1 if the image shows the text and 0 if not. An empty
+    cluster is the text.
     """
 
     KEY = "rated"
@@ -543,14 +545,14 @@ class RatingSet(RecordSet):
 
     @property
     def labels(self) -> bool:
-        """Whether the ratings are labels: 0 and 1, one an image."""
+        """Whether each image has one rating, 0 or 1."""
         return all(len(row.gold) == 1 for row in self.rows) and bool(np.isin(self.people, (0, 1)).all())
 
 
 def read_choice(ranking: str) -> int:
     """Return 1 if a ranking puts the first of two images before the second, -1 if behind it, 0 if they are equal.
 
-    The images are named by two letters, the first by the earlier one. What follows a tie is not read.
+    Two letters name the images, the earlier one the first. Text after a tie is not read.
 
     >>> [read_choice(ranking) for ranking in ("A>B", "C>A", "A<B", "A=B", "A=B=Good")]
     [1, -1, -1, 0, 0]
@@ -583,9 +585,9 @@ class PreferenceSet(RecordSet):
 
 @dataclass(frozen=True)
 class LabelSet(RecordSet):
-    """Labels of images that are numbered from 0: gold is whether a label is true of each image that it is judged on.
+    """Labels, each judged on some of the `images`: gold is whether the label is true, for each of these images.
 
-    The fact `counted` holds the numbers of these images.
+    The fact `counted` holds their positions in `images`, from 0.
     """
 
     KEY = "labels"

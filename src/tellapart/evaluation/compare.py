@@ -25,8 +25,8 @@ from tellapart.evaluation.systems import (
     expect_same_tag,
     expect_tag,
     gather,
-    leave_references,
     match_benchmarks,
+    omit_references,
     read_shared,
 )
 from tellapart.metrics.per_item import by_tag
@@ -650,7 +650,7 @@ def _only_model(folder: Path) -> System:
     if (folder / RESULTS).is_file():
         return System.of(folder)
     systems = gather([folder])
-    models = leave_references(systems)
+    models = omit_references(systems)
     if len(models) != 1:
         names = ", ".join(system.label for system in models)
         raise RunError(f"{folder} holds {len(models)} models ({names}), and a gate judges one; name one run folder")

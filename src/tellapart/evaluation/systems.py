@@ -23,7 +23,7 @@ from tellapart.records.run_folder import find_runs
 from tellapart.records.samples import read_samples
 from tellapart.tasks.registry import headline
 
-#: Samples by their units and ids.
+#: Samples by unit and id.
 KeyedSamples: TypeAlias = Mapping[tuple[str, str], Sample]
 
 
@@ -35,7 +35,7 @@ class System:
         label: the model's name, or the user's label; numbered if two systems share it.
         folders, titles: benchmark -> the run folder that measured it, and the user's label of it.
         result: the record, with the benchmarks of all these folders.
-        runs: all of its run folders; those of a reference model may have measured the same.
+        runs: all of its run folders; two of a reference model may have measured the same benchmark.
     """
 
     label: str
@@ -46,13 +46,13 @@ class System:
 
     @classmethod
     def of(cls, folder: Path, result: Result | None = None) -> System:
-        """Read the system of one run folder, without its further models; its record may be read already."""
+        """Return the system of one run folder, without its further models; its record is read unless it is `result`."""
         result = result or read_result(folder)
         return cls(result.model.name, dict.fromkeys(result.benchmarks, folder), result, runs=(folder,))
 
     @property
     def place(self) -> str:
-        """Its run folders, for a message."""
+        """Its run folders, as messages name them."""
         return ", ".join(dict.fromkeys(map(str, self.folders.values()))) or self.label
 
     def record(self, benchmark: str) -> BenchmarkResult:
@@ -66,9 +66,9 @@ class System:
 def gather(
     folders: Sequence[Path], labels: Mapping[str, str] | None = None, results: Mapping[Path, Result] | None = None
 ) -> list[System]:
-    """Read runs, and the further models of each, in the order named; a system's runs on other benchmarks are one.
+    """Return the systems of runs, in the order named; runs of one model on different benchmarks are one system.
 
-    Records that are read already come as `results`, by their folders.
+    A run's further models are read, too. `results` holds records that were read before, by their folders.
     """
     if not folders:
         raise RunError("no run was named; name one or more run folders")
@@ -80,7 +80,7 @@ def gather(
     measured = {benchmark for system in systems for benchmark in system.folders}
     titles = {name: label for name, label in (labels or {}).items() if name in measured}
     of_models = {name: label for name, label in (labels or {}).items() if name not in titles}
-    # Score files that share their name with a model computed here are marked.
+    # A model of score files is marked if a model that was computed here has the same name.
     computed = {system.label for system in systems if system.result.model.fingerprint}
     models = [
         f"{system.label} (score files)"
@@ -89,52 +89,57 @@ def gather(
         for system in systems
     ]
     labelled = _apply_labels(models, of_models, sorted(measured))
-    called: dict[str, str] = {}
+    model_of: dict[str, str] = {}
     for model, label in zip(models, labelled, strict=True):
-        if called.setdefault(label, model) != model:
+        if model_of.setdefault(label, model) != model:
             raise RunError(
-                f"labels=: {called[label]} and {model} would be called {label!r}; give each model another label"
+                f"labels=: {model_of[label]} and {model} would be called {label!r}; give each model another label"
             )
     names = label_runs(labelled)
     return [replace(system, label=name, titles=titles) for name, system in zip(names, systems, strict=True)]
 
 
-def leave_references(systems: Sequence[System]) -> list[System]:
-    """Return systems without reference models and draws of answers, which are not ranked; all if all are."""
+def omit_references(systems: Sequence[System]) -> list[System]:
+    """Return systems without reference models and draws of answers, which are not ranked; all if none is left."""
     return [system for system in systems if is_ranked(system.result.model.name)] or list(systems)
 
 
 def _join_run(systems: list[System], new: System) -> None:
-    """Add a run: to the system that it is of, unless that measured one of its benchmarks already.
+    """Add a run to its model's system in the list; as a new system, if that one has measured one of its benchmarks.
 
-    A reference model gets the same on the same items: another run's is no further system.
+    A reference model gets the same on the same items, so a second run of it is no further system.
     """
-    for number, known in enumerate(systems):
-        if known.result.model.system != new.result.model.system:
+    for number, first in enumerate(systems):
+        if first.result.model.system != new.result.model.system:
             continue
-        shared = known.folders.keys() & new.folders.keys()
-        same = all(known.record(name).fingerprint == new.record(name).fingerprint for name in shared)
+        shared = first.folders.keys() & new.folders.keys()
+        same = all(first.record(name).fingerprint == new.record(name).fingerprint for name in shared)
         if not shared or (same and new.result.model.name in REFERENCES):
-            kept = known.result.benchmarks
-            benchmarks = {**kept, **new.result.benchmarks, **kept}
-            result = known.result.model_copy(update={"benchmarks": benchmarks})
-            places = {**known.folders, **new.folders, **known.folders}
-            systems[number] = replace(known, folders=places, result=result, runs=(*known.runs, *new.runs))
+            # The order and the values are those of the first run; the second one adds its other benchmarks.
+            benchmarks = first.result.benchmarks | new.result.benchmarks | first.result.benchmarks
+            result = first.result.model_copy(update={"benchmarks": benchmarks})
+            places = {**first.folders, **new.folders, **first.folders}
+            systems[number] = replace(first, folders=places, result=result, runs=(*first.runs, *new.runs))
             return
     systems.append(new)
 
 
 def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: Sequence[str]) -> list[str]:
+    """Return models' names, or the user's labels in place of them; a transductive model's label ends in `MARK`."""
     if unknown := [name for name in labels if name not in names]:
         raise RunError(
             f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)} on "
             f"{', '.join(benchmarks)}"
         )
-    return [labels.get(name, name).removesuffix(mark := MARK * name.endswith(MARK)) + mark for name in names]
+    labelled = []
+    for name in names:
+        mark = MARK if name.endswith(MARK) else ""
+        labelled.append(labels.get(name, name).removesuffix(mark) + mark)
+    return labelled
 
 
 def label_runs(names: Sequence[str]) -> list[str]:
-    """Return models' names, those that come twice with a number: `a (run 1)`, `b`, `a (run 2)`. All labels differ."""
+    """Return a distinct label for each model's name, numbered if the name repeats: `a (run 1)`, `b`, `a (run 2)`."""
     labels, used, counts = [], {*names}, Counter(names)
     for name in names:
         numbered = (f"{name} (run {turn})" for turn in count(1))
@@ -146,10 +151,10 @@ def label_runs(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The models of some run folders that are compared, labelled so that they can be printed.
+    """The models of some run folders that are compared, with labels that can be printed.
 
-    Reference models and draws of answers that lie beside others and were not named are left out; every other model is
-    compared with the baseline, if there is one.
+    `left_out` are labels of reference models and draws of answers that were not named. Every model is compared with
+    the `baseline`, if there is one.
     """
 
     runs: tuple[System, ...]
@@ -158,10 +163,10 @@ class ModelChoice:
 
 
 def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: bool = False) -> ModelChoice:
-    """Choose all models of some run folders, but for reference models and draws that only lie beside others.
+    """Choose the models of some run folders; `two` refuses fewer than two.
 
-    Such a model is compared if its folder is named, or if it is the baseline: it bounds the values that numbers
-    can mean, and its pairs would cost the others power (Holm).
+    A reference model or a draw is chosen only if its folder is named, or if it is the baseline: it bounds the values
+    that numbers can mean, and its pairs would cost the others power (Holm).
     """
     runs = [replace(run, label=plain(run.label)) for run in gather(folders)]
     label = None if baseline is None else _find_label(runs, plain(baseline))
@@ -184,7 +189,7 @@ def choose_models(folders: Sequence[Path], baseline: str | None = None, *, two: 
 
 
 def _find_label(runs: Sequence[System], name: str) -> str:
-    """Return the label of the model of that name, or of that label."""
+    """Return the label of the model that has a name, or a label; several such models are refused."""
     labels = [run.label for run in runs if name in {run.label, plain(run.result.model.name)}]
     if len(labels) != 1:
         models = ", ".join(run.label for run in runs)
@@ -207,17 +212,17 @@ def match_benchmarks(results: Sequence[Result]) -> dict[str, dict[int, str]]:
     for number, result in enumerate(results):
         for name, record in result.benchmarks.items():
             content = name.partition("#")[0], record.fingerprint
-            key = name if name in matched else contents.setdefault(content, name)
+            key = name if name in matched else contents.setdefault(content, name)  # the name matches first
             matched.setdefault(key, {})[number] = name
     return matched
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBenchmark:
-    """A benchmark that several runs, by number, measured on the same items, with each item's cluster and tags.
+    """A benchmark that several runs measured on the same items, with each item's cluster and tags.
 
-    `outcomes`: metric of a first look -> float64 `(item, run)`, runs as in `records`; NaN of an item without a value.
-    `tags` are those of any run; `retagged` names an item for each tag of which two runs have different values.
+    `records` are by the runs' numbers. `outcomes`: metric -> float64 `(item, run)`, runs in the order of `records`, NaN
+    if an item has no value. `tags` are those of any run; `retagged`: tag -> an item that has two values of it.
     """
 
     name: str
@@ -229,7 +234,7 @@ class SharedBenchmark:
 
     @property
     def limits(self) -> dict[str, int | None]:
-        """The benchmark's number of records and that of the part, `limited_from` and `limited_to`; None of all."""
+        """The numbers of records before and after a limit, `limited_from` and `limited_to`; None without a limit."""
         part = next((record for record in self.records.values() if record.limited_from is not None), None)
         return {name: getattr(part, name, None) for name in ("limited_from", "limited_to")}
 
@@ -257,11 +262,11 @@ def read_shared(runs: Sequence[System], matched: Mapping[str, Mapping[int, str]]
 def read_benchmark(
     name: str, runs: Sequence[System], names: Mapping[int, str], metrics: Sequence[str] | None = None
 ) -> SharedBenchmark:
-    """Read a benchmark of runs, by their numbers, item by item: metrics, or those of a first look that all have."""
+    """Read a benchmark of runs, by their numbers, item by item: these metrics, or the headline ones of all runs."""
     records = {number: runs[number].record(of_run) for number, of_run in names.items()}
     if metrics is None:
-        of_all = set.intersection(*({*record.metrics} for record in records.values()))
-        metrics = [*filter(is_testable, headline(of_all))]
+        common = set.intersection(*({*record.metrics} for record in records.values()))
+        metrics = [*filter(is_testable, headline(common))]
     items, *others = share_items(samples.values() for samples in read_same_items(name, runs, names).values())
     clusters = np.array([sample.cluster for sample in items])
     tags, retagged = merge_tags([items, *others])
@@ -283,10 +288,10 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
 
 
 def expect_same_content(benchmark: str, measured: Sequence[tuple[Path, BenchmarkResult]]) -> None:
-    """Refuse runs, by their folders, of other content; of scores made elsewhere the ids alone are known."""
+    """Refuse runs, by their folders, of different content; fingerprints of ids alone are compared with such alone."""
     for (first, a), (second, b) in combinations(measured, 2):
-        elsewhere = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
-        if a.fingerprint != b.fingerprint and elsewhere[0] == elsewhere[1]:
+        ids_only = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
+        if a.fingerprint != b.fingerprint and ids_only[0] == ids_only[1]:
             raise RunError(
                 f"{benchmark} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
                 f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
@@ -294,7 +299,7 @@ def expect_same_content(benchmark: str, measured: Sequence[tuple[Path, Benchmark
 
 
 def key_samples(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
-    """Return samples by their units and ids."""
+    """Return samples by unit and id."""
     return {(sample.unit, sample.id): sample for sample in samples}
 
 
@@ -306,14 +311,14 @@ def share_items(runs: Iterable[Iterable[Sample]]) -> list[list[Sample]]:
 
 
 def merge_tags(runs: Sequence[Sequence[Sample]]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Return the tags of each item in any of the runs, and an item for each tag whose values differ between runs."""
+    """Return the tags that each item has in any run, and tag -> an item whose values of it differ between runs."""
     tags = [sample.tags for sample in runs[0]]
     retagged: dict[str, str] = {}
     for run in runs[1:]:
         for row, sample in enumerate(run):
             if sample.tags != tags[row]:
-                both = sample.tags.keys() & tags[row].keys()
-                retagged |= {tag: sample.id for tag in both if sample.tags[tag] != tags[row][tag]}
+                shared = sample.tags.keys() & tags[row].keys()
+                retagged |= {tag: sample.id for tag in shared if sample.tags[tag] != tags[row][tag]}
                 tags[row] = {**sample.tags, **tags[row]}
     return tags, retagged
 
@@ -335,14 +340,14 @@ def expect_same_tag(benchmark: str, by: str, retagged: Mapping[str, str]) -> Non
 
 
 def is_testable(metric: str) -> bool:
-    """Return whether a metric of scores is right or wrong of one item; a task's metric is taken as it is."""
+    """Return whether a metric of scores has one outcome an item, right or wrong; other tasks' metrics always pass."""
     return metric not in METRICS or (METRICS[metric].binary and not METRICS[metric].components)
 
 
 def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Lay out runs' values of the same items: metric -> float64 `(item, run)`, NaN if an item has no value.
+    """Return runs' values of the same items: metric -> float64 `(item, run)`, NaN if an item has no value.
 
-    A metric of all the corpus (BLEU) has no value of any item, and is left out.
+    A metric of all items together (BLEU) has no value of any item, and is left out.
     """
     outcomes = {
         metric: np.column_stack(
@@ -354,12 +359,12 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
 
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
-    """Refuse a run's records of benchmarks, by name, if another tool measured one of them."""
+    """Refuse a run's records of benchmarks, by name, if another tool measured one of them, without samples."""
     imported = {name: record for name, record in records.items() if is_imported(record) and record.samples is None}
-    theirs = [f"{name} ({name_source(record)})" for name, record in imported.items()]
-    if theirs:
+    if imported:
+        names = join_names([f"{name} ({name_source(record)})" for name, record in imported.items()])
         raise RunError(
-            f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "
+            f"{folder} holds numbers that another tool measured, of {names}: the outcomes of items are "
             "unknown, and its ties count otherwise; measure that model with `tellapart run`"
         )
 
@@ -371,7 +376,7 @@ def name_source(record: BenchmarkResult) -> str:
 
 
 def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: KeyedSamples) -> None:
-    """Check that two runs hold samples of the same items in the same clusters, and, if both know them, captions."""
+    """Refuse two runs whose samples differ in their items, clusters, or captions, if both hold captions."""
     if alone := sorted(id_ for _, id_ in a.keys() ^ b.keys()):
         raise RunError(
             f"{benchmark} is not the same in both: {first} and {second} hold samples of different items "
@@ -382,9 +387,9 @@ def check_items(benchmark: str, first: Path, a: KeyedSamples, second: Path, b: K
             f"{benchmark}: items have other clusters in {first} than in {second}: {join_names(moved)}; measure both "
             "anew"
         )
-    other = [sample.id for key, sample in a.items() if sample.texts and b[key].texts and sample.texts != b[key].texts]
-    if other:
+    recaptioned = [k for k, sample in a.items() if sample.texts and b[k].texts and sample.texts != b[k].texts]
+    if recaptioned:
         raise RunError(
             f"{benchmark}: items have other captions, or another true one, in {first} than in {second}: "
-            f"{join_names(other)}; measure both anew"
+            f"{join_names([id_ for _, id_ in recaptioned])}; measure both anew"
         )

@@ -39,17 +39,17 @@ class Random:
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Draw a number for each image and text, float32 `(n,)` in [0, 1)."""
-        # An array that is paired with several texts is hashed once.
-        hashes = {id(image): pixel_hash(image) for image in {id(image): image for image in images}.values()}
+        distinct = {id(image): image for image in images}  # an array that is paired with several texts is hashed once
+        hashes = {key: pixel_hash(image) for key, image in distinct.items()}
         pairs = (f"{self.seed}\n{hashes[id(i)]}\n{text}" for i, text in zip(images, texts, strict=True))
         digests = [hashlib.sha256(pair.encode("utf-8", "surrogatepass")).digest() for pair in pairs]
         return np.array([int.from_bytes(digest[:3], "big") / 2**24 for digest in digests], np.float32)
 
 
 class Constant:
-    """Scores every pair 0.5: strictly 0 on every metric that compares, and exactly chance when ties count in part.
+    """Scores every pair 0.5, so that all comparisons tie: metrics are 0 if a tie is never right, else exactly chance.
 
-    "Strictly" means that a tie is never right: a tool that gives this model more has counted ties as right answers.
+    A tool that gives this model more than 0 on a strict metric has counted ties as right answers.
     """
 
     name = "constant"
@@ -62,7 +62,7 @@ class Constant:
 
 
 class Oracle:
-    """Knows which pairs are true: 1 for them, 0 for the others. It gets 100 % wherever there is a right answer.
+    """Scores true pairs 1 and others 0: 100 % on every metric that has a right answer.
 
     >>> Oracle().score_item(Item(id="a", images=("0.png",), texts=("true", "false")))
     array([[1., 0.]], dtype=float32)
@@ -97,18 +97,18 @@ class Blind:
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return minus the length, float32 `(n,)`: integers below 2**24, so that float32 holds them exactly."""
-        longest = 4095  # longer texts count as this long
+        longest = 4095  # longer texts count as this long; characters decide only between equal numbers of words
         sizes = [min(len(text.split()), longest) * (longest + 1) + min(len(text), longest) for text in texts]
         return -np.array(sizes, np.float32)
 
 
 class BagOfWords:
-    """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
+    """Knows the words of the true captions, but not their order: the best that an order-blind model could do.
 
     An image's score with a text is the number of words that its true caption and the text share, divided by the number
-    of words in either; repeated words count repeatedly. It is 1 only if both have the same words. So the model gets
-    100 %, except if captions differ only in their order: then it ties. (A cosine would not do: "a b" and "a b a b" have
-    cosine 1.) In an item of one text and several images the true image gets 1, the others 0.
+    of words in either; repeated words count repeatedly. It is 1 only if both have the same words, so the model is right
+    unless captions differ only in the order of their words: then it ties. (A cosine would tie "a b" and "a b a b",
+    too.) In an item of one text and several images the true image gets 1, the others 0.
 
     >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
     array([[1., 1.],
@@ -120,11 +120,11 @@ class BagOfWords:
     kind: ScoreKind = "similarity"
 
     def score_item(self, item: Item) -> NDArray[np.float32]:
-        """Return the shares of words in common, float32 `(images, texts)`, in [0, 1]."""
+        """Return the share of common words of each image's true caption and each text, float32 `(images, texts)`."""
         bags = [_count_words(text) for text in item.texts]
         images, texts = item.shape
         shares = np.zeros((images, texts), np.float32)
-        if images == 1:  # it may have several true captions; the one that shares most counts
+        if images == 1:  # of several true captions, the one that shares most counts
             shares[0] = [max(_shared_part(bags[true], bag) for true in item.truths) for bag in bags]
         elif texts == 1:
             shares[item.truths[0]] = 1
@@ -135,16 +135,17 @@ class BagOfWords:
 
 
 def _count_words(text: str) -> Counter[str]:
-    if text.isascii():
+    """Count a text's words in lower case, with the apostrophes inside them."""
+    if text.isascii():  # without combining marks and curly apostrophes, an expression is enough
         return Counter(re.findall(r"\w+(?:'\w+)*", text.lower()))
     return Counter(bare for word in split_words(text, "'’") if (bare := word.strip("'’")))
 
 
-def _shared_part(one: Counter[str], other: Counter[str]) -> float:
+def _shared_part(first: Counter[str], second: Counter[str]) -> float:
     """Return the number of words in both, divided by the number of words in either; 1 if both are empty."""
     # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
-    union = (one | other).total()
-    return (one & other).total() / union if union else 1.0
+    union = (first | second).total()
+    return (first & second).total() / union if union else 1.0
 
 
 DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
@@ -156,13 +157,14 @@ def demo_encoder(options: ModelOptions) -> OnnxDualEncoder:
 
 
 def random(options: ModelOptions) -> Random:
-    """Make the model that draws its scores."""
+    """Make the model that draws its scores from the option `seed`."""
     return Random(options.seed)
 
 
-def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Model]:
-    return lambda _options: kind()
+def _ignore_options(model_class: Callable[[], Model]) -> Callable[[ModelOptions], Model]:
+    return lambda _options: model_class()
 
 
-constant, blind = _without_options(Constant), _without_options(Blind)
-bag_of_words, oracle = _without_options(BagOfWords), _without_options(Oracle)
+#: Names of the catalogue, which calls each of them with options.
+constant, blind = _ignore_options(Constant), _ignore_options(Blind)
+bag_of_words, oracle = _ignore_options(BagOfWords), _ignore_options(Oracle)

@@ -15,7 +15,7 @@ from tellapart.data.strict_json import collector_paused
 from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, TellapartError, plain
-from tellapart.evaluation.systems import System, gather, leave_references
+from tellapart.evaluation.systems import System, gather, omit_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
@@ -132,7 +132,7 @@ def _draw_page(
         read = _image_reader(folder, result, lost, bundle=bundle, outside=outside)
         runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
     if probes is None and any(name.startswith(PREFIXES) for run in runs for name in run.result.benchmarks):
-        probes = probe_rows(leave_references(gather([folder])))
+        probes = probe_rows(omit_references(gather([folder])))
     page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes or ()) if runs else None
     return page, tuple(lost.values())
 

@@ -12,7 +12,7 @@ from tellapart.models.generative.answers import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.declared import facts_of, hiding_of
-from tellapart.tasks.predictions import box, read_for
+from tellapart.tasks.predictions import parse_box, read_for_records
 from tellapart.tasks.running import ask, compute_batches
 from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, units_of, value_of
 
@@ -130,7 +130,9 @@ GROUNDING = Task(
             | dict(zip(("width", "height"), row.facts["size"], strict=True))
         )
     ),
-    read=lambda path, records: read_for(path, records.rows, box, "phrase", lambda row, sides: sides == row.gold),
+    read=lambda path, records: read_for_records(
+        path, records.rows, parse_box, "phrase", lambda row, sides: sides == row.gold
+    ),
     measure=measure_boxes,
     notes=_write_notes,
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),

@@ -25,7 +25,7 @@ from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers import BothOrders, Chooser, parse_pairing
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.declared import facts_of, hiding_of
-from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
+from tellapart.tasks.predictions import align_file, make_name_index, parse_text, read_predictions
 from tellapart.tasks.running import ask, compute_batches, describe_unread, expect_filled
 from tellapart.tasks.task import Hiding, Session, Task, Units, all_images, unit_of, value_of
 
@@ -41,7 +41,7 @@ def _pairing_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
 def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
     golds = ("1;2", "2;1")  # in the item's order, and swapped
-    read = read_predictions(path, ids, text, "question", lambda number, answer: answer == golds[number % 2])
+    read = read_predictions(path, ids, parse_text, "question", lambda number, answer: answer == golds[number % 2])
     answers = expect_filled(path, read)
     return BothOrders(tuple(answers[0::2]), tuple(answers[1::2]))
 
@@ -189,7 +189,7 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("2. A blue cup", "It is (1).", "Not (1)")]
     [2, 1, 0]
     """
-    said, number = plain_answer(answer), number_names((first, second))
+    said, number = plain_answer(answer), make_name_index((first, second))
     lead = _LEAD.match(said)
     rest = said[lead.end() :].lstrip(").:-, \n") if lead else ""
     if lead and not re.search(r"\w", rest):
@@ -218,7 +218,7 @@ def read_choices(path: Path, records: ChoiceSet) -> Chosen:
         return _read_published(path, records)
     ids = [f"{choice.id}/{order}" for choice in records.rows for order in (1, 2)]
     # Of each item the first row has the true caption first, and the second one has it second.
-    answers = read_predictions(path, ids, text, "answer", lambda number, answer: answer == str(number % 2 + 1))
+    answers = read_predictions(path, ids, parse_text, "answer", lambda number, answer: answer == str(number % 2 + 1))
     return _read_words(records, answers)
 
 

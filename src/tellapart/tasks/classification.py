@@ -19,7 +19,7 @@ from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
+from tellapart.tasks.predictions import make_name_index, parse_text, read_predictions, read_table
 from tellapart.tasks.running import describe_unread, encode, score_items, similarity_table
 from tellapart.tasks.task import Session, Task, Units, scored_by, unit_of, value_of
 
@@ -81,8 +81,8 @@ def read_classes(path: Path, records: ClassificationSet) -> Classified:
     """Read scores of every class (`.npz`), or the name of one class for each picture (`.jsonl`, `.csv`, `.json`)."""
     labels, ids = records.gold, [row.id for row in records.rows]
     if path.suffix != ".npz":
-        number_of = number_names(records.classes)
-        answers = read_predictions(path, ids, text, "image", lambda row, answer: number_of(answer) == labels[row])
+        number_of = make_name_index(records.classes)
+        answers = read_predictions(path, ids, parse_text, "image", lambda row, answer: number_of(answer) == labels[row])
         named = [*map(number_of, answers)]
         unread = tuple(answer for answer, number in zip(answers, named, strict=True) if number < 0)
         return replace(named_classes(named, labels), unread=unread)

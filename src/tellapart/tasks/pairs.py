@@ -34,12 +34,13 @@ from tellapart.tasks.declared import DECLARED, facts_of
 from tellapart.tasks.running import read_scored, score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of
 
-#: The texts of each score: the two true ones, then each of them with the false one.
-_PAIRS = ((0, 1), (0, 2), (1, 2))
+# The task `true-texts` compares an item's texts, two true ones and a false one, with each other, without its image.
 
+#: The two texts of each score: the true ones, then each of them with the false one.
+_TEXT_PAIRS = ((0, 1), (0, 2), (1, 2))
 
-#: `tot`: the two true texts are closer to each other than either to the false one; `tot_one_sided`, than the first is.
-_OF_SCORES = tuple(
+#: `tot`: the two true texts are closer to each other than either is to the false one; `tot_one_sided`: than the first.
+_TRUE_TEXT_METRICS = tuple(
     replace(DECLARED[name], shapes=("1x3",), strict=strict)
     for name, strict in (
         ("tot", choice_score),
@@ -48,47 +49,48 @@ _OF_SCORES = tuple(
 )
 
 
-def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
+def _yield_text_pairs(records: PairSet) -> Iterator[Mapping[str, Any]]:
     for item in records.items:
         texts = item.truth_first().texts
-        for number, (first, other) in enumerate(_PAIRS):
+        for number, (first, other) in enumerate(_TEXT_PAIRS):
             pair = {"first": texts[first], "second": texts[other]}
             yield {"id": item.id, "image": 0, "text": number, "score": None, **pair}
 
 
-def _run_model(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
-    first = PairSet(records.name, tuple(item.truth_first() for item in records.items), records.root, read=records.read)
-    vectors = embeddings(model, first, store=session.store, images=False, progress=session.progress).texts
+def _compare_texts(model: DualEncoder | Deferred, records: PairSet, session: Session) -> Scored:
+    items = tuple(item.truth_first() for item in records.items)
+    ordered = PairSet(records.name, items, records.root, read=records.read)
+    vectors = embeddings(model, ordered, store=session.store, images=False, progress=session.progress).texts
     assert vectors is not None  # noqa: S101  (they were asked for)
     unit = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
-    scores = np.stack([(unit[:, one] * unit[:, other]).sum(axis=1) for one, other in _PAIRS], axis=1)
+    scores = np.stack([(unit[:, a] * unit[:, b]).sum(axis=1) for a, b in _TEXT_PAIRS], axis=1)  # cosines (item, pair)
     return Scored(Scores([item.id for item in records.items], scores[:, None, :], "similarity"))
 
 
-def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
+def _measure_true_texts(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
     values = predictions.scores.select([item.id for item in records.items]).values
     units = tuple(
         unit_of(item, images=(), texts=item.truth_first().texts, output=item_values[0].tolist())
         for item, item_values in zip(records.items, values, strict=True)
     )
-    return (Units("item", units, tuple(metric.measure(values) for metric in _OF_SCORES)),)
+    return (Units("item", units, tuple(metric.measure(values) for metric in _TRUE_TEXT_METRICS)),)
 
 
 TRUE_TEXTS = Task(
     **facts_of("true-texts"),
     **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
-    template=_fill_template,
+    template=_yield_text_pairs,
     read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
-    measure=_measure_items,
-    runners=((DualEncoder, _run_model), (Deferred, _run_model)),
+    measure=_measure_true_texts,
+    runners=((DualEncoder, _compare_texts), (Deferred, _compare_texts)),
     images=lambda _records: (),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPairs:
-    """Pairs of an outline, against which scores made elsewhere are checked; with items if the files are here."""
+    """The pairs that scores made elsewhere must cover; with their items if the benchmark's files are here."""
 
     outline: Outline
     items: tuple[Item, ...] | None = None
@@ -102,7 +104,7 @@ class ListedPairs:
 def measure_pairs(
     records: PairSet | ListedPairs, predictions: Scored, metrics: Sequence[Metric] = ()
 ) -> tuple[Units, ...]:
-    """Measure scores by these metrics, or by every one that is defined for their shape and kind."""
+    """Measure scores by these metrics, or else by every metric that is defined for their shape and kind."""
     outline, scores = records.outline, predictions.scores
     metrics = metrics or defined_for(outline.shape, scores.kind, outline.true)
     if not metrics:
@@ -110,27 +112,27 @@ def measure_pairs(
         raise MetricError(
             f"no metric is defined for {describe(outline.shape)}{several} and scores that are a {scores.kind}"
         )
-    values = _truth_first(outline, scores)
+    values = _put_truth_first(outline, scores)
     per_item = tuple(metric.measure(metric.scaled(values, scores.kind), outline.true) for metric in metrics)
     items = None if records.items is None else [item.truth_first() for item in records.items]
     return (Units("item", tuple(_make_units(outline, items, values)), per_item),)
 
 
-def _truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
-    """Return the scores of an outline's items, the true entries in the first places: the order that metrics expect.
+def _put_truth_first(outline: Outline, scores: Scores) -> NDArray[np.float32]:
+    """Return the scores of an outline's items with the true entries first, as metrics expect them.
 
-    Files, templates and pair sets keep the order that was published.
+    Files, templates and pair sets keep the published order.
     """
     values = scores.select(outline.ids).values
     if not outline.truths:
         return values
-    side = 2 if outline.shape[0] == 1 else 1
+    side, single = (2, 1) if outline.shape[0] == 1 else (1, 2)  # axes of (item, image, text); one of them has length 1
     places = [[*truth, *(k for k in range(values.shape[side]) if k not in truth)] for truth in outline.truths]
-    return np.take_along_axis(values, np.expand_dims(np.array(places), 3 - side), axis=side)
+    return np.take_along_axis(values, np.expand_dims(np.array(places), single), axis=side)
 
 
 def _make_units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:
-    scores = values.tolist()  # float32 to the nearest double: reading it back gives the same float32
+    scores = values.tolist()  # doubles, from which a reader gets the same float32 back
     for row, name in enumerate(outline.ids):
         true = outline.truths[row] if outline.truths else ()
         entries: dict[str, Any] = {"images": items[row].images, "texts": items[row].texts} if items else {}
@@ -141,7 +143,7 @@ def _make_units(outline: Outline, items: Sequence[Item] | None, values: NDArray[
 
 def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Session) -> dict[str, Any]:
     outline = records.outline
-    tied = tied_comparisons(_truth_first(outline, predictions.scores), outline.true)
+    tied = tied_comparisons(_put_truth_first(outline, predictions.scores), outline.true)
     facts: dict[str, Any] = {
         "shape": outline.shape,
         "tied_items": int((tied > 0).sum()),
@@ -160,7 +162,7 @@ def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Se
 
 
 def _compute_fingerprint(records: PairSet | ListedPairs, session: Session) -> str:
-    """Return the SHA-256 over ids, texts and pixels; over ids alone if scores came from elsewhere."""
+    """Return the SHA-256 of ids, texts and pixels; of the shape and the ids alone if scores come from elsewhere."""
     if isinstance(records, ListedPairs):
         ids = "\n".join([f"ids only {records.outline.shape}", *sorted(records.outline.ids)])
         return IDS_ONLY + hashlib.sha256(ids.encode()).hexdigest()
@@ -168,23 +170,23 @@ def _compute_fingerprint(records: PairSet | ListedPairs, session: Session) -> st
     return records.fingerprint(hashes.__getitem__)
 
 
-def _list_known(benchmark: Benchmark) -> ListedPairs:
+def _list_expected(benchmark: Benchmark) -> ListedPairs:
     if (pairs := benchmark.records_here()) is None:
         return ListedPairs(benchmark.outline())
     return ListedPairs(pairs.outline, pairs.items, pairs.rows, pairs.read_as)
 
 
 def _check_model(model: Model, benchmark: Benchmark) -> None:
-    alone = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
+    remedy = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
     if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
         raise MetricError(
             f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
-            f"and scores that are a {model.kind}{alone if benchmark.shape == (1, 1) else ''}"
+            f"and scores that are a {model.kind}{remedy if benchmark.shape == (1, 1) else ''}"
         )
 
 
 def _yield_rows(pairs: PairSet, *, labelled: bool = False) -> Iterator[Mapping[str, Any]]:
-    """Yield a row for every image with every text; with labels, as Winoground's tools write them."""
+    """Yield a row to fill in for every image with every text; `labelled` rows are those of Winoground's tools."""
     for item in pairs.items:
         for (image, file), (text, caption) in product(enumerate(item.images), enumerate(item.texts)):
             if labelled:
@@ -195,24 +197,24 @@ def _yield_rows(pairs: PairSet, *, labelled: bool = False) -> Iterator[Mapping[s
 
 
 def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
-    """Name items that no model can get right: two of their captions, or of their pictures, are the same."""
+    """Return a note on items with the same caption or picture twice, which no model can get right."""
     items = pairs.items or ()
     ids = [it.id for it in items if len({*it.texts}) < len(it.texts) or len({*it.images}) < len(it.images)]
     if not ids:
         return ()
-    several = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
-    return (f"{several}, which ties for every model; tellapart audit lists them",)
+    count = f"{len(ids):,} of {len(pairs):,} items, {quote(ids[0], 80)} first, have a caption or a picture twice"
+    return (f"{count}, which ties for every model; tellapart audit lists them",)
 
 
 PAIRS = Task(
     **(facts_of("pairs") | {"metrics": tuple(METRICS.values())}),
     **OF_SCORES,
-    # Ids and texts, which are the same in every order of the file and wherever the images lie.
+    # Sorted, and without paths of images: the order of the file and the place of the images do not count.
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ()),
     fingerprint=_compute_fingerprint,
     template=_yield_rows,
     templates={".jsonl": partial(_yield_rows, labelled=True)},
-    listed=_list_known,
+    listed=_list_expected,
     read=lambda path, records, kind=None: read_scored(
         path, records.outline.ids, records.outline.shape, kind, records.rows
     ),
@@ -232,7 +234,7 @@ _SHAPES = ("1xm",)
 
 
 def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if every text outscores the next, less true one: float64 (item,). A tie is never right; chance is 1/m!.
+    """Return 1 if every text outscores the next, less true one, else 0 (on a tie, too): float64 (item,); chance 1/m!.
 
     Source: Half-Truths (Kargi et al. 2026), correct ordering rate of its scripts/evaluate_half_truth.py.
 

@@ -4,9 +4,9 @@
   id and prediction, as NLVR2's scorer reads them.
 - The record's id is the key `id`, or as the task's tools call it: `question_id`, `image_id`, `ref_id`.
 - The prediction is the one key that the file has of `prediction`, `output`, `response`, `label`, `answer`, `caption`,
-  `bbox`, or the key that the user names. A file with two of them is refused; so is one of the last four if it is the
-  gold answer in every row. Other keys are not looked at, so a filled template of `tellapart export`, and a file of
-  samples of a run, are read too.
+  `bbox`, or the key that the user names. A file with two of them is refused. If its key is `label`, `answer`,
+  `caption` or `bbox`, and every value is the gold answer, it is refused, too. Other keys are ignored, so filled
+  templates of `tellapart export` and a run's files of samples are read as well.
 """
 
 from __future__ import annotations
@@ -29,24 +29,23 @@ from tellapart.errors import DataError, ScoreError, quote
 
 T = TypeVar("T")
 
-_IDS = ("id", "question_id", "image_id", "ref_id", "identifier")
-_MAY_BE_GOLD = ("label", "answer", "caption", "bbox")
-_PREDICTIONS = (PREDICTION, "output", "response", *_MAY_BE_GOLD)
-_NAMED = f"columns={{'{PREDICTION}': 'NAME'}}"
-_LARGEST = 1e9  # pixels: beyond any image; NaN is not at most that either
-_MOST = sys.float_info.max
+_ID_FIELDS = ("id", "question_id", "image_id", "ref_id", "identifier")
+_MAYBE_GOLD_FIELDS = ("label", "answer", "caption", "bbox")
+_PREDICTION_FIELDS = (PREDICTION, "output", "response", *_MAYBE_GOLD_FIELDS)
+_COLUMNS_HINT = f"columns={{'{PREDICTION}': 'NAME'}}"
+_MOST_PIXELS = 1e9  # beyond any image
 
 
-def label(value: object) -> bool:
-    """Return a label: true or false, 1 or 0, yes or no, in any case, marks around it aside."""
-    read = read_label(str(value)) if isinstance(value, str | int | float) else None
-    if read is None:
+def parse_label(value: object) -> bool:
+    """Return the label that a value is: true or false, 1 or 0, yes or no, in any case and between any marks."""
+    label = read_label(str(value)) if isinstance(value, str | int | float) else None
+    if label is None:
         raise ValueError(f"a label is true or false; got {quote(value)}")
-    return read
+    return label
 
 
-def text(value: object) -> str:
-    """Return a text as it is; a number is its digits. An empty text is an answer, too."""
+def parse_text(value: object) -> str:
+    """Return a text as it is, and a whole number as its digits. An empty text is an answer, too."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -54,29 +53,31 @@ def text(value: object) -> str:
     raise ValueError(f"a prediction here is a text; got {quote(value)}")
 
 
-def number_names(names: Sequence[str]) -> Callable[[str], int]:
-    """Return the function that takes an answer to the number of the name that it is, from 0; to -1 if it is none.
+def make_name_index(names: Sequence[str]) -> Callable[[str], int]:
+    """Return a function from an answer to the index, from 0, of the name that it states; -1 if it states none.
 
-    Case, and quotes and dots at the ends, do not count, but between names that differ in nothing else.
+    Case, and quotes and dots at the ends, count only between names that differ in nothing else.
 
-    >>> [*map(number_names(["St.", "St", "Dog", "."]), ("St", "St.", "'dog'.", "st", ".", ""))]
+    >>> [*map(make_name_index(["St.", "St", "Dog", "."]), ("St", "St.", "'dog'.", "st", ".", ""))]
     [1, 0, 2, -1, 3, -1]
     """
-    exact, folded = (
-        {name: number for number, name in enumerate(folds) if name and folds.count(name) == 1}  # marks alone fold to ""
-        for folds in ([*map(fold, names)] for fold in (str.strip, _plain_name))
-    )
-    return lambda answer: exact.get(answer.strip(), folded.get(_plain_name(answer), -1))
+    exact = _index_unique([name.strip() for name in names])
+    plain = _index_unique([_plain_name(name) for name in names])
+    return lambda answer: exact.get(answer.strip(), plain.get(_plain_name(answer), -1))
+
+
+def _index_unique(names: Sequence[str]) -> dict[str, int]:
+    return {name: index for index, name in enumerate(names) if name and names.count(name) == 1}
 
 
 def _plain_name(name: str) -> str:
     return name.strip().strip("\"'.").strip().lower()
 
 
-def box(value: object) -> tuple[float, float, float, float]:
-    """Return a box: x, y, width, height in pixels; in a csv file as a JSON list."""
+def parse_box(value: object) -> tuple[float, float, float, float]:
+    """Return x, y, width and height in pixels, of a list or, in a csv file, of its JSON."""
     try:
-        sides = finite_numbers(parse_json(value, "a box") if isinstance(value, str) else value, most=_LARGEST)
+        sides = finite_numbers(parse_json(value, "a box") if isinstance(value, str) else value, most=_MOST_PIXELS)
     except DataError:
         sides = None
     if sides is None or len(sides) != 4:
@@ -85,11 +86,11 @@ def box(value: object) -> tuple[float, float, float, float]:
     return x, y, width, height
 
 
-def finite_numbers(value: object, *, most: float = _MOST) -> list[float] | None:
-    """Return a list of finite numbers, none larger than `most`; None if the value is anything else."""
+def finite_numbers(value: object, *, most: float = sys.float_info.max) -> list[float] | None:
+    """Return a list of finite numbers of size `most` or less as floats; None if the value is anything else."""
     if not isinstance(value, list):
         return None
-    valid = all(type(element) in (int, float) and abs(element) <= most for element in value)
+    valid = all(type(element) in (int, float) and abs(element) <= most for element in value)  # NaN <= most is false
     return list(map(float, value)) if valid else None
 
 
@@ -98,14 +99,14 @@ def read_predictions(
 ) -> list[T]:
     """Read one prediction for each id, in the order of the ids, whatever their order in the file.
 
-    `read` takes a value, a text without its thought, to a prediction, or raises `ValueError`. Rows of a run's samples
-    that are of another unit than `noun` are passed over. `is_gold` takes the number of an id and its prediction to
-    whether that is the gold answer. It is asked within `watch_reading` alone, and not on a board, whose gold is hidden.
+    `read` turns a value into a prediction, or raises `ValueError`; texts reach it without their thought. Rows of a
+    run's samples whose unit is not `noun` are skipped. `is_gold` takes the position of an id and its prediction, and
+    returns whether that is the gold answer. It is called within `watch_reading` alone, and never on a board.
     """
     by_id: dict[str, T] = {}
     rows: list[tuple[str, Mapping[str, Any]]] = []
-    # A table of two columns may come without their names.
-    header: dict[str, Any] = {"unnamed": ("id", "prediction"), "names": (*_IDS, *_PREDICTIONS, "unit")}
+    # A table of two columns may come without a header.
+    header: dict[str, Any] = {"unnamed": ("id", "prediction"), "names": (*_ID_FIELDS, *_PREDICTION_FIELDS, "unit")}
     for place, _, row in read_rows(path, (".jsonl", ".csv", ".json"), "predictions", error=ScoreError, **header):
         if not isinstance(row, Mapping):
             raise ScoreError(f"{place}: expected a list of objects, one a prediction; got {quote(row)}")
@@ -119,7 +120,8 @@ def read_predictions(
             raise ScoreError(f"{place}: a second prediction for id {id_}; give one for each")
         by_id[id_] = _read_prediction(row, key, read, place)
     predictions = align_file(path, ids, by_id)
-    if reading.named == "" and key in _MAY_BE_GOLD and all(map(is_gold, range(len(ids)), predictions)):
+    # `named` is empty if the user named no field, and None if the gold answers are hidden.
+    if reading.named == "" and key in _MAYBE_GOLD_FIELDS and all(map(is_gold, range(len(ids)), predictions)):
         raise ScoreError(
             f"{path}: field {key!r} is the gold answer in every row, so it may not be the model's; if it is, say so: "
             f"columns={{'{PREDICTION}': '{key}'}}, or rename it to {PREDICTION!r}"
@@ -128,7 +130,7 @@ def read_predictions(
     return predictions
 
 
-def read_for(
+def read_for_records(
     path: Path, rows: Sequence[Any], read: Callable[[Any], T], noun: str, is_gold: Callable[[Any, T], bool]
 ) -> list[T]:
     """Read one prediction for each record, as `read_predictions` does; `is_gold` takes the record itself."""
@@ -136,7 +138,7 @@ def read_for(
 
 
 def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions") -> list[T]:
-    """Return the value of each id that a file gives, in the order of the ids."""
+    """Return a file's value of each id, as `align` does; an error names the file."""
     try:
         return align(ids, values, noun)
     except DataError as error:
@@ -167,7 +169,7 @@ def read_by_id(
 def read_matrix(
     path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:
-    """Read the arrays of a `.npz` file, and for each array of ids the file's position of each expected id."""
+    """Return the arrays of a `.npz` file, and for each array of `ids` the positions in it of the expected ids."""
     if path.suffix != ".npz":
         raise ScoreError(f"{path}: scores of this task are read from .npz files; got {path.suffix!r}")
     needed = (*ids, *needed)
@@ -179,7 +181,7 @@ def read_matrix(
 
 
 def read_table(path: Path, ids: Mapping[str, Sequence[str]]) -> NDArray[Any]:
-    """Read the scores of a `.npz` file in the order of two arrays of ids: `(row, column)`."""
+    """Read the scores of a `.npz` file, `(row, column)`, in the order of the expected ids of rows and of columns."""
     arrays, (rows, columns) = read_matrix(path, ids, ("scores",))
     scores = as_numbers(arrays["scores"], f"{path}: `scores`", f"({len(rows)}, {len(columns)})", kinds="fiu")
     return scores[np.ix_(rows, columns)]
@@ -194,47 +196,49 @@ def _find_positions(path: Path, name: str, stored: NDArray[Any], ids: Sequence[s
     return align_file(path, ids, position, name)
 
 
-def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _IDS) -> str:
-    """Return the id of a row, which stands under one of some names; a whole number is one, as `100` and as `100.0`."""
+def read_id(row: Mapping[str, Any], place: str, names: Sequence[str] = _ID_FIELDS) -> str:
+    """Return a row's id, from the first of these fields that holds one: a text, or a whole number (`100`, `100.0`)."""
     for key in names:
         value = row.get(key)
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # of a table that holds numbers
+            value = int(value)  # a table of numbers may hold 100 as 100.0
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-    if (answer := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
-        raise ScoreError(f"{place}: the id must be text or a whole number, got {quote(answer)}")
+    if (wrong := next((row[key] for key in names if row.get(key) not in (None, "")), None)) is not None:
+        raise ScoreError(f"{place}: the id must be text or a whole number, got {quote(wrong)}")
     raise ScoreError(f"{place}: no id; it is expected under {' or '.join(map(repr, names))}")
 
 
 def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named: str | None) -> str:
-    """Return the field of the predictions: the named one, or the only one that may be theirs."""
+    """Return the field of the predictions: the one that the user named, or the only candidate."""
     names = list(dict.fromkeys(name for _, row in rows for name in row))
     if named and rows:
         if named not in names:
             raise ScoreError(f"{path}: no row has a field {named!r}, which columns= names; it has {join_names(names)}")
         return named
-    filled = {name for name in _PREDICTIONS if any(row.get(name) not in (None, "") for _, row in rows)}
-    held = [name for name in _PREDICTIONS if name in filled or (name in names and name == PREDICTION)]
-    if len(held) > 1:
-        listed = " and ".join(f"{name!r}{'' if name in filled else ' (empty in every row)'}" for name in held)
+    filled = {name for name in _PREDICTION_FIELDS if any(row.get(name) not in (None, "") for _, row in rows)}
+    # A column `prediction` counts even if it is empty: another filled column may then be the gold answer.
+    candidates = [name for name in _PREDICTION_FIELDS if name in filled or (name in names and name == PREDICTION)]
+    if len(candidates) > 1:
+        listed = " and ".join(f"{name!r}{'' if name in filled else ' (empty in every row)'}" for name in candidates)
         # Whoever sends a file to a board names no columns.
-        name = "" if named is None else f"name the field that the model filled in: {_NAMED}, or "
+        hint = "" if named is None else f"name the field that the model filled in: {_COLUMNS_HINT}, or "
         raise ScoreError(
-            f"{path}: the rows have {listed}, and one of them may be the gold answer; {name}leave all but the field "
+            f"{path}: the rows have {listed}, and one of them may be the gold answer; {hint}leave all but the field "
             "that the model filled in out of the file"
         )
-    return held[0] if held else next((name for name in _PREDICTIONS if name in names), PREDICTION)
+    present = [name for name in _PREDICTION_FIELDS if name in names]
+    return next(iter(candidates or present), PREDICTION)
 
 
 def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], place: str) -> T:
     if row.get(key) is None:
-        expected = f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
-        named = "" if current_reading().named is None else f"; another field is named by {_NAMED}"
+        expected = f"it is expected under {' or '.join(map(repr, _PREDICTION_FIELDS))}"
+        named = "" if current_reading().named is None else f"; another field is named by {_COLUMNS_HINT}"
         raise ScoreError(f"{place}: no prediction; {f'field {key!r} is null' if key in row else expected}{named}")
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:
         return read(value)
     except ValueError as error:
-        cut = "; the answer ends inside its thought" if row[key] and value == "" else ""
-        raise ScoreError(f"{place}: field {key!r}: {error}{cut}") from error
+        cause = "; the answer ends inside its thought" if row[key] and value == "" else ""
+        raise ScoreError(f"{place}: field {key!r}: {error}{cause}") from error

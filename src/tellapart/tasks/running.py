@@ -22,7 +22,7 @@ from tellapart.models.memory.external import read_counted
 from tellapart.models.protocols import DualEncoder, Model, Pixels, Vectors
 from tellapart.models.scoring.score import Scored, embeddings, score
 from tellapart.models.store.batches import compute_named
-from tellapart.tasks.predictions import read_for, text
+from tellapart.tasks.predictions import parse_text, read_for_records
 from tellapart.tasks.task import OF_SCORES, Session, all_images, scored_by
 
 # Answers read from a file, or asked of a model, once for each record of a task, batch by batch.
@@ -82,10 +82,10 @@ def read_answers(
     records: RecordSet,
     noun: str,
     is_gold: Callable[[Record, str], bool],
-    read: Callable[[object], str] = text,
+    read: Callable[[object], str] = parse_text,
 ) -> list[str]:
-    """Read one text for each record, as `read_for` does; a file without any text was not filled in."""
-    return expect_filled(path, read_for(path, records.rows, read, noun, is_gold))
+    """Read one text for each record, as `read_for_records` does; a file without any text was not filled in."""
+    return expect_filled(path, read_for_records(path, records.rows, read, noun, is_gold))
 
 
 def expect_filled(path: Path, answers: list[str]) -> list[str]:

@@ -43,7 +43,7 @@ from tellapart.models.generative.answers import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels, TwoImageClassifier
 from tellapart.tasks.declared import facts_of, hiding_of
-from tellapart.tasks.predictions import label, read_for, text
+from tellapart.tasks.predictions import parse_label, parse_text, read_for_records
 from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
 from tellapart.tasks.task import (
     Hiding,
@@ -275,7 +275,7 @@ def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
         return bool(read_strictly(answer, OPTIONS[row.gold]) == row.gold)
 
     def read_said(value: object) -> str:  # a label of JSON (true, 1.0) is its letters
-        return str(value) if isinstance(value, bool | float) else text(value)
+        return str(value) if isinstance(value, bool | float) else parse_text(value)
 
     return read_answers(path, records, "question", is_gold, read_said)
 
@@ -371,7 +371,7 @@ _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
 def _read_labels(path: Path, records: StatementSet) -> list[bool]:
     rows = records.rows
     try:
-        return read_for(path, rows, label, "statement", lambda row, value: value == row.gold)
+        return read_for_records(path, rows, parse_label, "statement", lambda row, value: value == row.gold)
     except ScoreError as error:
         if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
             raise

@@ -50,8 +50,8 @@ class Trainable:
     """A model of any family with gradients; a dual encoder has `towers`.
 
     `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
-    a model that measures with the weights as they are, and `save` writes it and returns its name. `log_scale` returns
-    the parameter whose exponential is a contrastive scale, or None. `begun` is whether its source lacks a head of it.
+    a model that measures with the present weights; `save` writes it and returns its name. `log_scale` returns the
+    parameter whose exponential is a contrastive scale, or None. `begun`: a head is new, since the source lacks it.
     """
 
     module: torch.nn.Module
@@ -65,7 +65,7 @@ class Trainable:
     begun: bool = False
 
     def add_local(self) -> None:
-        """Let the module return vectors of patches and of words, too."""
+        """Make the module return vectors of patches and of words, too."""
         local = self.towers.local()
         if local is None:
             raise ModelError(
@@ -75,33 +75,33 @@ class Trainable:
         cast("Any", self.module).local = local
 
 
-def keep_still(part: torch.nn.Module) -> None:
+def hold_in_evaluation(part: torch.nn.Module) -> None:
     """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics."""
     part.eval()
     part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
-    """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
-    names, read = dict(module.train().named_modules()), _read_weights(module) if patterns else {}
+    """Add dropout to the output of parts of a module, by patterns of their names; the first match of a name counts."""
+    parts, read = dict(module.train().named_modules()), _find_read_weights(module) if patterns else {}
     lists = (torch.nn.ModuleList, torch.nn.ModuleDict)
     for pattern, share in patterns.items():
-        if not (matched := [name for name in names if fnmatchcase(name, pattern)]):
-            raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(names)[-1]} is one")
-        called = (name for name in matched if name not in read and not isinstance(names[name], lists))
-        if share and not any(names[name].training for name in called):
+        if not (matched := [name for name in parts if fnmatchcase(name, pattern)]):
+            raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(parts)[-1]} is one")
+        called = (name for name in matched if name not in read and not isinstance(parts[name], lists))
+        if share and not any(parts[name].training for name in called):
             raise DataError(
                 f"dropout: {pattern!r} changes nothing: {matched[0]} is frozen, a list of parts, or a projection that "
                 "its attention reads and never calls; name the attention or another part"
             )
-    for name, part in names.items():
+    for name, part in parts.items():
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
             part.register_forward_hook(partial(_drop_output, name, share))
 
 
 def _drop_output(name: str, share: float, part: torch.nn.Module, _inputs: Any, output: Any) -> Any:
-    """Drop a share of a part's output; an attention puts out its weights, too, which stay."""
+    """Drop a share of a part's output; an attention also puts out its weights, which are left as they are."""
     first, *rest = output if isinstance(output, tuple) else (output,)
     if not isinstance(first, torch.Tensor):
         raise DataError(f"dropout: {name} puts out a {type(output).__name__}, not a tensor; name the layers inside it")
@@ -110,10 +110,10 @@ def _drop_output(name: str, share: float, part: torch.nn.Module, _inputs: Any, o
 
 
 class DualModule(torch.nn.Module):
-    """A dual encoder: unit vectors of `images` `(n, d)` and `texts` `(m, d)`, the `scale` of cosines, a logits' `bias`.
+    """A dual encoder that puts out, by name, unit vectors of `images` `(n, d)` and `texts` `(m, d)`, and their `scale`.
 
-    If the loss reads them: `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of the texts' tokens, and
-    `real_words`, which tokens there are, bool `(m, w)`.
+    For some models and losses it adds the `bias` of logits, `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of
+    the texts' tokens, and `real_words`, bool `(m, w)`, false for padding.
     """
 
     def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
@@ -123,14 +123,14 @@ class DualModule(torch.nn.Module):
         self.local: LocalFeatures | None = None
 
     def forward(self, images: Inputs, texts: Inputs) -> dict[str, Tensor]:
-        """Return the vectors by name, and what there is of the rest."""
+        """Return the tensors by name."""
         image, text = self._encode_images(images), self._encode_texts(texts)
-        scale = self.model.logit_scale.exp().reshape(())  # SigLIP's of transformers is a list of one
-        encoded = {"images": unit(image.float()), "texts": unit(text.float()), "scale": scale}
+        scale = self.model.logit_scale.exp().reshape(())  # that of transformers' SigLIP has shape (1,)
+        encoded = {"images": scale_to_unit(image.float()), "texts": scale_to_unit(text.float()), "scale": scale}
         bias: Any = getattr(self.model, "logit_bias", None)
         bias = cast("Any", self.logit_bias) if bias is None else bias
         if bias is not None:
-            # A product keeps a tensor, so that its gradient waits for the last piece, as the scale's does.
+            # As a new tensor, like the scale, the bias passes its gradient on after the last piece of a step.
             encoded["bias"] = (bias * torch.ones_like(bias)).reshape(())
         if self.local is not None:
             local = self.local.read(texts["input_ids"])
@@ -138,17 +138,17 @@ class DualModule(torch.nn.Module):
         return encoded
 
 
-def unit(vectors: Tensor) -> Tensor:
-    """Scale rows to length one, in the same precision."""
+def scale_to_unit(vectors: Tensor) -> Tensor:
+    """Return rows scaled to length one, in the same precision."""
     return cast("Tensor", vectors / vectors.norm(dim=-1, keepdim=True))
 
 
-# Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
-# one rank's pairs, they would depend on memory and machines.
+# Batch normalisation takes the statistics of a full batch, or frozen ones. Statistics of a part of it (`batch.micro`,
+# or one rank's pairs) would make the numbers depend on memory and machines.
 
 
 def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:
-    """Freeze batch normalisation's statistics if the configuration asks for it, or trains low-rank updates alone."""
+    """Freeze batch normalisation's statistics if so configured, or if only low-rank updates are trained."""
     live = _moving_norms(module.train())
     frozen = config.batch_norm == "frozen"
     if frozen and not (live and all(layer.running_mean is not None for layer in live.values())):
@@ -157,19 +157,19 @@ def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> No
         raise DataError(f'batch_norm = "frozen": {reason}; leave it out')
     for layer in live.values():
         if (frozen or config.lora is not None) and layer.running_mean is not None:
-            keep_still(layer)
-    cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
-    cuts += [f"{ranks} ranks"] if ranks > 1 else []
-    if cuts and (live := _moving_norms(module)):
+            hold_in_evaluation(layer)
+    splits = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
+    splits += [f"{ranks} ranks"] if ranks > 1 else []
+    if splits and (live := _moving_norms(module)):
         raise DataError(
-            f"{' and '.join(cuts)}: batch normalisation ({join_names([*live], 1)}) has statistics of the batch, and "
+            f"{' and '.join(splits)}: batch normalisation ({join_names([*live], 1)}) has statistics of the batch, and "
             "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
             'batch_norm = "frozen" to keep the statistics of the start'
         )
 
 
 def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchnorm._NormBase]:
-    """Return the layers by name whose output or statistics depend on the batch, in the mode that they are in."""
+    """Return the layers, by name, whose output or statistics depend on the batch in their present mode."""
     base = torch.nn.modules.batchnorm
     return {
         name: layer
@@ -181,9 +181,9 @@ def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchno
 
 
 def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Any = nullcontext) -> None:
-    """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
+    """Apply the configuration to a model before its first step; each change is made in a context `attempt()`."""
     with attempt():
-        if config.optimiser.tower == "text":  # the scale is trained, too; the image tower's norms keep their means
+        if config.optimiser.tower == "text":  # trains the text tower and the scale
             towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
             parts = [part for name, part in model.named_children() if name in towers]
             if not parts or trainable.towers is None:
@@ -192,7 +192,7 @@ def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt
                     "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
                 )
             for part in parts:
-                keep_still(part.requires_grad_(False))
+                hold_in_evaluation(part.requires_grad_(False))
     with attempt():
         if config.lora is not None:
             add_updates(trainable, config.lora, config.seed)
@@ -209,15 +209,15 @@ def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt
 # updated where they are read: peft 0.21 adds the update of the last one twice, and rounds the frozen weights at each
 # step.
 
-#: Weights that an attention reads without a layer's call; classes, and their layers whose weights alone are read.
-_READ = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+#: Weights that an attention reads without a layer's call; attention classes -> layers that they read and never call.
+_READ_WEIGHTS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
 
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
     """Add low-rank updates to linear layers, and freeze all else but the contrastive scale."""
     peft = require("peft", extra="models")
-    names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
+    names, read = find_linear_layers(trainable.module, config.targets), _find_read_weights(trainable.module)
     called = [name for name in names if name not in read]
     if config.dropout and len(called) < len(names):
         raise ModelError(
@@ -236,7 +236,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         peft.inject_adapter_in_model(settings, trainable.module)
     for name in names:
         if name in read:
-            owner, weight = read[name]
+            owner, weight = read[name]  # `weight` is the name of a parameter
             update = Update(getattr(owner, weight), config.rank, config.alpha / config.rank)
             torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
     if (log_scale := trainable.log_scale()) is not None:
@@ -244,7 +244,7 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
 
 
 def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, int]:
-    """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
+    """Count layers with an update by name, with `*` for numbers; with `idle`, only those that have no gradient."""
     layers = Counter[str]()
     for name, weight in module.named_parameters():
         if ".lora_A." in name and (not idle or weight.grad is None):
@@ -261,43 +261,43 @@ def describe_updated(module: torch.nn.Module) -> str:
 
 
 def save_merged(trainable: Trainable, folder: Path) -> str:
-    """Write an ordinary model, which has the updates, if there are any, in its weights; return its name."""
+    """Write an ordinary model, with any updates merged into its weights; return its name."""
     with merge_updates(trainable.module):
         return trainable.save(folder)
 
 
-def linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
-    """Return the names of the linear layers that can have an update: those that are not frozen."""
-    read = _read_weights(module)
+def find_linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
+    """Return the names of the linear layers that are not frozen and, if there are `ends`, end in one of them."""
+    read = _find_read_weights(module)
     linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)}
     weights = {name: layer.weight for name, layer in linear.items()}
     weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
     trained = [name for name, weight in weights.items() if weight.requires_grad]
     ending = {end: [name for name in trained if f".{name}".endswith(f".{end}")] for end in ends}
-    if lacks := [end for end, names in ending.items() if not names]:
-        kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
-        raise ModelError(f"lora.targets: no linear layer's name ends in {lacks[0]!r}; last names are {kinds}")
+    if unmatched := [end for end, names in ending.items() if not names]:
+        last_names = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
+        raise ModelError(f"lora.targets: no linear layer's name ends in {unmatched[0]!r}; last names are {last_names}")
     if not trained:
         raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
     return [name for name in trained if not ends or any(name in names for names in ending.values())]
 
 
-def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, str]]:
-    """Return the layers that are never called, by name: the module that has the weight, and its name there."""
+def _find_read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, str]]:
+    """Return layers whose weights are read without a call: name -> the module with the weight, and its name there."""
     read: dict[str, tuple[torch.nn.Module, str]] = {}
     for name, part in module.named_modules():
-        before = f"{name}." if name else ""
-        kinds = {kind.__name__ for kind in type(part).__mro__}
-        for weight in _READ:
+        prefix = f"{name}." if name else ""
+        classes = {base.__name__ for base in type(part).__mro__}
+        for weight in _READ_WEIGHTS:
             if getattr(part, weight, None) is not None:
-                read[before + weight.removesuffix("_weight")] = (part, weight)
-        for kind in kinds & _READ_LAYERS.keys():
-            read |= {before + layer: (part.get_submodule(layer), "weight") for layer in _READ_LAYERS[kind]}
+                read[prefix + weight.removesuffix("_weight")] = (part, weight)
+        for attention in classes & _READ_LAYERS.keys():
+            read |= {prefix + layer: (part.get_submodule(layer), "weight") for layer in _READ_LAYERS[attention]}
     return read
 
 
 class Update(torch.nn.Module):
-    """Adds scale * B A to a weight, 0 at first."""
+    """A parametrisation of a weight: adds scale * B A, which is 0 at first."""
 
     def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
         super().__init__()
@@ -316,7 +316,7 @@ class Update(torch.nn.Module):
 def merge_updates(module: torch.nn.Module) -> Iterator[None]:
     """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
     parametrize = torch.nn.utils.parametrize
-    with ExitStack() as undo:
+    with ExitStack() as undo:  # undoes in reverse order
         for name, layer in list(module.named_modules()):
             if hasattr(layer, "get_delta_weight"):  # peft's
                 parent, _, leaf = name.rpartition(".")
@@ -328,10 +328,10 @@ def merge_updates(module: torch.nn.Module) -> Iterator[None]:
                 setattr(owner, leaf, base)
                 continue
             # A model may have other parametrisations, such as weight norm.
-            read = layer.parametrizations.items() if parametrize.is_parametrized(layer) else ()
-            for weight, parts in [entry for entry in read if isinstance(entry[1][0], Update)]:
-                undo.callback(parametrize.register_parametrization, layer, weight, parts[0])
-                original = parts.original.data.clone()
+            changed = layer.parametrizations.items() if parametrize.is_parametrized(layer) else ()
+            for weight, steps in [entry for entry in changed if isinstance(entry[1][0], Update)]:
+                undo.callback(parametrize.register_parametrization, layer, weight, steps[0])
+                original = steps.original.data.clone()
                 parametrize.remove_parametrizations(layer, weight)
                 undo.callback(setattr, getattr(layer, weight), "data", original)
         yield
@@ -341,7 +341,7 @@ def open_fusion(
     name: str, device: str, reading: str | None = None, *,
     contrast: bool = True, image_size: int | None = None, also: Sequence[str] = (),
 ) -> Trainable:  # fmt: skip
-    """Open a fusion encoder to train its matching head and all below it."""
+    """Open a fusion encoder to train the head of a reading, those of readings in `also`, and all below them."""
     place, prefix = runtime(ModelOptions(device=device)), declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
@@ -354,7 +354,7 @@ def open_fusion(
     if image_size is not None:
         raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
     source = name.removeprefix("hf:")
-    family = find_family(read_config(source)["model_type"]) if _is_library(name) else None
+    family = find_family(read_config(source)["model_type"]) if _is_transformers_name(name) else None
     if family is None or family.load_trainable is None:
         raise ModelError(
             f"{name} cannot be trained by a matching loss: name a BLIP or ViLT of transformers for image-text "
@@ -378,7 +378,7 @@ def open_fusion(
 
 
 def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None:
-    """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
+    """Freeze parameters that get no gradient, such as heads of other readings: several ranks would wait for one."""
     module = trainable.module
     image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
     tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
@@ -400,8 +400,8 @@ def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None
 def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> Trainable:
     """Return a fusion encoder with gradients.
 
-    Its module, called with a function, calls that with itself: one forward of a full step. The module's `heads` are the
-    readings of the columns that `join` returns.
+    Its module is called once a step, with a function of the module that computes the step (`Matcher.forward`). The
+    module's `heads` are the readings of the columns that `join` returns.
     """
     network, preparation, read = parts.halves.module, parts.preparation, reading or "itm"
     network.requires_grad_(True)
@@ -413,13 +413,13 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
 
     def tokens(texts: Sequence[str]) -> Inputs:
         lengths, _ = preparation.texts.lengths(texts)
-        tokens = preparation.texts.tokens(texts, max(lengths))
-        return {name: tokens[name] for name in ("input_ids", "attention_mask")}
+        padded = preparation.texts.tokens(texts, max(lengths))
+        return {name: padded[name] for name in ("input_ids", "attention_mask")}
 
     def model() -> FusionScorer:
         return FusionScorer(TorchFusionEncoder(parts.name, parts.halves, preparation, place, reading=read))
 
-    def find_scale() -> Tensor | None:  # the library's models hold none that is saved
+    def find_scale() -> Tensor | None:  # None for models of transformers, which do not save a scale
         scale = None if parts.contrast is None else parts.contrast.log_scale(network)
         return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
 
@@ -427,7 +427,7 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
 
 
 class Matcher(torch.nn.Module):
-    """`model` is the library's or the authors'."""
+    """A fusion encoder in parts that a loss calls; `model` is the module of transformers or of the authors."""
 
     def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
         super().__init__()
@@ -436,7 +436,7 @@ class Matcher(torch.nn.Module):
 
     @property
     def scale(self) -> Tensor | float | None:
-        """The scale of cosines, a parameter's or a number; None without a contrast."""
+        """The scale of cosines, from a parameter or a fixed number; None without a contrastive head."""
         if self._contrast is None:
             return None
         # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
@@ -444,11 +444,11 @@ class Matcher(torch.nn.Module):
         return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
 
     def forward(self, compute: Callable[[Any], Any]) -> Any:
-        """Call a function with this module."""
+        """Call a function with this module, so that a step is one forward, whatever it computes."""
         return compute(self)
 
     def images(self, inputs: Sequence[Inputs]) -> Tensors:
-        """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
+        """Return states `(n, length, ...)` of prepared images; those of one shape are encoded together, then padded."""
         groups: dict[Any, list[int]] = {}
         for number, sample in enumerate(inputs):
             groups.setdefault(sample["pixel_values"].shape, []).append(number)
@@ -457,42 +457,43 @@ class Matcher(torch.nn.Module):
             for numbers in groups.values()
         ]
         length = max(group[0].shape[1] for group in states)
-        order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()
+        order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()  # back to that of `inputs`
         columns = zip(*[[pad_tokens(tensor, length) for tensor in group] for group in states], strict=True)
         return tuple(torch.cat(column)[order.to(column[0].device)] for column in columns)
 
     def texts(self, tokens: Inputs) -> Tensors:
-        """States `(m, length, ...)` of tokenised texts."""
+        """Return states `(m, length, ...)` of tokenised texts."""
         return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
 
     def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
-        """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
+        """Return unit vectors of images and of texts, float32 `(n, d)`; without a contrastive head all are equal."""
         if self._contrast is None:
             return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
         image, text = self._contrast.vectors(self.model, images, texts)
-        return unit(image.float()), unit(text.float())
+        return scale_to_unit(image.float()), scale_to_unit(text.float())
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """The logit of a match less that of none, float32 `(n, heads)`."""
+        """Return each head's logit of a match less its logit of no match, float32 `(n, heads)`."""
         if not self._others:
             heads = [(self._halves.match, self._halves.join(images, texts).float())]
         else:
             pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
-            every: Any = (self._halves, *self._others)
-            heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
-        columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
+            all_halves: Any = (self._halves, *self._others)
+            heads = [(halves.match, halves.match_head(pooled).float()) for halves in all_halves]
+        # `match` is the column of a match; None if the head has a single logit.
+        columns = [out[:, 0] if match is None else out[:, match] - out[:, 1 - match] for match, out in heads]
         return torch.stack(columns, dim=1)
 
 
-#: The prefix of a model without weights.
+#: The prefix of a folder that describes a model without weights.
 NEW = "new:"
 
 _OPEN_CLIP = "open_clip_config.json"
 _SUFFIXES = {".json", ".txt", ".model"}
 
 
-def new_model_facts(folder: Path) -> str:
-    """Return the SHA-256 of the files that describe the model."""
+def digest_new_model(folder: Path) -> str:
+    """Return the SHA-256 of the files that describe a `new:` model."""
     if not folder.is_dir():
         raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
@@ -505,7 +506,7 @@ def new_model_facts(folder: Path) -> str:
 
 def write_new_model(folder: Path, target: Path, seed: int) -> str:
     """Draw weights for a folder's configuration, write the model to `target` unless it exists, and return its name."""
-    new_model_facts(folder)
+    digest_new_model(folder)  # refuses a folder that describes no model
     if not target.exists():
         torch.manual_seed(seed)
         with replace_folder(target) as draft:
@@ -551,19 +552,19 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
 
 
 def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
-    """Open the start; return it with the fingerprint of its weights."""
+    """Open the model that training starts from; return it and its fingerprint; of `new:`, None and the digest."""
     if name.startswith(NEW):
-        return None, new_model_facts(Path(name.removeprefix(NEW)))
+        return None, digest_new_model(Path(name.removeprefix(NEW)))
     trainable = _open_trainable(name, config)
     return trainable, trainable.model().fingerprint
 
 
 def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
-    """Draw a `new:` model's weights on rank 0, unless the folder exists; return its name, and itself, on all ranks."""
+    """Draw a `new:` model's weights on rank 0, unless the folder exists; return its name and the model on all ranks."""
     new = Path(name.removeprefix(NEW))
     ranks.first(lambda: write_new_model(new, folder, config.seed))
     with ranks.together():
-        drawn = write_new_model(new, folder, config.seed)  # again by ranks that do not see the first's disk
+        drawn = write_new_model(new, folder, config.seed)  # a rank without access to rank 0's disk draws again
         return drawn, _open_trainable(drawn, config)
 
 
@@ -586,7 +587,7 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     trainable = open_dual(name, config.device)
     model = trainable.towers.module
     if any(getattr(term.loss, "bias", False) for term in terms) and getattr(model, "logit_bias", None) is None:
-        # SigLIP's bias is -10 at first; it is trained, and not saved with a model that had none.
+        # SigLIP's bias starts at -10; it is trained, but not saved with a model that had none.
         value = torch.full((), -10.0, device=model.logit_scale.device)
         trainable.module.register_parameter("logit_bias", torch.nn.Parameter(value))
     if any(getattr(term.loss, "local", False) for term in terms):
@@ -601,7 +602,7 @@ def open_dual(name: str, device: str) -> Trainable:
             f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
             "eqsim-itm, ...), which adds the contrastive one if the model has towers"
         )
-    if _is_library(name):
+    if _is_transformers_name(name):
         architecture = next(iter(read_config(name.removeprefix("hf:")).get("architectures") or ()), "")
         if architecture not in SCALED:
             raise ModelError(
@@ -623,17 +624,17 @@ def open_dual(name: str, device: str) -> Trainable:
     return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
 
 
-def _is_library(name: str) -> bool:
+def _is_transformers_name(name: str) -> bool:
     """Return whether a name is of a model of transformers: a hub id, or a folder."""
-    inside = "/" in name and declared_prefix(name) is None
-    return name.startswith("hf:") or inside or (Path(name).expanduser() / "config.json").is_file()
+    hub_id = "/" in name and declared_prefix(name) is None
+    return name.startswith("hf:") or hub_id or (Path(name).expanduser() / "config.json").is_file()
 
 
 def resolve_name(name: str, home: Path) -> str:
     """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
     prefix, colon, path = name.partition(":")
     prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
-    of_file = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
-    if of_file and (home / split_part(path)[0]).exists():
+    names_path = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
+    if names_path and (home / split_part(path)[0]).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

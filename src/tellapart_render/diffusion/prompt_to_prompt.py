@@ -44,11 +44,11 @@ ASPECTS: tuple[Aspect, ...] = ("object", "scene", "attribute")
 
 _WORDS = tomllib.loads(files("tellapart_render.diffusion").joinpath("eq_sd.toml").read_text(encoding="utf-8"))
 
-Pairs = list[tuple[str, str]]
+Family = list[tuple[str, str]]  # the pairs of captions that one row of Figure 15 gives
 
 
-def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
-    """Return every pair of captions of an aspect, by the row or set of Figure 15 that it comes from."""
+def list_families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Family]:
+    """Return every pair of captions of an aspect; a pair of scenes is a scene and none, or two scenes (`swapped`)."""
     if aspect == "object":
         return [
             [
@@ -58,13 +58,13 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
             for objects, scenes in _WORDS["objects"]
         ]
     if aspect == "scene":
-        rows = []
+        families = []
         for subject, scenes in _WORDS["scenes"].items():
             pairs = combinations(scenes, 2) if scene_rule == "swapped" else product(("",), scenes)
-            rows.append(
+            families.append(
                 [(_make_caption("a photo of", subject, a), _make_caption("a photo of", subject, b)) for a, b in pairs]
             )
-        return rows
+        return families
     return [
         [
             (_make_caption("a", medium, "of", animal, a), _make_caption("a", medium, "of", animal, b))
@@ -75,29 +75,30 @@ def families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Pairs]:
             for medium, animal, (a, b) in product(_WORDS["media"], ("dog", "cat"), combinations(_WORDS["colours"], 2))
         ],
         [
-            (_make_caption(a, thing), _make_caption(b, thing))
-            for thing, (a, b) in product(_WORDS["styled"], combinations(_WORDS["styles"], 2))
+            (_make_caption(a, subject), _make_caption(b, subject))
+            for subject, (a, b) in product(_WORDS["styled"], combinations(_WORDS["styles"], 2))
         ],
     ]
 
 
 def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = "added") -> dict[str, CaptionPair]:
-    """Draw pairs of captions by chance: a family, then a pair of it, then which of the two comes first; no pair twice.
+    """Draw distinct pairs of captions, by name: at random a family, a pair of it, and which caption comes first.
 
-    More items of an aspect leave the first ones unchanged. `scene_rule` is as in `families`.
+    `items` is the number of pairs of each aspect; a larger one leaves the first pairs unchanged. `scene_rule` is that
+    of `list_families`.
     """
     pairs: dict[str, CaptionPair] = {}
     for aspect, count in items.items():
-        rows = families(aspect, scene_rule)
-        if count > (most := sum(map(len, rows))):
+        families = list_families(aspect, scene_rule)
+        if count > (most := sum(map(len, families))):
             raise DataError(f"eq_sd: {count} pairs of aspect {aspect!r} are asked for; Figure 15 has {most}")
         rng = np.random.default_rng(list(hashlib.sha256(f"eq-sd:{seed}:{aspect}".encode()).digest()))
         draws: dict[tuple[int, int], bool] = {}
         while len(draws) < count:
-            row = int(rng.integers(len(rows)))
-            draws.setdefault((row, int(rng.integers(len(rows[row])))), bool(rng.integers(2)))
-        for index, ((row, column), turned) in enumerate(draws.items()):
-            captions = rows[row][column][::-1] if turned else rows[row][column]
+            family = int(rng.integers(len(families)))
+            draws.setdefault((family, int(rng.integers(len(families[family])))), bool(rng.integers(2)))
+        for index, ((family, pair), flipped) in enumerate(draws.items()):
+            captions = families[family][pair][::-1] if flipped else families[family][pair]
             name = f"{aspect}-{index:03d}"
             pairs[name] = CaptionPair(name, (captions[0], captions[1]), name, {"aspect": aspect})
     return pairs
@@ -120,7 +121,7 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The samples of one pair of captions that passed, best first, and the step at which each of the others failed."""
+    """The best samples of one pair of captions, best first, and the filter that each failed sample failed."""
 
     pair: str
     passed: tuple[_Sample, ...]
@@ -131,9 +132,8 @@ class PromptToPrompt:
     """Draw many pairs of pictures for each pair of captions from shared noise and attention, and keep the best.
 
     Captions come from a file (`captions`, see `caption_files.read_caption_pairs`) or from Eq-SD's grammar (`eq_sd`). A
-    candidate is a pair of captions, with `keep.best` above 1 also a rank among its pairs of pictures. Ranks of one pair
-    of captions are drawn once if one process makes them one after the other; several processes may each draw them, with
-    the same outcome.
+    candidate is a pair of captions and a rank below `keep.best` among its pairs of pictures. One process draws the
+    pictures once for all consecutive ranks of a pair of captions; another process draws the same ones again.
 
     Source: COCO-Counterfactuals, appendix B.2.2; EqBen, appendix B.5.
     """
@@ -144,13 +144,13 @@ class PromptToPrompt:
         Attributes:
             captions: a file of caption pairs, relative to the recipe.
             eq_sd: instead of a file, how many pairs of each aspect of Eq-SD's grammar.
-            scene_rule: of that grammar's scenes, see `eq_sd.families`.
+            scene_rule: of that grammar's scenes, see `list_families`.
             model: the pipeline, a `StableDiffusionPipeline`.
-            scorer: a dual encoder that `tellapart run -m` knows, and its device (`auto`: the one on which the pipeline
-                does).
+            scorer, scorer_device: a dual encoder by its name in `tellapart run -m`, and its device (`auto`: the
+                pipeline's).
             samples: pairs of pictures drawn for each pair of captions.
             steps, sampler, side, batch: see `sampling.Schedule`.
-            guidance, self_fraction, cross_fraction: lowest and highest value; each draw takes one evenly between them.
+            guidance, self_fraction, cross_fraction: lowest and highest value, between which draws are uniform.
             keep: the filters.
             picture: size and format of the files.
         """
@@ -201,11 +201,11 @@ class PromptToPrompt:
     @property
     def about(self) -> Mapping[str, JsonValue]:
         """Title, description, licence, source and citation for the card."""
-        steps = "caption-image, image-image" + (" and directional" if self._options.keep.rule == "code" else "")
+        filters = "caption-image, image-image" + (" and directional" if self._options.keep.rule == "code" else "")
         return {
             "title": "Pairs drawn by Prompt-to-Prompt",
             "description": f"2x2 items: both pictures are drawn from the same noise and share attention maps; of "
-            f"{self._options.samples} pairs of pictures those that pass filters by {steps} similarity stay, the "
+            f"{self._options.samples} pairs of pictures those that pass filters by {filters} similarity stay, the "
             "highest directional similarity first. No person has looked at them, and no safety checker has run: look "
             "at them before you measure with them or show them.",
             "licence": "that of the diffusion model's outputs",
@@ -250,7 +250,7 @@ class PromptToPrompt:
         return self._checkpoint.load()
 
     def _draw_samples(self, pair: CaptionPair) -> _Samples:
-        """Draw every sample of a pair of captions; rejected pictures are not kept in memory."""
+        """Draw every sample of a pair of captions; a picture is released as soon as a filter rejects it."""
         draws = [self._make_draw(pair.id, index) for index in range(self._options.samples)]
         passed: list[_Sample] = []
         failed: list[str] = []
@@ -267,11 +267,11 @@ class PromptToPrompt:
     def _make_draw(self, name: str, index: int) -> Draw:
         rng, options = random_numbers(self._seed, name, index), self._options
         seed = int(rng.integers(2**32))
-        self_share, guidance, cross = (
-            float(rng.uniform(low, high))
-            for low, high in (options.self_fraction, options.guidance, options.cross_fraction)
-        )
-        return Draw(seed, guidance, self_share, cross)
+        # Another order of these three would change the pictures of a seed.
+        self_fraction = float(rng.uniform(*options.self_fraction))
+        guidance = float(rng.uniform(*options.guidance))
+        cross_fraction = float(rng.uniform(*options.cross_fraction))
+        return Draw(seed, guidance, self_fraction, cross_fraction)
 
     def _make_item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
         sample, options = sampled.passed[rank], self._options
@@ -290,4 +290,5 @@ class PromptToPrompt:
             "similarity": sample.similarity.to_record(),
         }
         item = pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance)
+        # Failed samples belong to the pair of captions, so its first rank alone reports them.
         return Made(item, images, tuple(f"sample: {step}" for step in sampled.failed) if rank == 0 else ())

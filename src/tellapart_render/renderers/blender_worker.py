@@ -1,8 +1,9 @@
 """Draw scenes with Blender's Cycles: a script for another interpreter that has `bpy` and numpy, never imported.
 
-Nothing of tellapart is imported here, and nothing here by tellapart: `blender` speaks to it through JSON lines and
-`.npz` files (docs/decisions/0012). A job names a folder with `job.json` and `arrays.npz`; the answer is `layers.npy`,
-float32 `(layers, size, size, 3)`: linear radiance, or for masks the number of the thing plus one.
+It imports nothing of tellapart, whose module `blender` runs it (docs/decisions/0012). Each line of its input, in JSON,
+names a folder with `job.json` and `arrays.npz`; the script adds `layers.npy` and answers by a line. Layers are float32
+`(layers, size, size, 3)`: one of linear radiance, or masks. A pixel of a mask holds the number of the thing that it
+sees plus one, or 0. A job's `pieces` are the meshes of its things, and of floor and wall (thing -1).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 def main() -> None:
     """Answer jobs until standard input ends."""
-    # Blender prints as it likes: keep the real standard output for answers alone.
+    # Blender prints to standard output: answers keep the real one, and prints go to standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     bpy = import_module("bpy")
@@ -49,40 +50,40 @@ def _draw_job(bpy: ModuleType, folder: Path) -> None:
     pieces = [(piece["thing"], _make_piece(bpy, piece, loaded, masks)) for piece in job["pieces"]]
     _set_cycles(bpy, job, masks)
     layers = []
-    for subset in job["subsets"] if masks else [None]:
-        for thing, mesh in pieces:
-            mesh.hide_render = subset is not None and thing not in subset
+    for subset in job["subsets"] if masks else [None]:  # a mask shows a subset of the things, a picture all of them
+        for thing, part in pieces:
+            part.hide_render = subset is not None and thing not in subset
         layers.append(_render_layer(bpy, np, folder / "layer.exr"))
     np.save(folder / "layers.npy", np.stack(layers))
 
 
 def _clear_scene(bpy: ModuleType) -> None:
-    """Remove everything of the job before."""
+    """Remove everything that the previous job made."""
     for kind in ("objects", "meshes", "materials", "images", "cameras", "lights", "worlds"):
         blocks = getattr(bpy.data, kind)
         for block in list(blocks):
             blocks.remove(block)
 
 
-def _put_camera(bpy: ModuleType, job: dict[str, Any]) -> None:
-    """Put a thin-lens camera."""
+def _put_camera(bpy: ModuleType, settings: dict[str, Any]) -> None:
+    """Place a thin-lens camera; `field` is the angle of view in degrees, `lens` the radius of the opening."""
     vector = import_module("mathutils").Vector
 
     data = bpy.data.cameras.new("camera")
-    data.sensor_fit, data.angle = "HORIZONTAL", job["field"] * 3.141592653589793 / 180.0
+    data.sensor_fit, data.angle = "HORIZONTAL", settings["field"] * 3.141592653589793 / 180.0
     camera = bpy.data.objects.new("camera", data)
-    aim = vector(job["target"]) - vector(job["position"])
-    camera.location, camera.rotation_mode = job["position"], "QUATERNION"
+    aim = vector(settings["target"]) - vector(settings["position"])
+    camera.location, camera.rotation_mode = settings["position"], "QUATERNION"
     camera.rotation_quaternion = aim.to_track_quat("-Z", "Y")
-    if job["lens"] > 0:
+    if settings["lens"] > 0:
         data.dof.use_dof, data.dof.focus_distance = True, aim.length
-        data.dof.aperture_fstop = data.lens * 1e-3 / (2.0 * job["lens"])
+        data.dof.aperture_fstop = data.lens * 1e-3 / (2.0 * settings["lens"])  # focal length, in mm, per diameter
     bpy.context.scene.collection.objects.link(camera)
     bpy.context.scene.camera = camera
 
 
 def _make_image(bpy: ModuleType, pixels: Any) -> Any:
-    """Make a linear float image of an array whose first row is v = 0."""
+    """Make a linear float image of an array, whose first row is the lowest (v = 0)."""
     import numpy as np
 
     height, width = pixels.shape[:2]
@@ -95,7 +96,7 @@ def _make_image(bpy: ModuleType, pixels: Any) -> Any:
 
 
 def _make_world(bpy: ModuleType, environment: Any) -> None:
-    """Surround the scene with radiance, or with nothing."""
+    """Surround the scene with an image of radiance, or with black."""
     world = bpy.data.worlds.new("world")
     bpy.context.scene.world = world
     world.use_nodes = True
@@ -110,27 +111,27 @@ def _make_world(bpy: ModuleType, environment: Any) -> None:
         links.new(sky.outputs[0], background.inputs["Color"])
 
 
-def _make_piece(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
-    """Make one mesh with its material."""
+def _make_piece(bpy: ModuleType, piece: dict[str, Any], arrays: dict[str, Any], masks: bool) -> Any:
+    """Make the object of one piece of the job, a mesh with its material, and return it."""
     import numpy as np
 
-    vertices, faces = arrays[job["mesh"] + ".vertices"], arrays[job["mesh"] + ".faces"]
+    vertices, faces = arrays[piece["mesh"] + ".vertices"], arrays[piece["mesh"] + ".faces"]
     mesh = bpy.data.meshes.new("part")
     mesh.from_pydata(vertices.tolist(), [], faces.tolist())
     layer = mesh.uv_layers.new(name="uv")
     corners = np.empty(len(mesh.loops), dtype=np.int32)
     mesh.loops.foreach_get("vertex_index", corners)
-    layer.data.foreach_set("uv", arrays[job["mesh"] + ".uv"][corners].ravel().astype(np.float32))
+    layer.data.foreach_set("uv", arrays[piece["mesh"] + ".uv"][corners].ravel().astype(np.float32))
     mesh.polygons.foreach_set("use_smooth", np.ones(len(mesh.polygons), dtype=bool))
-    mesh.normals_split_custom_set(arrays[job["mesh"] + ".normals"][corners].tolist())
-    mesh.materials.append(_emitting_material(bpy, job["thing"] + 1) if masks else _make_material(bpy, job, arrays))
-    piece = bpy.data.objects.new("part", mesh)
-    bpy.context.scene.collection.objects.link(piece)
-    return piece
+    mesh.normals_split_custom_set(arrays[piece["mesh"] + ".normals"][corners].tolist())
+    mesh.materials.append(_make_emission(bpy, piece["thing"] + 1) if masks else _make_material(bpy, piece, arrays))
+    part = bpy.data.objects.new("part", mesh)
+    bpy.context.scene.collection.objects.link(part)
+    return part
 
 
-def _make_nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
-    """Make a material of one shader node."""
+def _make_shader(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
+    """Return a material of one shader node, and the node."""
     material = bpy.data.materials.new("material")
     material.use_nodes = True
     tree = material.node_tree
@@ -140,27 +141,27 @@ def _make_nodes(bpy: ModuleType, kind: str) -> tuple[Any, Any]:
     return material, shader
 
 
-def _emitting_material(bpy: ModuleType, value: int) -> Any:
-    """A material that shines with a number."""
-    material, shader = _make_nodes(bpy, "ShaderNodeEmission")
+def _make_emission(bpy: ModuleType, value: int) -> Any:
+    """Return a material whose pixels have a value, whatever the light."""
+    material, shader = _make_shader(bpy, "ShaderNodeEmission")
     shader.inputs["Color"].default_value, shader.inputs["Strength"].default_value = (1.0, 1.0, 1.0, 1.0), float(value)
     return material
 
 
-def _make_material(bpy: ModuleType, job: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Describe a surface for Blender."""
-    terms = job["terms"]
-    material, shader = _make_nodes(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
+def _make_material(bpy: ModuleType, piece: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Return the material of a piece: a principled shader if it has `terms`, else a diffuse one."""
+    terms = piece["terms"]
+    material, shader = _make_shader(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
     base = shader.inputs["Base Color" if terms else "Color"]
-    if job["picture"] is None:
-        base.default_value = (*job["colour"], 1.0)
+    if piece["picture"] is None:
+        base.default_value = (*piece["colour"], 1.0)
     else:
         nodes, links = material.node_tree.nodes, material.node_tree.links
         picture, coordinates, repeat = (
             nodes.new(f"ShaderNode{kind}") for kind in ("TexImage", "TexCoord", "VectorMath")
         )
-        picture.image, repeat.operation = _make_image(bpy, arrays[job["picture"]]), "MULTIPLY"
-        repeat.inputs[1].default_value = (job["repeat"], job["repeat"], 1.0)
+        picture.image, repeat.operation = _make_image(bpy, arrays[piece["picture"]]), "MULTIPLY"
+        repeat.inputs[1].default_value = (piece["repeat"], piece["repeat"], 1.0)
         links.new(coordinates.outputs["UV"], repeat.inputs[0])
         links.new(repeat.outputs[0], picture.inputs["Vector"])
         links.new(picture.outputs["Color"], base)
@@ -195,7 +196,7 @@ def _set_cycles(bpy: ModuleType, job: dict[str, Any], masks: bool) -> None:
 
 
 def _render_layer(bpy: ModuleType, np: ModuleType, path: Path) -> Any:
-    """Render, and read the layer back, the first row on top."""
+    """Render a layer to a file, and return its pixels, the uppermost row first."""
     scene = bpy.context.scene
     scene.render.filepath = str(path)
     bpy.ops.render.render(write_still=True)

@@ -15,7 +15,7 @@ from tellapart.builders.caption_files import CaptionPair, read_caption_pairs
 from tellapart.errors import DataError, ModelError
 from tellapart_render.diffusion import image_filters
 from tellapart_render.diffusion.image_filters import Keep, PairSimilarity, measure_pair, open_scorer, unit_vectors
-from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, families
+from tellapart_render.diffusion.prompt_to_prompt import ASPECTS, eq_sd_pairs, list_families
 
 
 def test_both_forms_say_the_same_and_coco_names_clusters_and_no_given_pictures(tmp_path):
@@ -78,18 +78,18 @@ def words_apart(first: str, second: str) -> tuple[list[str], list[str]]:
 
 
 def test_every_pair_of_the_figure_changes_one_thing():
-    counts = {aspect: sum(map(len, families(aspect))) for aspect in ASPECTS}
+    counts = {aspect: sum(map(len, list_families(aspect))) for aspect in ASPECTS}
     # By hand: for each set of objects, 2 media x pairs x scenes; scenes of each place; what is worn, colours, styles.
     objects = 2 * (21 * 4 + 21 * 5 + 3 * 4 + 3 * 3 + 1 * 2 + 10 * 2 + 1 * 2 + 6 * 3)
     assert counts == {"object": objects, "scene": 6 + 5 + 5 + 3, "attribute": 4 * 15 + 4 * 6 + 10 * 6}
-    for pair in (pair for family in families("object") for pair in family):
+    for pair in (pair for family in list_families("object") for pair in family):
         one, two = words_apart(*pair)
         assert (len(one), len(two)) == (1, 1)
-    for pair in (pair for family in families("scene") for pair in family):
+    for pair in (pair for family in list_families("scene") for pair in family):
         one, two = words_apart(*pair)
         assert not one
         assert two
-    every = [pair for aspect in ASPECTS for family in families(aspect) for pair in family]
+    every = [pair for aspect in ASPECTS for family in list_families(aspect) for pair in family]
     assert len({frozenset(pair) for pair in every}) == len(every)
     assert all(caption[0].isupper() and caption.endswith(".") for pair in every for caption in pair)
 
@@ -100,7 +100,7 @@ def test_every_pair_of_the_figure_changes_one_thing():
 )  # fmt: skip
 def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption):
     """Figure 16 also colours a desk, which Figure 15 does not: it colours dogs and cats."""
-    every = {text for aspect in ASPECTS for family in families(aspect) for pair in family for text in pair}
+    every = {text for aspect in ASPECTS for family in list_families(aspect) for pair in family for text in pair}
     assert (caption in every) == (caption != "A photo of a blue desk.")
 
 
@@ -118,7 +118,7 @@ def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed, co
 def test_either_caption_may_come_first_and_no_more_pairs_are_drawn_than_there_are():
     pairs = eq_sd_pairs({"scene": 19}, seed=3)
     assert {len(pair.captions[0]) < len(pair.captions[1]) for pair in pairs.values()} == {True, False}
-    assert {frozenset(p.captions) for p in pairs.values()} == {frozenset(p) for f in families("scene") for p in f}
+    assert {frozenset(p.captions) for p in pairs.values()} == {frozenset(p) for f in list_families("scene") for p in f}
     with raises(DataError, "20", "'scene'", "Figure", "15", "19"):
         eq_sd_pairs({"scene": 20}, seed=1)
     assert len(eq_sd_pairs({"scene": 38}, seed=1, scene_rule="swapped")) == 38

@@ -10,7 +10,7 @@ from training_sets import RESNET, architecture, config, far, logged, made_steps,
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.training.encoders import add_dropout, new_model_facts, settle_norms
+from tellapart.training.encoders import add_dropout, digest_new_model, settle_norms
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
@@ -111,7 +111,7 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path, monkeyp
 def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_nearest(tmp_path):
     (tmp_path / "arch").mkdir()
     with raises(ModelError, "new:", "is not there", "did you mean 'arch'"):
-        new_model_facts(tmp_path / "arhc")
+        digest_new_model(tmp_path / "arhc")
 
 
 def test_a_dropout_that_would_change_nothing_is_refused_and_an_attention_keeps_its_weights():

@@ -22,7 +22,7 @@ from tellapart.training.config import LoraConfig
 from tellapart.training.encoders import (
     add_updates,
     count_updated,
-    linear_layers,
+    find_linear_layers,
     merge_updates,
     open_dual,
     prepare_start,
@@ -269,6 +269,6 @@ def test_a_fusion_encoder_is_adapted_too(tmp_path):
 def test_targets_that_match_nothing_are_refused():
     block = torch.nn.TransformerEncoderLayer(8, 2)
     with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
-        linear_layers(block, ["linear1", "q_proj"])
+        find_linear_layers(block, ["linear1", "q_proj"])
     with raises(ModelError, "model", "layer"):
-        linear_layers(torch.nn.LayerNorm(2))
+        find_linear_layers(torch.nn.LayerNorm(2))

@@ -111,7 +111,7 @@ def read_sent(path: Path, records: Any, task: str) -> Any:
 
 
 _Choice = Literal[-1, 0, 1]
-_Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.box` has it
+_Side = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]  # as `tasks.predictions.parse_box` has it
 #: Task -> its two columns of predictions, which have rows of two.
 _COLUMNS = {"pairing": ("in_order", "swapped"), "choice": ("true_first", "true_second")}
 #: Task -> type of its rows.

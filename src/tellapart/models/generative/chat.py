@@ -186,38 +186,38 @@ class ChatModel(Reader):
         self.end = "" if self._end == usual else f"ends by token {self._end}"
         self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], question: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
         with inference():
             if not self._caches_image:
-                return [self._read_whole(pixels, text, asked) for text in texts]
+                return [self._read_whole(pixels, text, question) for text in texts]
             image, count = self._read_image(pixels), len(list_frames(pixels))
             added = image.length - len(image.head)
-            return self._go_on(image, [self.fit_text(text, asked, added, count) for text in texts])
+            return self._go_on(image, [self.fit_text(text, question, added, count) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends."""
         return self._write([(pictures, prompt)], max_new_tokens, 1)[0]
 
-    def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
+    def generate_all(self, requests: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
         """Return the greedy answer to each prompt about some images.
 
         Captions, whose prompt is the same for every image, are written by fours if their inputs have one shape.
         Questions, whose lengths differ, would leave such batches half empty and be slower.
         """
         caption = self.tasks["caption"].text
-        joined = [self._caches_image and prompt == caption for _, prompt in asked]
-        batched = [pair for pair, by_fours in zip(asked, joined, strict=True) if by_fours]
+        joined = [self._caches_image and prompt == caption for _, prompt in requests]
+        batched = [pair for pair, by_fours in zip(requests, joined, strict=True) if by_fours]
         captions = iter(self._write(batched, max_new_tokens, _ROWS))
         return [
             next(captions) if by_fours else self.generate(*pair, max_new_tokens)
-            for pair, by_fours in zip(asked, joined, strict=True)
+            for pair, by_fours in zip(requests, joined, strict=True)
         ]
 
-    def _write(self, asked: Sequence[tuple[Sequence[Pixels], str]], most: int, rows: int) -> list[str]:
+    def _write(self, requests: Sequence[tuple[Sequence[Pixels], str]], most: int, rows: int) -> list[str]:
         """Return greedy answers of at most `most` tokens; so many prompts of one shape are answered together."""
         torch, inputs = import_torch(), []
-        for pictures, prompt in asked:
+        for pictures, prompt in requests:
             self.check_text(prompt)
             inputs.append(self._encode_prompt(pictures, self.format.render_prompt(len(pictures), prompt)))
             self.expect_room(inputs[-1]["input_ids"].shape[1] + most)
@@ -235,19 +235,19 @@ class ChatModel(Reader):
                     answers[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
         return answers
 
-    def fit_text(self, text: str, asked: PromptedAnswer, added: int, images: int = 1) -> TokenizedAnswer:
+    def fit_text(self, text: str, question: PromptedAnswer, added: int, images: int = 1) -> TokenizedAnswer:
         """Tokenize the question about a text, beside `added` tokens of images; a long text loses its end."""
         self.check_text(text)
 
-        def tokenize(question: PromptedAnswer) -> tuple[TokenizedAnswer, int]:
-            rendered = self.format.render_prompt(images, question.prompt)
-            prompt, whole = self._token_ids(rendered), self._token_ids(rendered + self.format.lead + question.answer)
+        def tokenize(filled: PromptedAnswer) -> tuple[TokenizedAnswer, int]:
+            rendered = self.format.render_prompt(images, filled.prompt)
+            prompt, whole = self._token_ids(rendered), self._token_ids(rendered + self.format.lead + filled.answer)
             shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-            answer = whole[shared:] + ([self._end] if question.ends else [])
+            answer = whole[shared:] + ([self._end] if filled.ends else [])
             tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
             return tokens, added + shared + len(answer)
 
-        return self.fit(asked, text, tokenize)
+        return self.fit(question, text, tokenize)
 
     def _token_ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
@@ -304,15 +304,15 @@ class ChatModel(Reader):
         tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
         return read_batches(tails, [question.answer for question in questions], None, predict)
 
-    def _read_whole(self, pixels: Pixels, text: str, asked: PromptedAnswer) -> LogProbability:
+    def _read_whole(self, pixels: Pixels, text: str, question: PromptedAnswer) -> LogProbability:
         """Read image, prompt and answer in one forward."""
         frames = list_frames(pixels)
-        rendered = self.format.render_prompt(len(frames), asked.fill(text).prompt)
+        rendered = self.format.render_prompt(len(frames), question.fill(text).prompt)
         added = self._encode_prompt(frames, rendered)["input_ids"].shape[1] - len(self._token_ids(rendered))
-        question = self.fit_text(text, asked, added, len(frames))
-        inputs = self._encode_prompt(frames, question.rendered)
-        logits = self._logits_whole(inputs, question.moved, question.answer)
-        return log_probability_of(logits, question.answer)
+        tokenized = self.fit_text(text, question, added, len(frames))
+        inputs = self._encode_prompt(frames, tokenized.rendered)
+        logits = self._logits_whole(inputs, tokenized.moved, tokenized.answer)
+        return log_probability_of(logits, tokenized.answer)
 
     def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Tensor:
         """Return the logits for each of the answer's tokens, all read in one forward: `(token, vocabulary)`."""
@@ -354,14 +354,14 @@ class ChatModel(Reader):
         shapes = ((64, 96, 3), (90, 60, 3))  # a wide picture and a high one
         pictures = [np.random.default_rng(k).integers(0, 256, shapes[k], dtype=np.uint8) for k in range(2)]
         texts, moved = ["a cat", "two dogs on a red mat, beside a cat"], 0.0
-        asked = PromptedAnswer(prompts.VQASCORE.text, "Yes, it does", ends=True)
+        question = PromptedAnswer(prompts.VQASCORE.text, "Yes, it does", ends=True)
         try:
             with inference():
                 for pixels in pictures:
                     image = self._read_image(pixels)
                     added = image.length - len(image.head)
-                    cached = self._go_on(image, [self.fit_text(text, asked, added) for text in texts])
-                    uncached = [self._read_whole(pixels, text, asked) for text in texts]
+                    cached = self._go_on(image, [self.fit_text(text, question, added) for text in texts])
+                    uncached = [self._read_whole(pixels, text, question) for text in texts]
                     differences = (reused.total - other.total for reused, other in zip(cached, uncached, strict=True))
                     moved = max(moved, *map(abs, differences))
         except import_torch().cuda.OutOfMemoryError:

@@ -74,11 +74,11 @@ class EncoderDecoderModel(Reader):
             pad_token_id=self.tokenizer.pad_token_id,
         )
 
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], question: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text."""
         for text in texts:
             self.check_text(text)
-        questions = [self.fit(asked, text, partial(self._tokenize, pixels)) for text in texts]
+        questions = [self.fit(question, text, partial(self._tokenize, pixels)) for text in texts]
         values: dict[int, LogProbability] = {}
         with inference():
             for prompt, places in positions_by_key(prompt for prompt, _, _ in questions).items():
@@ -94,7 +94,7 @@ class EncoderDecoderModel(Reader):
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about one image, without blanks at the ends."""
         self.check_text(prompt)
-        inputs = self._encode_prompt([self.only_picture(pictures)], prompt)
+        inputs = self._encode_prompt([self.expect_one_picture(pictures)], prompt)
         self.expect_room(max(inputs["attention_mask"].shape[1], max_new_tokens))
         with inference():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
@@ -138,9 +138,9 @@ class Blip(Reader):
         self.describe_prompt = None if self._answers else prompts.BLIP_CAPTION
         self.tasks = {"vqa": prompts.QUESTION} if self._answers else {"caption": prompts.BLIP_CAPTION}
 
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], question: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text."""
-        pieces = [self.fit(asked, text, self._tokenize) for text in texts]
+        pieces = [self.fit(question, text, self._tokenize) for text in texts]
         rows = [self._begin(prompt) + answer[:-1] for prompt, answer in pieces]
         answers = [answer for _, answer in pieces]
         with inference():
@@ -153,7 +153,7 @@ class Blip(Reader):
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer about one image, or its caption without the prompt that it was begun with."""
-        pixels, ids = self.only_picture(pictures), self._token_ids(prompt)
+        pixels, ids = self.expect_one_picture(pictures), self._token_ids(prompt)
         start = self._begin(ids)
         self.expect_room(max(len(ids) + 2 if self._answers else 0, len(start) + max_new_tokens))
         with inference():

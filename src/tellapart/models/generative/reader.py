@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class PromptedAnswer(NamedTuple):
-    """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it.
+    """A question: a prompt, and the answer whose probability is computed, with its end token if `ends`.
 
-    A text takes the place of `{text}` in either.
+    `{text}` in the prompt or the answer stands for the text that the question is about.
     """
 
     prompt: str
@@ -33,7 +33,7 @@ class PromptedAnswer(NamedTuple):
     ends: bool = False
 
     def fill(self, text: str) -> PromptedAnswer:
-        """Return the question about a text."""
+        """Return the question with a text in place of `{text}`."""
         return self._replace(prompt=self.prompt.replace("{text}", text), answer=self.answer.replace("{text}", text))
 
 
@@ -52,16 +52,16 @@ CHAT_TASKS: Mapping[Task, Prompt] = MappingProxyType(
 
 
 class Reader(ABC):
-    """A loaded model that writes text about images, with its tokens' context.
+    """A loaded model that writes text about images.
 
     Attributes:
-        describe_prompt: precedes a caption whose likelihood is measured; None if none can be.
+        describe_prompt: precedes a caption whose likelihood is measured; None if the model gives no likelihood.
         tasks: prompts of the tasks that the model was trained for.
         takes_frames: whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one
             prompt.
         draws: whether its answers can be drawn at a temperature.
-        method: a later method than the first, part of the fingerprint; empty for the first.
-        end: an answer's end, part of the fingerprint of a reading that reads it; empty if it is the tokenizer's.
+        method: how this computes otherwise than at first, for the fingerprint; empty if it does not.
+        end: the end token of answers, for the fingerprint of scores that include it; empty if the tokenizer's.
         image_mark: the token in a prompt that stands for an image; empty if there is none.
         truncated: texts so far that did not fit the context and lost their end.
     """
@@ -83,19 +83,19 @@ class Reader(ABC):
         self.language = model.config.get_text_config()
         self.context = int(getattr(self.language, "max_position_embeddings", None) or 1 << 30)
         self._control = list_control_tokens(processor, template)
-        self._last: tuple[str, Any] = ("", None)  # hash of an image's pixels, and what was read of it
+        self._last: tuple[str, Any] = ("", None)  # hash of the last image's pixels, and what `read_once` made of it
 
     @abstractmethod
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], question: PromptedAnswer) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of the question about each text; a video is read as its frames."""
 
     @abstractmethod
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends."""
 
-    def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
+    def generate_all(self, requests: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
         """Return the greedy answer to each prompt about some images."""
-        return [self.generate(pictures, prompt, max_new_tokens) for pictures, prompt in asked]
+        return [self.generate(pictures, prompt, max_new_tokens) for pictures, prompt in requests]
 
     def check_text(self, text: str) -> None:
         """Refuse a text that the model would take for an image, or for the end of a turn."""
@@ -116,7 +116,7 @@ class Reader(ABC):
         }
 
     def read_once(self, pixels: Pixels, read: Callable[[], T]) -> T:
-        """Return what `read` makes of an image, or made of it if it was the last one."""
+        """Return the result of `read()` for an image, without a second call while the image stays the same."""
         key = pixel_hash(pixels)
         if self._last[0] != key:
             self._last = ("", None)  # frees its memory first
@@ -124,25 +124,23 @@ class Reader(ABC):
         value: T = self._last[1]
         return value
 
-    def fit(self, asked: PromptedAnswer, text: str, tokenize: Callable[[PromptedAnswer], tuple[T, int]]) -> T:
-        """Return the tokens of the question about a text; a text that exceeds the context loses its end, and counts.
+    def fit(self, question: PromptedAnswer, text: str, tokenize: Callable[[PromptedAnswer], tuple[T, int]]) -> T:
+        """Return the tokens of the question about a text, which loses its end, and counts, if they exceed the context.
 
-        `tokenize` also returns how many tokens of the context the question needs.
+        `tokenize` returns a question's tokens, and how many tokens of the context the question needs.
         """
-        short = text
+        start = text
         while True:
-            tokens, needed = tokenize(asked.fill(short))
+            tokens, needed = tokenize(question.fill(start))
             if needed <= self.context:
-                self.truncated += short != text
+                self.truncated += start != text
                 return tokens
-            if not short:
-                self.expect_room(needed)
-            ids = self.tokenizer(short, add_special_tokens=False).input_ids[: -(needed - self.context)]
-            # A cut through a character decodes to a replacement mark, and might then come back as long as it went.
-            left = (
-                str(self.tokenizer.decode(ids, skip_special_tokens=True)).rstrip().rstrip("\N{REPLACEMENT CHARACTER}")
-            )
-            short = left if len(left) < len(short) else short[: len(short) // 2]
+            if not start:
+                self.expect_room(needed)  # raises
+            ids = self.tokenizer(start, add_special_tokens=False).input_ids[: -(needed - self.context)]
+            # Half a character decodes to a replacement mark; with it, the text might never become shorter.
+            cut = str(self.tokenizer.decode(ids, skip_special_tokens=True)).rstrip().rstrip("\N{REPLACEMENT CHARACTER}")
+            start = cut if len(cut) < len(start) else start[: len(start) // 2]
 
     def expect_room(self, needed: int) -> None:
         """Refuse an image, a prompt and an answer that need more tokens than the context."""
@@ -156,8 +154,8 @@ class Reader(ABC):
         """Return the text of an answer's tokens, without special ones and blanks at the ends."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
-    def only_picture(self, pictures: Sequence[Pixels]) -> Pixels:
-        """Return the one picture of a prompt; others are refused."""
+    def expect_one_picture(self, pictures: Sequence[Pixels]) -> Pixels:
+        """Return the only picture of a prompt; more or fewer are refused."""
         if len(pictures) != 1:
             raise ModelError(
                 f"{self.source} reads one image at a time; {len(pictures)} were given: name a chat model, such as "
@@ -168,5 +166,5 @@ class Reader(ABC):
 
 def new_tokens(generated: Sequence[int], prompt: Sequence[int]) -> list[int]:
     """Return the tokens generated after the prompt; some families give them alone, others repeat the prompt first."""
-    out, before = list(generated), list(prompt)
-    return out[len(before) :] if out[: len(before)] == before else out
+    tokens, start = list(generated), list(prompt)
+    return tokens[len(start) :] if tokens[: len(start)] == start else tokens

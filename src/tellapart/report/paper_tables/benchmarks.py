@@ -17,7 +17,7 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
-from tellapart.evaluation.systems import System, leave_references
+from tellapart.evaluation.systems import System, omit_references
 from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
@@ -39,7 +39,7 @@ class _Measure(NamedTuple):
 
 def _make_rows(runs: Sequence[System], measures: Sequence[_Measure], labels: Container[str] | None = None) -> list[Row]:
     """Make a row for each model that has a cell, or is of `labels`; and the row of chance, if some is known."""
-    ranked = leave_references(runs)
+    ranked = omit_references(runs)
     cells_of = [(run, [of.cells.get(run.label) for of in measures]) for run in runs]
     rows = [
         Row(name_model(run.label, run.result), tuple(cell or Cell() for cell in cells), reference=run not in ranked)
@@ -134,7 +134,7 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
         shown = [average or column_of.get("mean_recall") or column_of[main_metric(first_metrics(records))]]
     sources = {column: source for column, source in layout.unchanged.items() if column in shown}
     rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
-    ranked = leave_references(measured)
+    ranked = omit_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(_lacks_items(run.record(benchmark)) for run in ranked)
     for column, top in _first_tiers(sources, ranked, benchmark, seed) if is_tested else ():
@@ -197,7 +197,7 @@ def benchmark_table(
     part = _lay_out_set(runs, benchmark, single=False, with_tiers=with_tiers, seed=seed)
     by_authors = any(of.column.name.endswith(_AUTHORS_RULE) for of in part.measures)
     further = {
-        BESIDE: len(leave_references(part.runs)) < len(part.runs),
+        BESIDE: len(omit_references(part.runs)) < len(part.runs),
         "authors: ties as the benchmark's own code counts them": by_authors,
     }
     notes = _write_notes([part], further, describe_ties(part.metrics)) + unlike_published(part.runs, [part.benchmark])
@@ -344,7 +344,7 @@ def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) 
     measures = [_measure(runs, Column(group, name), *source) for group, name, source in sources]
     if costs is not None:
         measures = _measure_costs(measures, runs, costs)
-    ranked = leave_references(runs)
+    ranked = omit_references(runs)
     table = _models_table(laid_out["title"], measures, _make_rows(runs, measures))
     if layout == "vlue":
         rows = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from tellapart.data.arguments import PathGiven
 from tellapart.errors import RunError
-from tellapart.evaluation.systems import leave_references
+from tellapart.evaluation.systems import omit_references
 from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
@@ -171,7 +171,7 @@ def _read_numbers(
                 add(model.name, name, {metric: Measured(score, size, metric) for metric, score in scores.items()})
     folders = [path for path in paths if path.suffix != ".toml"]
     contents: dict[str, str] = {}
-    for system in leave_references(gather(folders, labels)) if folders else ():
+    for system in omit_references(gather(folders, labels)) if folders else ():
         for name, record in system.result.benchmarks.items():
             if record.limited_from is None:  # else a part of the items
                 known = not record.fingerprint.startswith((IDS_ONLY, IMPORTED))

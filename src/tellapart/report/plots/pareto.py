@@ -15,7 +15,7 @@ import numpy as np
 from tellapart.data.rows import read_csv
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, RunError, plain
-from tellapart.evaluation.systems import System, leave_references
+from tellapart.evaluation.systems import System, omit_references
 from tellapart.records.timing_record import Timing, read_timings
 from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_set, value_of
 from tellapart.report.numbers import items_text
@@ -255,7 +255,7 @@ def points(
 
     A model is one point, its score the plain mean (VLUE section 5.3).
     """
-    complete = leave_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
+    complete = omit_references([run for run in runs if all(name in run.result.benchmarks for name in benchmarks)])
     if not complete:
         raise RunError(f"no model measured {' and '.join(benchmarks)}; name runs that did")
     ranked = ranking_metrics(dict.fromkeys(benchmarks, complete), metrics)
