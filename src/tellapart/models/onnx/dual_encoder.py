@@ -217,7 +217,8 @@ class OnnxDualEncoder:
         self._control = ControlTokens(tokenizer)
         if self._control.facts:  # empty if no text can hold a control token
             self.fingerprint += f" {self._control.facts}"
-        if "left" in (sides := [tokenizer.truncation["direction"], tokenizer.padding["direction"]]):
+        sides = [(settings or {}).get("direction") for settings in (tokenizer.truncation, tokenizer.padding)]
+        if "left" in sides:
             self.fingerprint += f" cuts and pads {sides}"  # earlier numbers were cut and padded at the right
         self._image = _Graph(folder, "image.onnx", device)
         self._text = _Graph(folder, "text.onnx", device)
