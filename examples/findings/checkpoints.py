@@ -80,7 +80,7 @@ def _describe_set(zoo: SimpleNamespace, name: str) -> SimpleNamespace:
     half = items_to_tell_apart(values, size, reliability=0.5) if size else None
     rival = zoo.names.index(_RIVALS[0])
     pair = zoo.ranks[:, [at, rival]]
-    one = zoo.architectures == _ONE
+    one, of_data = zoo.architectures == _ONE, _less_means(pair, zoo.trained_on)
     return SimpleNamespace(
         name=name,
         items=size,
@@ -92,10 +92,8 @@ def _describe_set(zoo: SimpleNamespace, name: str) -> SimpleNamespace:
         imagenet=_correlation(zoo, name, _RIVALS[1]),
         one=_correlate(rankdata(zoo.values[one][:, [at, rival]], axis=0)),
         within=_correlate(_less_means(pair, zoo.architectures)),
-        data=_correlate(_less_means(pair, zoo.trained_on)),
-        data_interval=cluster_bootstrap(
-            _moments(_less_means(pair, zoo.trained_on)), _kept_groups(zoo.trained_on), reduce=_correlate_means
-        ),
+        data=_correlate(of_data),
+        data_interval=cluster_bootstrap(_moments(of_data), _kept_groups(zoo.trained_on), reduce=_correlate_means),
     )
 
 
