@@ -160,9 +160,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
         not_done.append(NotDone(name="order: truth first", reason=reason))
     findings += [*([order] if order else []), torn_sides(original)]
     binding_findings, bindings = _find_bindings(pairs, options, not_done)
-    findings += (
-        origin_findings + _compare_other(original, scan, options, not_done) + binding_findings + tag_balance(pairs)
-    )
+    findings += [*origin_findings, *_compare_other(original, scan, options, not_done)]
+    findings += [*binding_findings, *tag_balance(pairs)]
     not_done += skipped
     changes = scan.changes if scan else ()
     return Audit(

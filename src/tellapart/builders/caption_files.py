@@ -226,10 +226,10 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         )
     with_id = [image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str)]
     names: dict[int | str, Any] = {}
-    for image in with_id:
-        file = image.get("file_name")
-        if (name := names.setdefault(image["id"], file)) != file:
-            fault = f"{quote(name)} and {quote(file)} have one id, {image['id']}; give each another"
+    for entry in with_id:
+        file = entry.get("file_name")
+        if (name := names.setdefault(entry["id"], file)) != file:
+            fault = f"{quote(name)} and {quote(file)} have one id, {entry['id']}; give each another"
             raise DataError(f"{path}: images: {fault}", path=path)
     for number, row in enumerate(captions):
         place = f"{path}: annotations[{number}]"

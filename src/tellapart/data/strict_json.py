@@ -93,9 +93,8 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
             data = b"".join(islice(blocks, most // block + 1))
     except (OSError, ValueError) as failure:
         hint = suggest_beside(path) if isinstance(failure, FileNotFoundError) else ""
-        raise error(
-            f"{path}: cannot be read ({getattr(failure, 'strerror', None) or failure}){hint}", path=path
-        ) from failure
+        reason = getattr(failure, "strerror", None) or failure
+        raise error(f"{path}: cannot be read ({reason}){hint}", path=path) from failure
     if len(data) > most:
         remedy = "more than such a file has; is it the right one?" if is_file else "the most of a pipe or a device"
         raise error(f"{path}: holds more than {most:,} bytes, {remedy}", path=path)
@@ -172,7 +171,7 @@ def parse_json(text: str, place: object, *, error: type[TellapartError] = DataEr
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector in a block or in a decorated function, if it is on.
+    """Pause Python's garbage collector in a block or in a decorated function; it is on again afterwards if it was.
 
     While a quarter of a million items are read, the collector takes half of the time and frees nothing.
     """

@@ -131,11 +131,8 @@ def _apply_labels(names: Sequence[str], labels: Mapping[str, str], benchmarks: S
             f"labels={unknown[0]!r}: no model and no benchmark has that name; these runs hold {', '.join(names)} on "
             f"{', '.join(benchmarks)}"
         )
-    labelled = []
-    for name in names:
-        mark = MARK if name.endswith(MARK) else ""
-        labelled.append(labels.get(name, name).removesuffix(mark) + mark)
-    return labelled
+    marks = [MARK if name.endswith(MARK) else "" for name in names]
+    return [labels.get(name, name).removesuffix(mark) + mark for name, mark in zip(names, marks, strict=True)]
 
 
 def label_runs(names: Sequence[str]) -> list[str]:

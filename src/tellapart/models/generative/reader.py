@@ -125,7 +125,7 @@ class Reader(ABC):
         return value
 
     def fit(self, question: PromptedAnswer, text: str, tokenize: Callable[[PromptedAnswer], tuple[T, int]]) -> T:
-        """Return the tokens of the question about a text, which loses its end, and counts, if they exceed the context.
+        """Return the tokens of the question about a text; if they exceed the context, the text's end is cut off.
 
         `tokenize` returns a question's tokens, and how many tokens of the context the question needs.
         """
