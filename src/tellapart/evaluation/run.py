@@ -553,8 +553,7 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
     if finished.samples is None or not isinstance(records, PairSet | ListedPairs):  # of other records it covers all
         return []
     outline = records.outline
-    rows = zip(outline.ids, outline.clusters, outline.tags, strict=True)
-    facts = {id_: (cluster, dict(tags)) for id_, cluster, tags in rows}
+    facts = dict(zip(outline.ids, zip(outline.clusters, map(dict, outline.tags), strict=True), strict=True))
     texts = {item.id: item.truth_first().texts for item in records.items or ()}
 
     def is_changed(sample: Sample) -> bool:
