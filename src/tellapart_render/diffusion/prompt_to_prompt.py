@@ -268,9 +268,8 @@ class PromptToPrompt:
         rng, options = random_numbers(self._seed, name, index), self._options
         seed = int(rng.integers(2**32))
         # Another order of these three would change the pictures of a seed.
-        self_fraction = float(rng.uniform(*options.self_fraction))
-        guidance = float(rng.uniform(*options.guidance))
-        cross_fraction = float(rng.uniform(*options.cross_fraction))
+        ranges = options.self_fraction, options.guidance, options.cross_fraction
+        self_fraction, guidance, cross_fraction = (float(rng.uniform(low, high)) for low, high in ranges)
         return Draw(seed, guidance, self_fraction, cross_fraction)
 
     def _make_item(self, name: str, pair: CaptionPair, sampled: _Samples, rank: int) -> Made:
