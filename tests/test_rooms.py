@@ -29,17 +29,24 @@ LINES = {
     "records": 946,
     "(root)": 789,
     "dry_run": 300,
+    "bench": 5_218,
+    "ci": 4_216,
+    "docs": 1_858,
+    "examples": 4_483,
 }
+
+#: Folders beside the package.
+AROUND = ("tests", "bench", "ci", "docs", "examples")
 
 #: The share by which a room may be larger than that.
 ROOM = 0.03
 
 
 def count_lines() -> Counter[str]:
-    """Count the lines of each folder of the package, of the packages beside it, and of the tests."""
+    """Count the lines of each folder of the package, of the packages beside it, and of the folders around it."""
     lines = Counter[str]()
-    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
-        package, *inner = path.relative_to(ROOT / "src" if "src" in path.relative_to(ROOT).parts else ROOT).parts
+    for path in [path for folder in ("src", *AROUND) for path in (ROOT / folder).rglob("*.py")]:
+        package, *inner = path.relative_to(ROOT / "src" if path.is_relative_to(ROOT / "src") else ROOT).parts
         room = package if package != "tellapart" else inner[0] if len(inner) > 1 else "(root)"
         lines[room] += len(path.read_text(encoding="utf-8").splitlines())
     return lines
