@@ -115,6 +115,16 @@ def test_samples_that_were_cut_fail_a_verification(cut, run, command):
     check_facts(done.out, f"{SAMPLES}: different")
 
 
+def test_samples_of_forged_outcomes_are_refused_where_items_are_read(run):
+    other = ta.evaluate("random", "demo", limit=10)
+    edit_samples(run, lambda text: text.replace(*LOST))
+    opened = ta.open_run(run)
+    for read in (opened.items, opened.write_report, lambda: ta.compare(run, other)):
+        with raises(RunError, "demo.jsonl", "SHA-256"):
+            read()
+    check_facts(ta.compare(run, run, gate=True).rows[0].reason, ("demo.jsonl", "SHA-256"))
+
+
 def test_both_values_are_given_in_python_and_as_json(run, command):
     done = command("verify", "run", "--json")
     assert done.json["passed"] and done.json["runs"][0]["run"] == "run"
@@ -314,6 +324,7 @@ def test_a_page_that_is_not_of_its_record_is_named(model, change, different, com
     done = command("verify", "a", code=1)
     check_facts(done.out, f"{len(different) + 1} different", "report.html: different", "tellapart show")
     command("show", "a")
+    assert states(ta.verify("a"), "different") == different
     done = command("verify", "a", "--strict")
     assert done.code == bool(different)
     check_facts(done.out, f"{len(different)} different", *(f"'{model}'" for _ in different))
@@ -472,8 +483,12 @@ def test_what_the_samples_do_not_give_is_left_out_or_refused(tmp_path):
     forge(tmp_path, lambda record: record["metrics"].update(bleu_4=record["metrics"]["group_score"]))
     record = read_result(tmp_path).benchmarks["demo"]
     assert "bleu_4" not in record.metrics and "bleu_4" in record.notes[-1]
-    path = tmp_path / "samples" / "demo.jsonl"
-    path.write_text(path.read_text().replace('"group_score":0.0', '"group_score":1.0'))
+    path = tmp_path / SAMPLES
+    text = path.read_text()
+    path.unlink()
+    with raises(RunError, "checksum", "not verified", "demo.jsonl"):
+        ta.open_run(tmp_path).value("group_score")
+    path.write_text(text.replace('"group_score":0.0', '"group_score":1.0'))
     forge(tmp_path, lambda record: record.pop("samples"))
     with raises(RunError, "demo.jsonl", "10 items"):
         read_result(tmp_path)

@@ -411,7 +411,7 @@ def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write
 )
 def test_a_name_is_evidence_unless_a_reading_is_asked_for(write, fact, name, config, card):
     folder = write(name, config, **({"README.md": card} if card else {}))
-    with raises(ModelError, fact, "reading=vqa"):
+    with raises(ModelError, fact, f"st:{folder}", "tellapart score", "reading=vqa"):
         open_chat(folder)
     with raises(ModelError, "processor"):  # the next step: it is opened as what it is asked for
         open_chat(folder, reading="vqa")

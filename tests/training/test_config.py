@@ -113,11 +113,15 @@ def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table, name, ann
         assert name in {error["loc"][0] for error in caught.value.errors()}
 
 
-def test_a_toml_file_holds_finite_numbers_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "table", "name"),
+    [("k = 4", "loss", "weight"), ("learning_rate = 0.001", "optimiser", "learning_rate")],
+)
+def test_a_toml_file_holds_finite_numbers_alone(tmp_path, line, table, name):
     text = written(tmp_path).read_text()
     for number in ("inf", "nan", "-inf"):
-        (tmp_path / "run.toml").write_text(text.replace("k = 4", f"k = 4\nalpha = {number}"))
-        with raises(DataError, "run.toml", "'loss.alpha'", "finite", number):
+        (tmp_path / "run.toml").write_text(text.replace(line, f"{name} = {number}"))
+        with raises(DataError, "run.toml", f"'{table}.{name}'", "finite", number):
             read_config(tmp_path / "run.toml")
 
 

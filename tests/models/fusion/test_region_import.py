@@ -174,7 +174,7 @@ def test_a_cut_file_of_regions_is_refused(tmp_path):
         list(read_regions(path))
 
 
-@pytest.mark.parametrize("damage", ["cut", "pages", "longer entry"])
+@pytest.mark.parametrize("damage", ["cut", "last bytes", "pages", "longer entry"])
 def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path, damage):
     stream = io.BytesIO()
     np.savez(stream, features=np.ones((2, 1000), np.float32), norm_bb=np.ones((2, 6), np.float32))
@@ -184,6 +184,8 @@ def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path, damage):
     data = bytearray((base / "data.mdb").read_bytes())
     if damage == "cut":
         del data[len(data) // 2 :]
+    elif damage == "last bytes":
+        del data[-16:]
     elif damage == "pages":
         data[3 * 4096 :] = bytes(len(data) - 3 * 4096)
     else:  # the sizes of its entries
