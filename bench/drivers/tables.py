@@ -8,20 +8,13 @@ from typing import Any
 from datasets import Dataset, Features, Image, List, Value
 
 
-def rows_of(sets: Path, name: str) -> list[dict[str, Any]]:
-    """Read a set's items: `images` as paths, `texts`."""
-    lines = (sets / name / "pairs.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [{**row, "images": [sets / name / image for image in row["images"]]} for row in rows]
-
-
 def table(sets: Path, name: str, images: Sequence[str], texts: Sequence[str] | str) -> Dataset:
     """Make a table with these columns of images, and of texts: one each, or one that lists them; and `__key__`."""
-    rows = rows_of(sets, name)
+    rows = [json.loads(line) for line in (sets / name / "pairs.jsonl").read_text().splitlines()]
     columns: dict[str, list[Any]] = {"__key__": [row["id"] for row in rows]}
     features: dict[str, Any] = {"__key__": Value("string")}
     for place, column in enumerate(images):
-        columns[column] = [{"bytes": row["images"][place].read_bytes(), "path": None} for row in rows]
+        columns[column] = [{"bytes": (sets / name / row["images"][place]).read_bytes(), "path": None} for row in rows]
         features[column] = Image()
     if isinstance(texts, str):
         columns[texts] = [row["texts"] for row in rows]
