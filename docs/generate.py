@@ -23,13 +23,14 @@ import tempfile
 import textwrap
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from speed_tables import RECORD_TABLES, fill_table, record_table
 
 from tellapart import __version__
@@ -51,6 +52,7 @@ from tellapart.training.losses.loss import find_loss
 
 ROOT = Path(__file__).resolve().parent.parent
 BASELINES = ROOT / "docs" / "baselines.json"
+GOLDEN = ROOT / "bench" / "records" / "native_golden.json"
 FIRST = "prefers_first_text"
 PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
 BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -177,6 +179,33 @@ def attribute_texts(model: type[BaseModel]) -> dict[str, str]:
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system of the papers; `systems.toml` has the meaning of each field."""
+
+    name: str
+    where: str
+    commands: tuple[str, ...]
+    checked: str
+    note: str
+    type: str = ""
+    golden: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+
+def read_systems() -> list[System]:
+    """Read `systems.toml`, in its order."""
+    content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
+    return TypeAdapter(list[System]).validate_python(content["system"])
+
+
+def systems_table() -> str:
+    """Every system: its place in the papers, its commands and its check, with figures of the benches' record."""
+    record = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    largest = {name: f"{max(found.values()):.0e}".replace("e-0", "e-") for name, found in record.items()}
+    return fill_table("systems", systems=read_systems(), largest=largest)
+
+
 def board_keys_table() -> str:
     """Return a row for each key of a board file; defaults are as TOML writes them."""
     return fill_table("board_keys", models=BOARD_TABLES, attribute_texts=attribute_texts)
@@ -243,7 +272,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "board-keys": board_keys_table,
     "losses": losses_table,
     "presets": presets_table,
-    "systems": lambda: str(import_module("systems").systems_table()),
+    "systems": systems_table,
     "gallery": lambda: str(import_module("gallery").gallery_table()),
     "levels": lambda: str(import_module("levels").levels_table()),
     "commands": lambda: str(import_module("command_pages").commands_reference()),

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
 
 
-systems = import_document("systems")
+systems = import_document("generate")
 SYSTEMS = systems.read_systems()
 
 
