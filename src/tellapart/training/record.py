@@ -227,11 +227,11 @@ def model_card(record: TrainRecord, start: str = "") -> str:
 
 
 def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that decide the weights, in the configuration's keys; empty values are left out."""
+    """Yield the settings that decide the weights, in the configuration's keys; 0 and False are settings, too."""
     for key, value in record.config.items():
         if key not in {"name", "model", "preset", "report", "log"}:
             for name, entry in value.items() if isinstance(value, dict) and key != "dropout" else [("", value)]:
-                if name not in {"train", "images"} and entry not in (None, [], {}):  # 0 and False are values
+                if name not in {"train", "images", "outside_images", "keep_images"} and entry not in (None, [], {}):
                     yield f"{key}.{name}".removesuffix("."), entry
             if key == "lora" and value is not None:
                 yield "lora: updated", record.updated
