@@ -369,7 +369,7 @@ def test_results_are_broken_down_by_them(tmp_path):
 def test_a_blank_value_is_no_tag_and_an_older_run_that_has_it_goes_on(tmp_path, monkeypatch):
     file = write_file(tmp_path / "tags.jsonl", [{"id": "attribute-000", "half": " "}])
     with monkeypatch.context() as older:
-        older.setattr("tellapart.evaluation.evaluate._read_tags", lambda _: {"attribute-000": {"half": " "}})
+        older.setattr("tellapart.data.pairset.filled_tags", dict)
         assert (
             "half"
             in ta.evaluate("oracle", "demo", limit=4, tags=file, out=tmp_path / "run").result().benchmarks["demo"].by

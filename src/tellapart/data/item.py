@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from tellapart.data.fields import one_text, whole_text
 
-__all__ = ["Item"]
+__all__ = ["Item", "filled_tags"]
 
 
 _AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
@@ -16,6 +17,11 @@ _Text = Annotated[str, AfterValidator(whole_text)]
 _Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], Field(min_length=1), _AS_TUPLE]
 _Caption = Annotated[_Text, Field(min_length=1), AfterValidator(one_text)]
 _Captions = Annotated[tuple[_Caption, ...], Field(min_length=1), _AS_TUPLE]
+
+
+def filled_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags without those of an empty value, which are none."""
+    return {tag: value for tag, value in tags.items() if value.strip()}
 
 
 class Item(BaseModel):
@@ -66,7 +72,7 @@ class Item(BaseModel):
         if not self.cluster:
             object.__setattr__(self, "cluster", self.id)
         if not all(map(str.strip, self.tags.values())):
-            object.__setattr__(self, "tags", {name: value for name, value in self.tags.items() if value.strip()})
+            object.__setattr__(self, "tags", filled_tags(self.tags))
 
     @model_validator(mode="after")
     def _check_true(self) -> Self:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.images import pixel_hash, resolve
-from tellapart.data.item import Item
+from tellapart.data.item import Item, filled_tags
 from tellapart.data.strict_json import read_whole
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video, order_frames
 from tellapart.errors import DataError
@@ -139,7 +139,8 @@ class PairSet:
         if unknown := sorted(tags.keys() - {item.id for item in self.items}):
             some = f"{self.name} has no item {unknown[0]!r}" + (f" and {len(unknown) - 1} more" if unknown[1:] else "")
             raise DataError(f"tags: {some}; its ids are like {self.items[0].id!r}")
-        items = tuple(item.model_copy(update={"tags": {**item.tags, **tags.get(item.id, {})}}) for item in self.items)
+        more = {id_: filled_tags(further) for id_, further in tags.items()}
+        items = tuple(item.model_copy(update={"tags": {**item.tags, **more.get(item.id, {})}}) for item in self.items)
         return replace(self, items=items)
 
     def one_truth(self) -> PairSet:

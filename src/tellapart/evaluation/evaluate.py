@@ -73,7 +73,7 @@ def _read_tags(path: Path) -> dict[str, dict[str, str]]:
             raise RunError(f"tags={path}:{line}: expected an id and tags, all of them texts; got {quote(row)}")
         if (name := row.pop("id")) in tags:
             raise RunError(f"tags={path}:{line}: id {quote(name)} is there twice")
-        tags[name] = {tag: value for tag, value in row.items() if value.strip()}
+        tags[name] = row
     if not tags:
         raise RunError(f"tags={path}: the file is empty; write an id and tags in each line")
     return tags

@@ -24,6 +24,7 @@ from tellapart.benchmarks.find import as_benchmark, find_benchmark, tell_apart
 from tellapart.benchmarks.locations import Locations
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.atomic import drop_lock, holder_of, take_lock
+from tellapart.data.item import filled_tags
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, join_names, note_spread
@@ -561,8 +562,7 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
             return True
         cluster, tags = facts[sample.id]
         if isinstance(records, PairSet):
-            filled = {tag: value for tag, value in sample.tags.items() if value.strip()}  # older runs have blank tags
-            return (sample.cluster, filled) != (cluster, tags)
+            return (sample.cluster, filled_tags(sample.tags)) != (cluster, tags)  # older runs have empty tags
         moved = cluster != sample.cluster and sample.id not in (cluster, sample.cluster)
         return moved or any(tags[tag] != sample.tags[tag] for tag in tags.keys() & sample.tags.keys())
 
