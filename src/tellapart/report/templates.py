@@ -17,8 +17,8 @@ def make_environment(loader: BaseLoader | None = None, **options: Any) -> Enviro
     """Return a new environment of templates."""
     from jinja2 import Environment, StrictUndefined
 
-    # Escaped everywhere, not by the file's name; a misspelt name is an error. Rendered once: no constant is folded.
-    rules = {"autoescape": True, "finalize": _steer_nothing, "undefined": StrictUndefined, "optimized": False}
+    # Escaped everywhere, not by the file's name; a name that a template misspells is an error.
+    rules = {"autoescape": True, "finalize": _steer_nothing, "undefined": StrictUndefined}
     return Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, **{**rules, **options})  # noqa: S701
 
 
