@@ -39,6 +39,8 @@ _LAPSES = np.array([0.0, 0.02, 0.05, 0.1])
 _ALIKE = 0.01
 #: The difference of log likelihoods by model from which on the direction of the curves is taken as known.
 _SURE = 3.0
+#: The share of draws outside of the values above which a threshold is taken to lie there.
+_MOSTLY = 0.97
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
 _FAR = 1e300
 
@@ -158,11 +160,11 @@ def fit_psychometric(
     total, *tables = (csr_array((weights, (codes, place))) for weights in (np.ones(len(x)), *outcomes.T))
     rights, counts = np.stack([table.sum(axis=0) for table in tables]), total.sum(axis=0)
     grids = [_Grid(levels, low, span, guess, falls) for falls in (False, True)]
-    rises, falls = (float(each.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for each in grids)
-    grid = grids[falls > rises]
+    rising, falling = (float(grid.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for grid in grids)
+    grid = grids[falling > rising]
     thresholds = grid.draw_thresholds(tables, total, resamples, seed)
-    if abs(rises - falls) < _SURE * len(tables):  # a model outside may then be above all values as well as below them
-        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > 0.97
+    if abs(rising - falling) < _SURE * len(tables):  # a threshold outside may be above all values as well as below them
+        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > _MOSTLY
         thresholds[outside] = np.array([[-_FAR], [_FAR]])
     estimates = []
     for table, draws in zip(tables, thresholds, strict=True):

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class PromptedAnswer(NamedTuple):
     """A question: a prompt, and the answer whose probability is computed, with its end token if `ends`.
 
-    `{text}` in the prompt or the answer stands for the text that the question is about.
+    `fill` puts a text in place of `{text}` in the prompt and the answer.
     """
 
     prompt: str

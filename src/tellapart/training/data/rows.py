@@ -61,7 +61,7 @@ _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", 
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files that a path stands for: `{00000..00009}` in it is a range of numbers."""
+    """Return the files of a path, in which `{00000..00009}` is a range of numbers."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
