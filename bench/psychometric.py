@@ -15,6 +15,8 @@ from tellapart.stats.interval import Interval
 Floats = NDArray[np.float64]
 #: Thresholds of two models on values from 0 to 1, their slope and lapse.
 MODELS = (((0.5, 0.6), 10.0, 0.03), ((0.2, 0.2), 8.0, 0.0), ((0.7, 0.9), 20.0, 0.1))
+#: Models that hardly rise above chance.
+FAINT = ((1.1, 1.1), 5.0, 0.0)
 #: Items, and items of a cluster.
 SIZES = ((60, 1), (100, 5), (400, 1))
 #: Different values; 0 for as many as items.
@@ -52,7 +54,7 @@ def covers(interval: Interval, truth: float) -> bool:
 def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple[Any, ...], datasets: int) -> Any:
     """Measure one setting."""
     (a, b), _, _ = models
-    rng = np.random.default_rng([2026, int(100 * guess), *size, levels, MODELS.index(models)])
+    rng = np.random.default_rng([2026, int(100 * guess), *size, levels, (*MODELS, FAINT).index(models)])
     found: dict[str, list[float]] = {"threshold": [], "difference": [], "alarms": [], "fit": [], "width": []}
     for _ in range(datasets):
         values, right, clusters = draw_outcomes(rng, guess, *size, levels, models)
@@ -78,16 +80,20 @@ def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple
 def measure(datasets: int = 200) -> dict[str, Any]:
     """Measure every setting."""
     cells = []
-    for number, (guess, size, levels) in enumerate(product((0.5, 1 / 6), SIZES, LEVELS)):
-        setting = guess, size, levels, MODELS[number % len(MODELS)]
+    settings = [
+        (*setting, MODELS[number % len(MODELS)]) for number, setting in enumerate(product((0.5, 1 / 6), SIZES, LEVELS))
+    ]
+    faint = [(0.5, size, 0, FAINT) for size in SIZES]
+    for setting in settings + faint:
         cell = measure_cell(*setting, datasets)
         near = min(cell["threshold"], cell["difference"]) < NEAR
         cells.append(measure_cell(*setting, 4 * datasets) if near else cell)
         print(json.dumps(cells[-1]), flush=True)
     names = ("threshold", "difference", "alarms", "fit")
-    rates = {name: [cell[name] for cell in cells if name in cell] for name in names}
+    rates = {name: [cell[name] for cell in cells[: len(settings)] if name in cell] for name in names}
     summary = {f"{name}, {kind.__name__}": kind(values) for name, values in rates.items() for kind in (min, max)}
     summary |= {f"{name}, mean": round(float(np.mean(values)), 4) for name, values in rates.items()}
+    summary["threshold, min of faint models"] = min(cell["threshold"] for cell in cells[len(settings) :])
     return {"summary": summary, "cells": cells}
 
 

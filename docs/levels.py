@@ -15,6 +15,7 @@ from typer import Option
 
 from tellapart.diagnosis.curve import Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, outcomes_of, read_systems
+from tellapart.diagnosis.psychometric import DIRECTIONS
 from tellapart.records.result import Sample
 from tellapart.report.diagnoses import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
@@ -25,6 +26,8 @@ HERE = Path(__file__).resolve().parent
 RECORD, PICTURE = HERE / "levels.json", HERE / "levels.svg"
 #: Of the group score of two pictures and two captions.
 CHANCE = 1 / 6
+#: Aspects whose larger levels are harder.
+HARDER = ("distractors", "hidden")
 
 
 def make_record(run: Path) -> dict[str, Any]:
@@ -53,10 +56,24 @@ def make_record(run: Path) -> dict[str, Any]:
 
 
 def fit() -> Curves:
-    """Fit each model's curve of each aspect of the record, as `tellapart curve --over level --by aspect` does."""
+    """Fit each model's curve of each aspect of the record, as `tellapart curve --over level --by aspect` does.
+
+    Which levels are harder is known without the models: it is the direction of the curves.
+    """
     record = json.loads(RECORD.read_text(encoding="utf-8"))
+    rising, falling = (fit_part(record, direction) for direction in DIRECTIONS)
+    # A level of all aspects together has no unit.
+    rows = [row for row in (*rising.curves, *falling.curves) if row.subset is not None]
+    rows.sort(key=lambda row: str(row.subset))
+    return rising.model_copy(update={"curves": tuple(rows), "n": rising.n + falling.n})
+
+
+def fit_part(record: dict[str, Any], direction: str) -> Curves:
+    """Fit the curves of the aspects that have a direction."""
     items, values = [], []
     for aspect, found in record["aspects"].items():
+        if (aspect in HARDER) != (direction == "falling"):
+            continue
         for number, level in enumerate(found["levels"].split()):
             name = f"{aspect}-{number:03d}"
             tags = {"aspect": f"{aspect}, {found['unit']}", "level": level}
@@ -64,9 +81,7 @@ def fit() -> Curves:
             values.append([float(right[number]) for right in found["right"].values()])
     models = tuple(record["aspects"]["colour"]["right"])
     outcomes = ItemOutcomes(record["set"], "group_score", models, tuple(items), np.array(values))
-    curves = measure_curves(outcomes, "level", by="aspect", chances={None: CHANCE})
-    # A level of all aspects together has no unit.
-    return curves.model_copy(update={"curves": tuple(row for row in curves.curves if row.subset is not None)})
+    return measure_curves(outcomes, "level", by="aspect", direction=direction, chances={None: CHANCE})
 
 
 def levels_table() -> str:

@@ -14,7 +14,7 @@ from facts import raises
 from tellapart.diagnosis import psychometric
 from tellapart.diagnosis.curve import count_edits, find_difference, tag_captions
 from tellapart.diagnosis.item_analysis import outcomes_of, read_systems
-from tellapart.diagnosis.psychometric import Psychometric, fit_psychometric
+from tellapart.diagnosis.psychometric import DIRECTIONS, Psychometric, ThresholdSearch, fit_psychometric
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.systems import choose_models
 from tellapart.report.page import ReportRun, render
@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 
 
 def draw(
-    seed: int, thresholds: tuple[float, ...], guess: float, lapse: float = 0.02, n: int = 800
+    seed: int, thresholds: tuple[float, ...], guess: float, lapse: float = 0.02, n: int = 800, slope: float = 12
 ) -> tuple[Floats, Floats]:
-    """Draw values from 0 to 1, and outcomes of models with a slope of 12, as exactly as so many items allow."""
+    """Draw values from 0 to 1, and outcomes of models with a slope, as exactly as so many items allow."""
     rng = np.random.default_rng(seed)
     values = np.resize(np.linspace(0, 1, 41), n)
-    p = guess + (1 - guess - lapse) * expit(12 * (values[:, None] - np.array(thresholds)))
+    p = guess + (1 - guess - lapse) * expit(slope * (values[:, None] - np.array(thresholds)))
     return values, (rng.random(p.shape) < p).astype(np.float64)
 
 
@@ -97,6 +97,30 @@ def test_a_threshold_outside_of_the_values_or_between_two_levels_is_said_to_be_t
     assert fitted.threshold == pytest.approx(2.5, abs=0.1)
     assert fitted.interval.low is not None and 2 < fitted.interval.low < 2.2
     assert fitted.interval.high is not None and 2.8 < fitted.interval.high < 3
+
+
+def test_a_curve_whose_direction_is_unsure_has_an_interval_for_both_directions():
+    for seed in (3, 24, 26):  # the likeliest curve falls
+        values, right = draw(seed, (1.1,), 0.5, lapse=0, n=100, slope=5)
+        fitted = fit_psychometric(values, right, guess=0.5, resamples=200)[0]
+        high = fitted.interval.high
+        assert high is None or high >= 1.1, seed
+
+
+def test_a_direction_that_is_named_leaves_one_end_open(runs):
+    values, right = draw(3, (1.1,), 0.5, lapse=0, n=100, slope=5)
+    rising, falling = (
+        fit_psychometric(values, right, guess=0.5, resamples=200, direction=name)[0] for name in DIRECTIONS
+    )
+    assert rising.slope > 0 > falling.slope
+    assert rising.interval.low is not None and rising.interval.high is None
+    assert falling.interval.low is None and falling.interval.high is not None
+    search = ThresholdSearch(np.arange(5.0), 0.5, "falling")
+    for level in np.repeat(np.arange(5), 12):
+        search.add(level, float(level > 2))
+    assert search.fitted().slope < 0
+    with raises(RunError, "direction='up'", *DIRECTIONS):
+        ta.curve(runs, over="size", direction="up")
 
 
 def test_items_of_one_cluster_count_as_one():

@@ -26,7 +26,7 @@ from tellapart.diagnosis.item_analysis import (
     outcomes_of,
     read_systems,
 )
-from tellapart.diagnosis.psychometric import LEAST_ITEMS
+from tellapart.diagnosis.psychometric import DIRECTIONS, LEAST_ITEMS
 from tellapart.diagnosis.risk import Risks, measure_risks
 from tellapart.diagnosis.why import Why, explain
 from tellapart.diagnosis.why import debias as subtract_means
@@ -205,6 +205,7 @@ def curve(
     by: str | None = None,
     benchmark: str | None = None,
     metric: str | None = None,
+    direction: str | None = None,
     out: PathGiven | None = None,
     seed: int = 0,
     model: str | ModelGiven | None = None,
@@ -226,6 +227,8 @@ def curve(
         by: a tag; the items of each of its values get curves of their own, too.
         benchmark: which; the one that all the runs share if None.
         metric: of right and wrong, with a chance; the one that ranks models if None.
+        direction: of all curves: rising if larger values are easier, falling if they are harder; what fits better if
+            None.
         out: the picture to write: .pdf, .svg or .png.
         seed: of the draws of clusters, or of items.
         model, adaptive: in place of runs: measure this model on so many items of `benchmark`, chosen one by one, each
@@ -248,6 +251,8 @@ def curve(
     [80]
     """
     _expect_names("over", over=over, by=by, benchmark=benchmark, metric=metric)
+    if direction not in (None, *DIRECTIONS):
+        raise RunError(f"direction={quote(direction)}: give one of {join_names(DIRECTIONS)}")
     if adaptive is not None:
         if isinstance(adaptive, bool) or not isinstance(adaptive, int) or adaptive < LEAST_ITEMS:
             raise RunError(f"adaptive={quote(adaptive)}: give a number of items from {LEAST_ITEMS}, for example 100")
@@ -268,14 +273,17 @@ def curve(
         )  # fmt: skip
         with use_store(cache) as store, keep_random_state(), reporting(progress) as report:
             bar = report(f"{model} on {benchmark}") if report else None
-            curves = search_threshold(settings, over, adaptive, store=store, metric=metric, progress=bar)
+            curves = search_threshold(
+                settings, over, adaptive, store=store, metric=metric, direction=direction, progress=bar
+            )
         return _draw(CurvesFitted(curves), draw_thresholds, out)
     expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
         models = _choose_measured(folders)
         outcomes = outcomes_of(*read_systems(models, benchmark=benchmark), metric)
-        curves = measure_curves(outcomes, over, chances=read_chances(models, outcomes, by), by=by, seed=seed)
+        chances = read_chances(models, outcomes, by)
+        curves = measure_curves(outcomes, over, chances=chances, by=by, direction=direction, seed=seed)
     return _draw(CurvesFitted(curves), draw_thresholds, out)
 
 

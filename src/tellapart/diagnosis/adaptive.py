@@ -37,6 +37,7 @@ def search_threshold(
     *,
     store: EmbeddingStore,
     metric: str | None = None,
+    direction: str | None = None,
     progress: Progress | None = None,
 ) -> Curves:
     """Measure a model on items that are chosen one by one, and return its curve over a numeric tag.
@@ -61,7 +62,7 @@ def search_threshold(
     values = read_values(outcomes, over)
     levels = _expect_alike(benchmark.name, over, samples, values)
     chance = measure.chance(ready.records.shape, ready.records.true) or 0.0
-    search, free = ThresholdSearch(levels, chance), np.isin(values, levels)
+    search, free = ThresholdSearch(levels, chance, direction), np.isin(values, levels)
     clusters = np.array([sample.cluster for sample in samples])
     shuffled = np.random.default_rng(settings.seed).permutation(len(samples))
     right: dict[int, float] = {}

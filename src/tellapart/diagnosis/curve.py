@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 
@@ -196,14 +197,14 @@ def read_chances(runs: Sequence[System], outcomes: ItemOutcomes, by: str | None)
 
 
 def measure_curves(
-    outcomes: ItemOutcomes, over: str, *, chances: Mapping[str | None, float], by: str | None = None, seed: int = 0,
-    posterior: Psychometric | None = None,
+    outcomes: ItemOutcomes, over: str, *, chances: Mapping[str | None, float], by: str | None = None,
+    direction: str | None = None, seed: int = 0, posterior: Psychometric | None = None,
 ) -> Curves:  # fmt: skip
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
     `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. `chances` are of all items, None,
-    and of those of a value of `by` if they differ. Of one model whose items were chosen one by one, `posterior` is the
-    function, in place of a fit.
+    and of those of a value of `by` if they differ. `direction` is of `fit_psychometric`. Of one
+    model whose items were chosen one by one, `posterior` is the function, in place of a fit.
     """
     for tag in filter(None, (over, by)):
         expect_same_tag(outcomes.benchmark, tag, outcomes.retagged)
@@ -222,6 +223,7 @@ def measure_curves(
     clusters = np.array([item.cluster for item in outcomes.items])
     curves: list[Curve] = []
     differences: list[ThresholdDifference] = []
+    unsure: list[str] = []
     for subset, mask in parts:
         x, right, groups = values[mask], outcomes.values[mask], clusters[mask]
         chance = chances.get(subset, chances[None])
@@ -234,7 +236,9 @@ def measure_curves(
             reason = f"too few for a curve: {len(x)} items, {len(np.unique(x))} values"
             curves += [share.model_copy(update={"reason": reason}) for share in shares]
             continue
-        fitted = [posterior] if posterior else fit_psychometric(x, right, groups, guess=chance, seed=seed)
+        fit = partial(fit_psychometric, guess=chance, direction=direction, seed=seed)
+        fitted = [posterior] if posterior else fit(x, right, groups)
+        unsure += [subset or "all items"] * (len(fitted[0].draws) > 1)
         curves += [share.model_copy(update=_describe(function)) for share, function in zip(shares, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
             value, ends, p = second.minus(first)
@@ -245,7 +249,7 @@ def measure_curves(
         benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chances[None],
         smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
         differences=tuple(correct(differences)), limited_from=outcomes.limited_from, limited_to=outcomes.limited_to,
-        notes=tuple(_list_notes(outcomes, over, values, curves)),
+        notes=tuple(_list_notes(outcomes, over, values, curves, unsure)),
     )  # fmt: skip
 
 
@@ -326,7 +330,9 @@ def _list_parts(outcomes: ItemOutcomes, by: str | None) -> Mapping[str, NDArray[
     return tags[by]
 
 
-def _list_notes(outcomes: ItemOutcomes, over: str, values: NDArray[np.float64], curves: Sequence[Curve]) -> list[str]:
+def _list_notes(
+    outcomes: ItemOutcomes, over: str, values: NDArray[np.float64], curves: Sequence[Curve], unsure: Sequence[str]
+) -> list[str]:
     notes = []
     if without := int(np.isnan(values).sum()):
         notes.append(f"{without:,} items without the tag {over} are left out")
@@ -338,6 +344,11 @@ def _list_notes(outcomes: ItemOutcomes, over: str, values: NDArray[np.float64], 
         notes.append(
             f"half of the items lie in less than {_CROWDED:.0%} of the range of {over}; a tag of its logarithm may fit "
             "better"
+        )
+    if unsure:
+        notes.append(
+            f"rising and falling curves fit {join_names(unsure)} about as well, and intervals hold for both; name the "
+            "direction, rising or falling, if you know it without these models"
         )
     if poor := [row for row in curves if row.p_fit is not None and row.p_fit < 0.05]:
         names = join_names([row.model if row.subset is None else f"{row.model} on {row.subset}" for row in poor])

@@ -20,6 +20,8 @@ from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import Clusters, check_values, number_clusters
 from tellapart.stats.interval import FEW_CLUSTERS, Interval, without_bounds
 
+#: In which larger values are easier, and in which they are harder.
+DIRECTIONS = ("rising", "falling")
 #: Values of the quantity, and items, below which three parameters are not fitted.
 LEAST_LEVELS, LEAST_ITEMS = 3, 20
 #: Items below which draws do not hold the level (`bench/psychometric.py`).
@@ -39,8 +41,6 @@ _LAPSES = np.array([0.0, 0.02, 0.05, 0.1])
 _ALIKE = 0.01
 #: The difference of log likelihoods by model from which on the direction of the curves is taken as known.
 _SURE = 3.0
-#: The share of draws outside of the values above which a threshold is taken to lie there.
-_MOSTLY = 0.97
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
 _FAR = 1e300
 
@@ -54,7 +54,8 @@ class Psychometric:
         slope: of the logistic function, by unit of the values; negative if P falls with them.
         lapse, guess: how far P stays from 1 and from 0 at its ends.
         p_fit: that the items deviate so much from the function by chance; None with too few levels.
-        draws: the lowest and the highest likeliest threshold of resampled clusters `(2, resample)`.
+        draws: the lowest and the highest likeliest threshold of resampled clusters `(direction, 2, resample)`; of
+            rising and of falling curves if both fit about as well.
     """
 
     threshold: float
@@ -86,8 +87,11 @@ class Psychometric:
 
     @property
     def _bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The least and the highest threshold of each draw; one above all values is at least the largest of them."""
-        return np.minimum(self.draws[0], self.largest), np.maximum(self.draws[1], self.smallest)
+        """The least and the highest threshold of each draw `(direction, resample)`.
+
+        A threshold above all values is at least the largest of them.
+        """
+        return np.minimum(self.draws[:, 0], self.largest), np.maximum(self.draws[:, 1], self.smallest)
 
     def minus(self, other: Psychometric) -> tuple[float | None, Interval, float | None]:
         """Return the difference of two thresholds that were fitted in one call, its interval, and p that there is none.
@@ -104,7 +108,8 @@ class Psychometric:
         if interval.reason:
             return value, interval, None
         # Student's p with the tail of the draws: it is below 5% where the interval leaves out zero.
-        tail = min(0.5, (1 + min(int((low <= 0).sum()), int((high >= 0).sum()))) / (1 + len(low)))
+        opposite = np.minimum((low <= 0).sum(axis=1), (high >= 0).sum(axis=1)).max()  # whatever the direction
+        tail = min(0.5, (1 + int(opposite)) / (1 + low.shape[1]))
         wide = ndtri(tail) / np.sqrt(self.clusters / (self.clusters - 1))
         return value, interval, float(2 * stdtr(self.clusters - 1, wide))
 
@@ -115,19 +120,20 @@ class Psychometric:
             return without_bounds(_LEVEL, f"{self.items} items")
         if self.clusters < FEW_CLUSTERS:
             return without_bounds(_LEVEL, f"{self.clusters} clusters")
-        low = float(expanded_percentiles(low_draws, self.clusters, _LEVEL)[0])
-        high = float(expanded_percentiles(high_draws, self.clusters, _LEVEL)[1])
+        low = min(float(expanded_percentiles(draws, self.clusters, _LEVEL)[0]) for draws in low_draws)
+        high = max(float(expanded_percentiles(draws, self.clusters, _LEVEL)[1]) for draws in high_draws)
         bounds = [end if smallest <= end <= largest else None for end in (low, high)]
         return Interval(bounds[0], bounds[1], _LEVEL, "cluster bootstrap")
 
 
 def fit_psychometric(
-    values: Any, right: Any, clusters: Clusters | None = None, *, guess: float, resamples: int = 2000, seed: int = 0
-) -> list[Psychometric]:
+    values: Any, right: Any, clusters: Clusters | None = None, *, guess: float, direction: str | None = None,
+    resamples: int = 2000, seed: int = 0,
+) -> list[Psychometric]:  # fmt: skip
     """Fit a psychometric function to each model by maximum likelihood, and draw clusters for intervals.
 
-    It rises for all models or falls for all, as is likelier of all together. All models get the same draws, so that
-    differences are paired.
+    All get one of `DIRECTIONS`; if none is given, the one that is likelier of all together. Intervals and p then hold
+    for both if they are about as likely. All models get the same draws, so that differences are paired.
 
     Limits: slopes from 1 to 1,000 by the range of the values. Values crowded in a part of it ask for logarithms.
 
@@ -159,13 +165,11 @@ def fit_psychometric(
     codes = number_clusters(_CALL, clusters, len(x))
     total, *tables = (csr_array((weights, (codes, place))) for weights in (np.ones(len(x)), *outcomes.T))
     rights, counts = np.stack([table.sum(axis=0) for table in tables]), total.sum(axis=0)
-    grids = [_Grid(levels, low, span, guess, falls) for falls in (False, True)]
-    rising, falling = (float(grid.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for grid in grids)
-    grid = grids[falling > rising]
-    thresholds = grid.draw_thresholds(tables, total, resamples, seed)
-    if abs(rising - falling) < _SURE * len(tables):  # a threshold outside may be above all values as well as below them
-        outside = np.mean(np.abs(thresholds) == _FAR, axis=(1, 2)) > _MOSTLY
-        thresholds[outside] = np.array([[-_FAR], [_FAR]])
+    grids = [_Grid(levels, low, span, guess, name == "falling") for name in DIRECTIONS if direction in (None, name)]
+    fits = [float(grid.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for grid in grids]
+    grid = grids[int(np.argmax(fits))]
+    likely = [each for each, fit in zip(grids, fits, strict=True) if fit > max(fits) - _SURE * len(tables)]
+    thresholds = np.stack([each.draw_thresholds(tables, total, resamples, seed) for each in likely], axis=1)
     estimates = []
     for table, draws in zip(tables, thresholds, strict=True):
         (threshold, slope, lapse), p_fit = grid.fit(table, total)
@@ -189,7 +193,7 @@ class ThresholdSearch:
     gain on the threshold alone).
     """
 
-    def __init__(self, levels: NDArray[np.float64], guess: float) -> None:
+    def __init__(self, levels: NDArray[np.float64], guess: float, direction: str | None = None) -> None:
         self._low, self._span, self._guess = float(levels[0]), float(np.ptp(levels)), guess
         grids = [_Grid(levels, self._low, self._span, guess, falls) for falls in (False, True)]
         # (level, direction and threshold, slope and lapse)
@@ -200,6 +204,8 @@ class ThresholdSearch:
         )
         self._share = -np.expm1(self._wrong)
         self._log, self._items = np.zeros(self._wrong.shape[1:]), 0
+        if direction is not None:
+            self._log.reshape(2, -1)[1 - DIRECTIONS.index(direction)] = -np.inf
 
     def add(self, level: int, right: float) -> None:
         """Take the outcome, 0 or 1, of an item of a level, by its place among the levels."""
@@ -229,7 +235,7 @@ class ThresholdSearch:
         return Psychometric(
             threshold=float(middle), slope=-slope if falls else slope, lapse=float(shape.sum(axis=0) @ _LAPSES),
             guess=self._guess, smallest=self._low, largest=self._low + self._span, p_fit=None,
-            draws=np.array([draws, draws]), clusters=self._items, items=self._items,
+            draws=np.array([[draws, draws]]), clusters=self._items, items=self._items,
         )  # fmt: skip
 
     def _weigh(self) -> NDArray[np.float64]:
