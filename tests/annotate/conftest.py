@@ -88,10 +88,10 @@ class Desk:
             paths.append(write_file(self.folder.parent / f"filled_{annotator}.csv", rows))
         return paths
 
-    def imported(self, *paths: Path, **how) -> list[SurveyAnswer]:
+    def imported(self, *paths: Path, columns: Mapping[str, str] | None = None, **how) -> list[SurveyAnswer]:
         """Read answers as `annotate import` does."""
         survey = find_survey(self.study.survey)
-        replies = [reply for path in paths for reply in read_replies(path, survey, self.study)]
+        replies = [reply for path in paths for reply in read_replies(path, survey, self.study, columns)]
         return decode_replies(survey, self.study, replies, **how)
 
     def _result(self, field: str, value) -> dict[str, Any]:

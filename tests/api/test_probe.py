@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from plain_towers import PREPARED, Towers
 
 import tellapart as ta
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError, RunError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -95,9 +95,8 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     assert [event.step for event in events.Scalars("pairs/group_score")] == [0, 2, 4, 5]
     assert len(probe.table()) == 16
     # The scores are those of the model as it is.
-    assert {name: v.value for name, v in probe.measure(trainer.model).items()} == {
-        name: v.value for name, v in probe.history[5].items()
-    }
+    now, then = probe.measure(trainer.model), probe.history[5]
+    assert {name: one.value for name, one in now.items()} == {name: one.value for name, one in then.items()}
 
 
 def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
@@ -178,13 +177,10 @@ def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(towers_pr
 
 
 def test_pictures_are_prepared_for_each_model_in_its_way(made_set):
-    models = [
-        ta.model(
-            Towers(), preprocess=lambda image, sign=sign: sign * PREPARED["preprocess"](image), tokenizer=tokenizer
-        )
-        for sign in (1, -1)
-        for tokenizer in [PREPARED["tokenizer"]]
-    ]
+    def prepared(sign: int):
+        return PREPARED | {"preprocess": lambda image: sign * PREPARED["preprocess"](image)}
+
+    models = [ta.model(Towers(), **prepared(sign)) for sign in (1, -1)]
     probe = ta.PairProbe(made_set(n=10), limit=None)
     for model in (*models, models[0]):
         held = probe._hold_model(model)
@@ -277,11 +273,7 @@ def test_the_client_of_a_tracker_gets_the_numbers(client, made_set, tmp_path, mo
     script = TRACKED.format(client=client, **CLIENTS[client])
     places = {"TRACKIO_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "WANDB_SILENT": "true"}
     paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(made_set(n=10)), str(tmp_path)],
-        capture_output=True, text=True, check=False, env={**os.environ, **places, "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_python("-c", script, made_set(n=10), tmp_path, env={**os.environ, **places, "PYTHONPATH": paths})
 
 
 def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe, tmp_path, monkeypatch):

@@ -58,8 +58,6 @@ for side in (1, -1):
 @pytest.mark.slow
 def test_what_a_board_answered_is_there_after_a_power_cut(made_set, tmp_path, tmp_path_factory):
     library = build_library(tmp_path_factory.mktemp("p"))
-    if library is None:
-        pytest.skip("no C compiler on this machine")
     root, results, file = tmp_path / "disk", tmp_path / "results", tmp_path / "board.toml"
     root.mkdir()
     results.mkdir()

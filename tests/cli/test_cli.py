@@ -65,9 +65,8 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
 
 
 def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed):
-    ran = command(
-        "run", "-m", "colours", "-m", "random", "-m", "constant", "-b", f"folder:{made_set()}", "--out", "r", code=0
-    )
+    models = (word for model in ("colours", "random", "constant") for word in ("-m", model))
+    ran = command("run", *models, "-b", f"folder:{made_set()}", "--out", "r", code=0)
     rows = [line.split()[0] for line in ran.out.splitlines() if re.match(r"\w[\w-]* +\d+\.\d\d \[", line)]
     assert rows == ["colours", "random", "constant"]
     assert "chance" in ran.out and "ties broken at random" in ran.out

@@ -70,12 +70,8 @@ def test_a_run_takes_model_and_pairs_from_the_hub_and_repeats_without_it(tiny_hu
     (tmp_path / "set.toml").write_text(SET.replace("COMMIT", COMMIT), encoding="utf-8")
     unset = {"HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    environment |= {
-        "HF_ENDPOINT": tiny_hub.address,
-        "HF_HOME": str(tmp_path / "home"),
-        "HF_HUB_DISABLE_XET": "1",
-        "PYTHONPATH": str(SOURCE),
-    }
+    environment |= {"HF_ENDPOINT": tiny_hub.address, "HF_HOME": str(tmp_path / "home")}
+    environment |= {"HF_HUB_DISABLE_XET": "1", "PYTHONPATH": str(SOURCE)}
 
     def run(out: str, **changes: str) -> dict[str, Any]:
         line = ["-m", "tellapart", "run", "-m", "hf-hub:me/open-clip", "-b", "set.toml", "--json", "--out"]
