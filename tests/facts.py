@@ -43,13 +43,9 @@ def raises(
         yield caught
     error = caught.value
     text = list(_flatten(facts))
-    for name, wanted, written in (
-        ("path", path, str(path)),
-        ("line", line, str(line)),
-        ("field", field, repr(field)),
-        ("got", got, repr(got)),
-    ):
-        held = getattr(error, name, None)
+    attributes = {"path": (path, str), "line": (line, str), "field": (field, repr), "got": (got, repr)}
+    for name, (wanted, write) in attributes.items():
+        held, written = getattr(error, name, None), write(wanted)
         if wanted is None:
             continue
         if held is None:
