@@ -208,17 +208,14 @@ def write_run(
     result = Result(run=run, model=about, benchmarks={benchmark: record})
     samples = [
         Sample(
-            id=ids[k],
-            cluster=names[k],
-            tags=tags[k],
-            images=(f"{k}_0.png", f"{k}_1.png"),
+            id=ids[k], cluster=names[k], tags=tags[k], images=(f"{k}_0.png", f"{k}_1.png"),
             texts=(f"a red cube on {k}", f"a blue cube on {k}"),
             scores=tuple(tuple(map(float, row)) for row in np.float32(values[k])),
             outcomes={metric.name: float(metric.strict[k]) for metric in units.values},
             tied=tuple(metric.name for metric in units.values if metric.ties[k]),
         )
         for k in range(n)
-    ]
+    ]  # fmt: skip
     write_samples(folder, benchmark, samples)
     write_result(folder, result)
     return folder

@@ -88,8 +88,7 @@ except Exception as error:
     print(error)
 """
     total, options, refused = python(package, "-c", program).splitlines()
-    assert float(total) == 0.0
-    assert options == "0.5 1e-05"
+    assert (float(total), options) == (0.0, "0.5 1e-05")
     assert "'margin'" in refused and "-1.0" in refused
     assert {"name": "hinge", "about": "Each image's own text beats every other text by a margin."} in tellapart(
         package, "ls", "losses"

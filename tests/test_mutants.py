@@ -51,28 +51,20 @@ def test_each_small_mistake_is_made_once(body, expected):
 
 
 def test_a_mutant_is_the_module_with_its_mistake():
-    source = (
-        "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
-        "    def right(self, score, than=HALF):\n        return score > than\n"
-    )
+    method = "    def right(self, score, than=HALF):\n        return score > than\n"
+    source = f"HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n{method}"
     found = {mutant.after: mutant for mutant in mutants.mutants_of(Path("rules.py"), source)}
-    assert {(after, mutant.where, mutant.at_import) for after, mutant in found.items()} == {
-        ("HALF = 1.5", "rules", True),
-        ("least: int = 4", "rules.Rule", True),
-        ("return score >= than", "rules.Rule.right", False),
-        ("return score < than", "rules.Rule.right", False),
-    }
     outcomes = {}
     for after, mutant in found.items():
         module: dict[str, object] = {}
         exec(mutant.code, module)  # noqa: S102
-        rule = module["Rule"]
-        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]
+        right = [module["Rule"]().right(score) for score in (0.4, 0.5, 1.0)]
+        outcomes[after] = (mutant.where, mutant.at_import, right)
     assert outcomes == {
-        "HALF = 1.5": [False, False, False],
-        "least: int = 4": [False, False, True],
-        "return score >= than": [False, True, True],
-        "return score < than": [True, False, False],
+        "HALF = 1.5": ("rules", True, [False, False, False]),
+        "least: int = 4": ("rules.Rule", True, [False, False, True]),
+        "return score >= than": ("rules.Rule.right", False, [False, True, True]),
+        "return score < than": ("rules.Rule.right", False, [True, False, False]),
     }
 
 

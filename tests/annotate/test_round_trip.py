@@ -12,13 +12,7 @@ from PIL import Image
 from facts import check_facts, raises
 from sets import write_file
 from tellapart.annotate.findings import human_rows
-from tellapart.annotate.study import (
-    read_allowed,
-    read_answers,
-    read_study,
-    write_answers,
-    write_rows,
-)
+from tellapart.annotate.study import read_allowed, read_answers, read_study, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, Study, find_survey, usable
 from tellapart.benchmarks import published_tasks
 from tellapart.errors import DataError, TellapartWarning

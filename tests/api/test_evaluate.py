@@ -42,8 +42,7 @@ def own_cache(tmp_path, monkeypatch) -> None:
 def test_the_lines_of_the_interface_run(made_set, tmp_path):
     folder = made_set()
     run = ta.evaluate([bright, matrix], [f"folder:{folder}", "demo"], out=str(tmp_path / "mine"), limit=10)
-    assert run.models == ["bright", "matrix"]
-    assert run.benchmarks == ["folder:set", "demo"]
+    assert (run.models, run.benchmarks) == (["bright", "matrix"], ["folder:set", "demo"])
     compared = ta.compare(run)
     assert compared.models == ["bright", "matrix"]
     assert ta.open_run(tmp_path / "mine").models == run.models
@@ -177,8 +176,7 @@ def test_pairs_in_memory_are_a_benchmark_and_may_not_bear_a_name_of_the_catalogu
     pairs = ta.load_pairs("demo").select(range(4))
     mine = ta.PairSet("mine", pairs.items, pairs.root, read=pairs.read_bytes)
     run = ta.evaluate(bright, mine)
-    assert run.benchmarks == ["mine"]
-    assert run.items()[0]._repr_html_().count("<img src=") == 2
+    assert (run.benchmarks, run.items()[0]._repr_html_().count("<img src=")) == (["mine"], 2)
     assert [item.sample.id for item in run.items()] == run.items()["id"]
     own = replace(ta.find_benchmark("winoground"), load=ta.find_benchmark("demo").load)
     with raises(errors.DataError, "'winoground'", "benchmark"):
@@ -244,29 +242,24 @@ def test_a_missing_pandas_and_a_column_that_is_not_there_are_answered(monkeypatc
 def test_an_item_shows_its_matrix_and_texts_of_strangers_are_escaped():
     items = ta.evaluate("oracle", "demo", limit=3).items()
     item = items[items["id"][1]]
-    assert item.scores.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert repr(item).count("✓") == 2
+    assert (item.scores.tolist(), repr(item).count("✓")) == ([[1.0, 0.0], [0.0, 1.0]], 2)
     assert item._repr_html_().count("<td>1 ✓</td>") == 2
     assert repr(items[-1]).splitlines()[0].startswith("demo: ")
     pairs = ta.load_pairs("demo").select([0])
     item = pairs.items[0].model_copy(update={"id": "<script>a", "texts": ("<script>b", "c")})
     run = ta.evaluate("oracle", ta.PairSet("<script>d", (item,), pairs.root, read=pairs.read_bytes))
     for shown in (run, run.items(), run.items()[0], run.table()):
-        assert "<script>" not in shown._repr_html_()
-        assert "&lt;script&gt;" in shown._repr_html_()
+        assert "<script>" not in shown._repr_html_() and "&lt;script&gt;" in shown._repr_html_()
 
 
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        (np.zeros((3, 2, 2)), ("(item, image, text)", "400", "(3, 2, 2)")),
-        ([[["a"]]], ("array", "list")),
-        (7, ("(item, image, text)", "shape ()")),
-        (None, ("None", "NoneType", "array")),
-        ({"x": [[1, 2], [3, 4]]}, ("benchmark", "item")),
-        ("gone.npz", "gone.npz"),
+        (np.zeros((3, 2, 2)), ("(item, image, text)", "400", "(3, 2, 2)")), ([[["a"]]], ("array", "list")),
+        (7, ("(item, image, text)", "shape ()")), (None, ("None", "NoneType", "array")),
+        ({"x": [[1, 2], [3, 4]]}, ("benchmark", "item")), ("gone.npz", "gone.npz"),
     ],
-)
+)  # fmt: skip
 def test_scores_that_do_not_fit_are_refused_in_words(scores, said):
     with raises(errors.TellapartError, said):
         ta.score("demo", scores)
@@ -294,25 +287,15 @@ CALLS = {
     "evaluate cache": lambda x: ta.evaluate("oracel", "demo", cache=x),
     "evaluate progress": lambda x: ta.evaluate("oracel", "demo", progress=x),
     "evaluate names": lambda x: ta.evaluate(["oracle", "blind"], "demo", names=3 if x is None else x),
-    "score": lambda x: ta.score(x, "gone.npz"),
-    "compare": lambda x: ta.compare(x, x),
-    "compare by": lambda x: ta.compare("gone", by=x),
-    "audit": ta.audit,
-    "build": ta.build,
-    "train": ta.train,
-    "load_pairs": ta.load_pairs,
-    "open_run": ta.open_run,
-    "read_pair_set": ta.read_pair_set,
-    "read_result": ta.read_result,
-    "read_samples": lambda x: ta.read_samples(x, "demo"),
-    "find_benchmark": ta.find_benchmark,
-    "find_model": ta.find_model,
-    "text_score": ta.text_score,
-    "group score update": lambda x: ta.metrics.GroupScore().update(x),
-    "load_plugin": ta.load_plugin,
+    "score": lambda x: ta.score(x, "gone.npz"), "compare": lambda x: ta.compare(x, x),
+    "compare by": lambda x: ta.compare("gone", by=x), "audit": ta.audit, "build": ta.build, "train": ta.train,
+    "load_pairs": ta.load_pairs, "open_run": ta.open_run, "read_pair_set": ta.read_pair_set,
+    "read_result": ta.read_result, "read_samples": lambda x: ta.read_samples(x, "demo"),
+    "find_benchmark": ta.find_benchmark, "find_model": ta.find_model, "text_score": ta.text_score,
+    "group score update": lambda x: ta.metrics.GroupScore().update(x), "load_plugin": ta.load_plugin,
     "PairProbe": lambda x: ta.PairProbe(x if x is not None else 7),
     "PairProbe every": lambda x: ta.PairProbe("demo", every=0 if isinstance(x, int) else x),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -68,8 +68,7 @@ def test_both_are_measured_without_installing_anything(command, mine):
     assert record["metrics"]["group_score"]["value"] == 1.0
     assert Path("r/report.html").read_text().count("data:image/") > 0
     # ... and so do the other commands that take a model or a benchmark.
-    assert command("export", pairs, "--to", "pairs.csv").code == 0
-    assert command("audit", pairs, "--no-images").code == 0
+    assert (command("export", pairs, "--to", "pairs.csv").code, command("audit", pairs, "--no-images").code) == (0, 0)
     assert command("check", model).code == 0
 
 
@@ -245,13 +244,10 @@ def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no_such_package", ("plugin", "no_such_package")),
-        ("json", ("plugin", "BENCHMARKS", "MODELS")),
-        ("gone.py", "'gone.py'"),
-        ("", "package"),
-        ("..", "package"),
+        ("no_such_package", ("plugin", "no_such_package")), ("json", ("plugin", "BENCHMARKS", "MODELS")),
+        ("gone.py", "'gone.py'"), ("", "package"), ("..", "package"),
     ],
-)
+)  # fmt: skip
 def test_a_plugin_that_is_none_is_refused(name, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with raises(PluginError, said):

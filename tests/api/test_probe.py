@@ -62,13 +62,10 @@ def trained(tmp_path, made_set, transformers):
             save_strategy="no", disable_tqdm=True, learning_rate=1e-2, **{"report_to": [], **options},
         )  # fmt: skip
         trainer = transformers.Trainer(
-            transformers.CLIPModel.from_pretrained(folder, config=config),
-            arguments,
-            train_dataset=rows,
+            transformers.CLIPModel.from_pretrained(folder, config=config), arguments, train_dataset=rows,
             data_collator=lambda rows: {"return_loss": True} | {k: torch.stack([r[k] for r in rows]) for k in rows[0]},
-            callbacks=[] if watch or probe is None else [probe],
-            processing_class=processor,
-        )
+            callbacks=[] if watch or probe is None else [probe], processing_class=processor,
+        )  # fmt: skip
         if watch:
             assert probe.watch(trainer) is probe
         trainer.train()
@@ -92,8 +89,7 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(trained.tmp_path / "out" / "runs" / "pairs")).Reload()
-    assert [event.step for event in events.Scalars("pairs/group_score")] == [0, 2, 4, 5]
-    assert len(probe.table()) == 16
+    assert ([event.step for event in events.Scalars("pairs/group_score")], len(probe.table())) == ([0, 2, 4, 5], 16)
     # The scores are those of the model as it is.
     now, then = probe.measure(trainer.model), probe.history[5]
     assert {name: one.value for name, one in now.items()} == {name: one.value for name, one in then.items()}

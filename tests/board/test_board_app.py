@@ -197,15 +197,12 @@ def test_a_model_on_few_items_has_a_dot_for_each(tmp_path):
         ("/pareto/price", 404, "there are latency, parameters, training_images"),
         ("/benchmarks/shapes/items/0/pictures/2", 404, "no picture 2"),
         ("/benchmarks/shapes/items/0/pictures/0", 404, "not on this machine"),
-        ("/static/..%2fapp.py", 404, "Not Found"),
-        ("/static/app.py", 404, "no file"),
-        ("/nowhere", 404, "Not Found"),
+        ("/static/..%2fapp.py", 404, "Not Found"), ("/static/app.py", 404, "no file"), ("/nowhere", 404, "Not Found"),
         ("/benchmarks/shapes/items/one", 422, "path.position"),
         ("/benchmarks/shapes/items/99999999999", 422, "path.position"),
-        ("/models/a%27%3B%20drop%20table%20model", 422, "path.slug"),
-        ("/?format=xml", 422, "query.format"),
+        ("/models/a%27%3B%20drop%20table%20model", 422, "path.slug"), ("/?format=xml", 422, "query.format"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_there_is_said_in_words_and_in_json(client, path, status, says):
     page, told = (client.get(path, headers={"accept": accept}) for accept in ("text/html", "application/json"))
     assert page.status_code == told.status_code == status
@@ -279,8 +276,7 @@ def test_every_table_compiles_and_fits_with_the_packages_that_it_names(named, tm
 def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_value_as_a_power():
     head, rows = ("a", "n", "difference", "low", "high", "p"), ("x" * 41, 60, 0.5, 0.4, 0.6, 1.24e-9)
     text = as_latex("t", (head, rows, ("b", 7, 0.5, None, None, 0.01)))
-    assert "begin{tabular}{p{0.4\\linewidth}rrr}" in text
-    assert "a & n & difference & p \\\\" in text
+    assert "begin{tabular}{p{0.4\\linewidth}rrr}" in text and "a & n & difference & p \\\\" in text
     assert r" & 60 & 0.5000 {\scriptsize [0.4000, 0.6000]} & $1.2 \cdot 10^{-9}$ \\" in text
     assert r"b & 7 & 0.5000 & 0.0100 \\" in text
 

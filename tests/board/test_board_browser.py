@@ -54,8 +54,7 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page.wait_for_url("**/items/pages/1")
     page.locator("tbody th a").first.click()
     page.wait_for_selector(".matrix")
-    assert page.locator(".matrix").count() == 4
-    assert page.locator(".matrix td.true").count() == 8
+    assert (page.locator(".matrix").count(), page.locator(".matrix td.true").count()) == (4, 8)
     page.locator(".card h3 a", has_text="poor").click()
     assert page.inner_text("h1") == "poor"
     assert page.locator("svg.plot polyline").count() >= 1
@@ -63,8 +62,7 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page.select_option("select[name=a]", label="good")
     page.select_option("select[name=b]", label="poor")
     page.click("button")
-    assert page.inner_text("h1") == "good and poor"
-    assert page.locator("table.every tbody tr").count() == 4
+    assert (page.inner_text("h1"), page.locator("table.every tbody tr").count()) == ("good and poor", 4)
 
 
 def test_other_columns_come_without_a_new_page_and_have_an_address(visit, address):
@@ -73,8 +71,7 @@ def test_other_columns_come_without_a_new_page_and_have_an_address(visit, addres
     page.click(".choices >> text=type")
     page.wait_for_selector("thead >> text=type: colour")
     assert page.evaluate("window.stayed")
-    assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
-    assert page.locator("main").count() == 1
+    assert (page.url, page.locator("main").count()) == (f"{address}/benchmarks/shapes/by/type/group_score", 1)
 
 
 def test_everything_is_read_without_scripts(visit):

@@ -57,8 +57,7 @@ def test_a_board_file_names_runs_and_numbers(command, tmp_path):
     (tmp_path / "board.toml").write_text('[board]\ntitle = "Our <board>"\nruns = ["mine"]\nimported = ["records.toml"]')
     command("board", "export", "--board", "board.toml", "--out", "site", code=0)
     text = (tmp_path / "site" / "index.html").read_text()
-    assert "<h1>Our &lt;board&gt;</h1>" in text
-    assert "some-model" in text and "paper" in text
+    assert "<h1>Our &lt;board&gt;</h1>" in text and "some-model" in text and "paper" in text
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 

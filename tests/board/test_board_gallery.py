@@ -38,12 +38,9 @@ def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_ma
     first = found["queries"][0]
     assert (first["texts"], first["rank"]) == (["caption 0 a <b>"], 3)
     assert [(one["title"], one["images"], one["score"], one["true"]) for one in first["first"]] == [
-        ("5", ["5.png"], 9, False),
-        ("7", ["7.png"], 9, False),
-        ("0", ["0.png"], 5, True),
-        ("1", ["1.png"], -1, False),
+        ("5", ["5.png"], 9, False), ("7", ["7.png"], 9, False), ("0", ["0.png"], 5, True), ("1", ["1.png"], -1, False),
         ("2", ["2.png"], -2, False),
-    ]
+    ]  # fmt: skip
     assert [link["args"]["side"] for link in found["sides"] if not link["current"]] == ["i2t"]
 
 

@@ -57,8 +57,7 @@ def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(tmp_path):
     assert board.read_in(pytest.fail) == 0
     assert board.tables is before
     write_run(tmp_path / "b", "b", skill=2.0, seed=1)
-    assert board.read_in(pytest.fail) == 1
-    assert labels(board) == ["a", "b"]
+    assert (board.read_in(pytest.fail), labels(board)) == (1, ["a", "b"])
     assert board.tables.version > before.version
     items = [entry.items for entry in board.tables.entries.values()]
     assert items[0] is items[1]  # those of one benchmark are kept once
@@ -87,8 +86,7 @@ def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(tmp_path):
 
     assert folders() == ["1-later", "3-other"]
     shutil.rmtree(tmp_path / "1-later")
-    assert board.read_in(pytest.fail) == 0
-    assert folders() == ["2-earlier", "3-other"]
+    assert (board.read_in(pytest.fail), folders()) == (0, ["2-earlier", "3-other"])
     shutil.rmtree(tmp_path / "2-earlier")
     shutil.rmtree(tmp_path / "3-other")
     board.read_in(pytest.fail)

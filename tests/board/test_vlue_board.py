@@ -27,15 +27,11 @@ ROWS = {
     **{f"IR R@{k}": ("coco-retrieval", f"t2i_recall@{k}") for k in (1, 5, 10)},
     **{f"TR R@{k}-OOD": ("vlue-retrieval", f"i2t_recall@{k}") for k in (1, 5, 10)},
     **{f"IR R@{k}-OOD": ("vlue-retrieval", f"t2i_recall@{k}") for k in (1, 5, 10)},
-    "NLVR Test-P": ("nlvr2", "accuracy"),
-    "NLVR Test-OOD": ("vlue-nlvr2", "accuracy"),
-    "VQA Test-dev": ("vqa2", "soft_accuracy"),
-    "VQA Test-OOD": ("vlue-vqa", "exact_match"),
-    "Visual Val": ("refcoco+-val", "box_accuracy"),
-    "Visual Test-A": ("refcoco+-testa", "box_accuracy"),
-    "Visual Test-B": ("refcoco+-testb", "box_accuracy"),
-    "Visual Test-OOD": ("vlue-grounding", "box_accuracy"),
-}
+    "NLVR Test-P": ("nlvr2", "accuracy"), "NLVR Test-OOD": ("vlue-nlvr2", "accuracy"),
+    "VQA Test-dev": ("vqa2", "soft_accuracy"), "VQA Test-OOD": ("vlue-vqa", "exact_match"),
+    "Visual Val": ("refcoco+-val", "box_accuracy"), "Visual Test-A": ("refcoco+-testa", "box_accuracy"),
+    "Visual Test-B": ("refcoco+-testb", "box_accuracy"), "Visual Test-OOD": ("vlue-grounding", "box_accuracy"),
+}  # fmt: skip
 CAPTIONS = [(name, metric) for name in ("coco-captions", "vlue-captions") for metric in ("bleu_4", "cider")]
 
 #: Table 4: performance in percent, and milliseconds.

@@ -63,8 +63,7 @@ def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
         over.set()
         for reader in readers:
             reader.join()
-    assert {row["title"] for row in app.get("/?format=json").json()["rows"]} == {"a", "b", "c"}
-    assert said == []
+    assert ({row["title"] for row in app.get("/?format=json").json()["rows"]}, said) == ({"a", "b", "c"}, [])
 
 
 def test_one_bad_run_hides_no_other(tmp_path):
@@ -98,8 +97,7 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(tmp_path):
     samples.write_bytes(whole)
     (runs / "c" / "results.json").unlink()
     board.read_in(pytest.fail)
-    assert client.get("/?format=json").json()["unread"] == []
-    assert labels(board) == ["a", "b"]
+    assert (client.get("/?format=json").json()["unread"], labels(board)) == ([], ["a", "b"])
 
 
 # What ends the thread may strike while it lists a folder, which then nobody closes.

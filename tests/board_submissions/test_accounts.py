@@ -81,8 +81,7 @@ def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made, door, end):
 
     answer = made.client.post(where, content=pieces(), headers=headers)
     assert (answer.status_code, "nothing was counted" in answer.text) == (401, True)
-    assert made.service.database.all("SELECT * FROM submission") == []
-    assert list(made.queue.folder.iterdir()) == []
+    assert (made.service.database.all("SELECT * FROM submission"), list(made.queue.folder.iterdir())) == ([], [])
 
 
 ALLOWED = [

@@ -29,14 +29,7 @@ from tellapart.board.submissions.hidden import (
     fit_limits,
     read_hidden,
 )
-from tellapart.board.submissions.prepared import (
-    hide,
-    measure_sent,
-    prepare,
-    published_metrics,
-    read_truth,
-    write_task,
-)
+from tellapart.board.submissions.prepared import hide, measure_sent, prepare, published_metrics, read_truth, write_task
 from tellapart.board.submissions.service import MeasuredSubmission, Submissions, as_result, open_submissions
 from tellapart.board.submissions.worker import read_published, read_sent, round_to
 from tellapart.cli.main import app

@@ -40,8 +40,7 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name)
 def test_every_option_has_a_text_and_a_name_in_errors_and_every_command_an_example(name):
     assert [option.name for option in COMMANDS[name].params if not option.help and not option.hidden] == []
     text = inspect.getdoc(function_of(name)) or ""
-    assert "+SKIP" not in text
-    assert ">>> " in text
+    assert "+SKIP" not in text and ">>> " in text
     table = options_of(COMMANDS[name])
     for parameter, option in table.items():
         said = parameter if parameter.endswith("=False") else f"{parameter}="

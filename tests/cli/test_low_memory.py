@@ -127,18 +127,15 @@ def test_every_command_says_in_one_line_that_it_cannot_write(made_set, command, 
     (tmp_path / "recipe.toml").write_text(f'name = "x"\nbuilder = "negatives"\nseed = 1\n[options]\n{options}')
     commands = [
         ["run", "-m", "random", "-b", "folder:few", "--out", "locked/run"],
-        ["run", "-m", "random", "-b", "folder:few", "--out", "locked"],
-        ["build", "recipe.toml", "--out", "locked/set"],
-        ["audit", "few", "--to", "locked/audit"],
-        ["export", "folder:few", "--to", "locked/few.csv"],
+        ["run", "-m", "random", "-b", "folder:few", "--out", "locked"], ["build", "recipe.toml", "--out", "locked/set"],
+        ["audit", "few", "--to", "locked/audit"], ["export", "folder:few", "--to", "locked/few.csv"],
         ["annotate", "export", "match", "folder:few", "--to", "locked/study"],
-        ["table", "run", "--out", "locked/table.md"],
-        ["plot", "bars", "run", "--out", "locked/bars.svg"],
+        ["table", "run", "--out", "locked/table.md"], ["plot", "bars", "run", "--out", "locked/bars.svg"],
         ["convert", "run", "--to", "model-index", "--out", "locked/card.md"],
         ["board", "export", "--runs", "run", "--out", "locked/site"],
         ["mine", "few", "-m", "demo-encoder", "--out", "locked/mined.jsonl"],
         ["time", "-m", "random", "-b", "folder:few", "--batch-size", "4", "--out", "locked/timing.json"],
-    ]
+    ]  # fmt: skip
     subprocess.run([*own_mounts, sys.executable, "-c", COMMANDS, json.dumps(commands)], check=True, cwd=tmp_path)
     for arguments, (code, said) in zip(commands, json.loads((tmp_path / "all").read_text()), strict=True):
         last = said.splitlines()[-1]

@@ -112,7 +112,6 @@ def test_two_sets_of_one_name_are_told_apart_by_their_content(ran, made_set):
 
 def test_a_model_gets_the_name_that_its_user_gives_it(ran):
     named = ("run", "-m", "colours", "-b", "folder:A/my_pairs", "--out", "named", "--name")
-    assert ran(*named, "Our CLIP").code == 0
-    assert read_result(Path("named")).model.name == "Our CLIP"
+    assert (ran(*named, "Our CLIP").code, read_result(Path("named")).model.name) == (0, "Our CLIP")
     assert "| Our CLIP |" in ran("table", "named").out
     assert ran(*named, "Our CLIP", "--name", "b").code == 2

@@ -103,8 +103,7 @@ def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table, name, ann
 
 
 @pytest.mark.parametrize(
-    ("line", "table", "name"),
-    [("k = 4", "loss", "weight"), ("learning_rate = 0.001", "optimiser", "learning_rate")],
+    ("line", "table", "name"), [("k = 4", "loss", "weight"), ("learning_rate = 0.001", "optimiser", "learning_rate")]
 )
 def test_a_toml_file_holds_finite_numbers_alone(tmp_path, line, table, name):
     text = written(tmp_path).read_text()

@@ -361,8 +361,7 @@ def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same
     finished = run_training(settings, tmp_path, tmp_path / "run")
     # The first measurement is what the others are compared with; nothing moves at this rate.
     assert [step for step, _ in finished.state.history] == [2, 4, 6]
-    assert (finished.state.stopped, finished.state.step) == (True, 6)
-    assert read_record(tmp_path / "run").steps == 6
+    assert (finished.state.stopped, finished.state.step, read_record(tmp_path / "run").steps) == (True, 6, 6)
 
     check_resumed(settings, tmp_path, last=5)
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state

@@ -78,8 +78,7 @@ def test_one_command_makes_negatives_trains_and_measures_before_and_after(comman
     assert len({item.tags["subset"] for item in made.items}) >= 3
     # What was measured is the gallery below --data, of the start and of what was trained.
     rows = {row["metric"]: row for row in record["comparison"]["rows"]}
-    assert rows["i2t_recall@1"]["n"] == 4
-    assert record["steps"] == 4
+    assert (rows["i2t_recall@1"]["n"], record["steps"]) == (4, 4)
     assert record["data"]["rows"] + record["data"]["validation"] == len(made.items)
     # Its set stays, and is not made again for another run.
     card = tmp_path / "sets" / "coco-negatives" / "card.json"

@@ -123,8 +123,7 @@ def test_only_what_is_not_done_is_trained_again(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train_seeds(told, tmp_path / "out", 4, once)
     result = train_seeds(told, tmp_path / "out", 4, once, resume=True)
-    assert trained == [0, 1, 2, 2, 3]
-    assert [record.config["seed"] for record in result] == [0, 1, 2, 3]
+    assert (trained, [record.config["seed"] for record in result]) == ([0, 1, 2, 2, 3], [0, 1, 2, 3])
     # Another configuration or limit is not what was trained: `start` decides what is to be said of it.
     train_seeds(config(tmp_path, optimiser={"weight_decay": 0.0}), tmp_path / "out", 1, once, resume=True)
     train_seeds(told, tmp_path / "out", 1, once, resume=True, limit=3)

@@ -95,8 +95,7 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
     seen = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
     rows = plain.with_pictures(pixels_by_file(hash_images(plain.files, progress=lambda *each: seen.append(each))))
-    assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
-    assert rows.image_ids.tolist() == [0, 0, 0, 1, 2]
+    assert (plain.image_ids.tolist(), rows.image_ids.tolist()) == ([0, 1, 2, 3, 4], [0, 0, 0, 1, 2])
     assert seen[-1] == ("training images", 5, 5)
     assert rows.fingerprint == plain.fingerprint and rows.with_pictures({}) == plain
 
@@ -211,8 +210,7 @@ def test_duplicates_are_counted_by_rows():
         row("f.png", "5", "a bird"),
     )
     found = count_duplicates(TrainingRows(rows), Letters())
-    assert (found.captions, found.pictures, found.foils) == (4, 2, 3)
-    assert (found.cut, found.texts, found.merged) == (3, 8, 2)
+    assert (found.captions, found.pictures, found.foils, found.cut, found.texts, found.merged) == (4, 2, 3, 3, 8, 2)
     assert (found.caption, found.picture, found.middle) == (("a dog", 2), ("f.png", 2), 1)
     assert found.to_log() == {"rows_same_caption": 4.0, "rows_same_picture": 2.0, "texts_cut": 3.0}
     assert [part.split()[0] for part in found.describe().split(", ")] == ["4", "2", "3", "3"]

@@ -83,8 +83,7 @@ def test_a_row_is_read_as_it_stands(listed, tmp_path):
     )
     first, second = rows.rows
     assert (first.image, first.caption, first.negatives) == (tmp_path / "a.png", "two", ("three",))
-    assert (first.counterparts, first.cluster, second.cluster) == ((1,), "a.png", "numbers")
-    assert rows.items == ((0,), (1,))
+    assert (first.counterparts, first.cluster, second.cluster, rows.items) == ((1,), "a.png", "numbers", ((0,), (1,)))
 
 
 def test_false_captions_and_hard_images_that_are_true_are_left_out_with_a_word(listed):
