@@ -44,7 +44,6 @@ def open_board(
 
 #: The name of a model on the board of `tests/board/conftest.py`.
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
-
 #: Addresses of that board.
 PAGES = (
     "/", "/ranks", "/pareto/latency", "/pareto/parameters", "/pareto/training_images", "/pareto/latency/shapes",
@@ -181,17 +180,9 @@ def serve(app, **options) -> Iterator[str]:
 
 
 def write_run(
-    folder: Path,
-    model: str,
-    *,
-    skill: float,
-    benchmark: str = "shapes",
-    seed: int = 0,
-    n: int = 60,
-    fingerprint: str = "f" * 64,
-    clusters: int | None = None,
-    started: str = "2026-01-01T00:00:00+00:00",
-) -> Path:
+    folder: Path, model: str, *, skill: float, benchmark: str = "shapes", seed: int = 0, n: int = 60,
+    fingerprint: str = "f" * 64, clusters: int | None = None, started: str = "2026-01-01T00:00:00+00:00",
+) -> Path:  # fmt: skip
     """Write the run folder of a model whose true pairs are higher by `skill` standard deviations."""
     values = np.random.default_rng(seed).normal(size=(n, 2, 2)) + skill * np.eye(2)
     ids = tuple(f"{benchmark}-{k:03}" for k in range(n))

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import typer.testing
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from scripts import install
 from sets import WORDS, write_set
 from tellapart import catalog
 
@@ -60,7 +60,6 @@ def kept_command(app: typer.Typer, make: Callable[[typer.Typer], Any] = typer.ma
 
 
 typer.main.get_command = typer.testing._get_command = kept_command
-
 #: Files whose slow tests take longest. They are dealt out first, so that the workers end at about the same time.
 LONGEST = (
     "journeys/test_power_loss.py", "journeys/test_clock_back.py", "test_mutants.py", "test_documents.py",
@@ -68,7 +67,6 @@ LONGEST = (
     "benchmarks/test_fuzz.py", "board_submissions/test_board_attack.py", "test_task_baselines.py",
     "cli/test_low_memory.py", "training/test_several_ranks.py", "test_baselines.py",
 )  # fmt: skip
-
 
 #: How tests say that they need published files.
 PUBLISHED = re.compile(r"beside (this checkout|the repository)|not part of the repository|shared/data(?!/native)")
@@ -134,12 +132,8 @@ def made_set(tmp_path) -> Callable[..., Path]:
 @pytest.fixture
 def installed(tmp_path, monkeypatch) -> Path:
     """Install the models of `installed_models.py` on this process's path; return the folder, for other processes'."""
-    site = tmp_path / "site"
-    about = site / "installed_models-1.dist-info"
-    about.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("installed_models.py"), site)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-models\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    site, code = tmp_path / "site", Path(__file__).with_name("installed_models.py").read_text()
+    install(site, "installed_models", ENTRY_POINTS, code)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "installed_models", raising=False)
     return site

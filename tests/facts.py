@@ -14,20 +14,15 @@ from typing import TypeVar
 import pytest
 
 Raised = TypeVar("Raised", bound=BaseException)
-
 Fact = object | Iterable[object]
 """One fact, or a tuple or list of several. What is not text is taken as `str` writes it."""
 
 
 @contextmanager
 def raises(
-    kind: type[Raised] | tuple[type[Raised], ...],
-    *facts: Fact,
-    path: object = None,
-    line: int | None = None,
-    field: str | None = None,
-    got: object = None,
-) -> Iterator[pytest.ExceptionInfo[Raised]]:
+    kind: type[Raised] | tuple[type[Raised], ...], *facts: Fact,
+    path: object = None, line: int | None = None, field: str | None = None, got: object = None,
+) -> Iterator[pytest.ExceptionInfo[Raised]]:  # fmt: skip
     """Expect an error whose message holds all facts, in any order.
 
     Args:

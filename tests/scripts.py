@@ -1,4 +1,4 @@
-"""Scripts beside the package, Python in another process, and limits of this one."""
+"""Scripts beside the package, packages of others, Python in another process, and limits of this one."""
 
 import importlib
 import importlib.util
@@ -30,6 +30,16 @@ def import_document(name: str) -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
         return importlib.import_module(name)
+
+
+def install(site: Path, package: str, points: str, code: str) -> Path:
+    """Write a package's metadata, as pip leaves it, with its entry points, and its module; return the metadata."""
+    about = site / f"{package}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(points)
+    (site / f"{package}.py").write_text(code)
+    return about
 
 
 @contextmanager

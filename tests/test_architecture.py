@@ -20,11 +20,9 @@ from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-
 #: Packages of the same distribution that join tellapart as a stranger's do: by entry points and public modules alone.
 JOINED = sorted(path for path in SOURCE.parent.glob("tellapart_*") if path.is_dir())
 EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.rglob("*.py"))])
-
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
     "errors", "catalog", "stats", "data", "records", "metrics", "models", "benchmarks", "builders", "tasks",
@@ -198,7 +196,6 @@ def test_no_file_outgrows_one_idea_or_has_the_name_of_a_drawer():
 HEAVY = (
     "torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2", "numpy", "pydantic",
 )  # fmt: skip
-
 PROBE = """
 import socket, sys, time
 def refuse(*args, **kwargs):
@@ -208,7 +205,6 @@ started = time.process_time()
 {action}
 print(time.process_time() - started, *[name for name in {heavy!r} if name in sys.modules])
 """
-
 
 #: Far below the import of any heavy module; the same start takes .3 on an idle core and .6 beside busy ones.
 SECONDS = 1.0

@@ -15,7 +15,6 @@ from attacks import ATTACKS, try_attack  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [*(ROOT / "src").rglob("*.py")]
-
 #: Attacks that write or read hundreds of megabytes.
 SLOW = {
     "parquet, one text in all rows", "parquet, a huge page", "regions, a bomb", "device without end",

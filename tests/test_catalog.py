@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from facts import check_facts, raises
-from scripts import run_python
+from scripts import install, run_python
 from tellapart import catalog
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import UnknownNameError, nearest
@@ -64,13 +64,7 @@ def test_nearest_is_silent_only_when_nothing_is_near():
     assert (nearest("texts", []), nearest("caption", ["captions", "image"])) == ("", "; did you mean 'captions'?")
 
 
-def installed(site: Path, package: str, points: str, group: str = "models") -> None:
-    """Install a package's metadata, as pip leaves it, and a module of its name."""
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[tellapart.{group}]\n{points}\n")
-    (site / f"{package}.py").write_text("def make(options):\n    return 'made by ' + __name__\n")
+MAKE = "def make(options):\n    return 'made by ' + __name__\n"
 
 
 def seeing(site: Path) -> dict[str, str]:
@@ -86,7 +80,8 @@ def answer(site: Path, expression: str) -> str:
 
 
 def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path):
-    installed(tmp_path, "other_models", "theirs = other_models:make\nconstant = other_models:make")
+    points = "theirs = other_models:make\nconstant = other_models:make"
+    install(tmp_path, "other_models", f"[tellapart.models]\n{points}", MAKE)
     assert answer(tmp_path, "load('model', 'theirs')(None)") == "made by other_models"
     assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.reference"
     assert answer(tmp_path, "[*map(names('model').count, ['constant', 'theirs'])]") == "[1, 1]"
@@ -98,8 +93,7 @@ BROKEN = [("metric", "import no_such_thing"), ("metric", "import sys\nsys.exit(0
 
 @pytest.mark.parametrize(("kind", "code"), [*BROKEN, ("task", "make = 7")])
 def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_works(tmp_path, kind, code):
-    installed(tmp_path, "broken_package", "theirs = broken_package:make", f"{kind}s")
-    (tmp_path / "broken_package.py").write_text(code)
+    install(tmp_path, "broken_package", f"[tellapart.{kind}s]\ntheirs = broken_package:make", code)
     done = run_python("-c", "from tellapart.tasks.registry import METRICS\nprint(*METRICS)", env=seeing(tmp_path))
     assert {"group_score", "kendall"} <= {*done.stdout.split()}
     (warning,) = (line for line in done.stderr.splitlines() if "Warning" in line)
@@ -110,11 +104,8 @@ def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_w
 def test_the_packages_of_the_same_wheel_join_by_its_entry_points(place, tmp_path, monkeypatch):
     """They come from pyproject.toml in a checkout, which may be newer than the metadata, and from those elsewhere."""
     target = "tellapart_render.scenes_builder:Scenes"
-    info = tmp_path / "tellapart-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tellapart\nVersion: 1\n")
     points = {"checkout": "old = gone:Gone", "wheel": f"scenes = {target}"}
-    (info / "entry_points.txt").write_text(f"[tellapart.builders]\n{points.get(place, '')}\n")
+    info = install(tmp_path / "site", "tellapart", f"[tellapart.builders]\n{points.get(place, '')}\n", "")
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: PathDistribution(info))
     if place != "checkout":
         monkeypatch.setattr("tellapart.catalog.__file__", str(tmp_path / "lib" / "tellapart" / "catalog.py"))
@@ -127,8 +118,8 @@ def test_the_packages_of_the_same_wheel_join_by_its_entry_points(place, tmp_path
 
 
 def test_a_name_that_two_packages_give_and_a_package_that_cannot_be_imported_are_named(tmp_path):
-    installed(tmp_path, "one_package", "theirs = one_package:make\nno = one_package:gone")
-    installed(tmp_path, "two_package", "theirs = two_package:make")
+    install(tmp_path, "one_package", "[tellapart.models]\ntheirs = one_package:make\nno = one_package:gone", MAKE)
+    install(tmp_path, "two_package", "[tellapart.models]\ntheirs = two_package:make", MAKE)
     assert answer(tmp_path, "load('model', 'theirs')").endswith(
         "UnknownNameError: model 'theirs' is given by one_package and two_package; uninstall all but one"
     )
@@ -141,13 +132,9 @@ def test_a_name_that_two_packages_give_and_a_package_that_cannot_be_imported_are
 @pytest.mark.slow
 def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path):
     points = "mine = prefix_package:MINE\nhf = prefix_package:MINE\nno = prefix_package:make"
-    installed(tmp_path, "prefix_package", points, "prefixes")
-    with (tmp_path / "prefix_package.py").open("a") as module:
-        module.write(
-            "from tellapart.models.options import ModelPrefix\n"
-            "from tellapart.models.reference import Constant\n"
-            "MINE = ModelPrefix({'mine:SIZE': 'a model of a size'}, lambda name, options: Constant())\n"
-        )
+    code = "from tellapart.models.options import ModelPrefix\nfrom tellapart.models.reference import Constant\n"
+    code += "MINE = ModelPrefix({'mine:SIZE': 'a model of a size'}, lambda name, options: Constant())\n"
+    install(tmp_path, "prefix_package", f"[tellapart.prefixes]\n{points}", MAKE + code)
     find = "__import__('tellapart.models.find', fromlist=['*'])"
     assert answer(tmp_path, f"{find}.find_model('mine:3').name") == "constant"
     told = answer(tmp_path, "names('prefix')[-2:], list(load('prefix', 'hf:').forms)")

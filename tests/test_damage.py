@@ -12,10 +12,8 @@ import pytest
 from scripts import run_python
 
 CI = Path(__file__).parents[1] / "ci"
-
 #: Looked for, not imported: the programs do that in processes of their own.
 NEEDED = ("torch", "open_clip", "fastapi", "av", "h5py", "pyarrow")
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason=f"needs {', '.join(NEEDED)}"),

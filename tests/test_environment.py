@@ -21,7 +21,6 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "ci" / "lock.txt").read_text(encoding="utf-8")
 
-
 #: Stands for uv, pip and Python: it notes its arguments, and fails if the test says so.
 FAKE = """#!{python}
 import os, pathlib, sys

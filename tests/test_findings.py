@@ -31,7 +31,6 @@ from tellapart_render.captions.grammar import GRADED
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
-
 #: Pages that take more than some seconds.
 SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties", "differing-words"}
 

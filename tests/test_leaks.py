@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 from scripts import run_python
 
 CI = Path(__file__).parents[1] / "ci"
-
 #: By the name of a test that leaks: its body, and a part of the message.
 LEAKS = {
     "socket": ("kept.append(socket.socket())", r"open: socket:\[\d+\]"),

@@ -45,8 +45,7 @@ def test_no_mistake_of_a_sample_goes_unnoticed():
 def test_each_small_mistake_is_made_once(body, expected):
     source = f'def f(s: int, a: int, b: int) -> int:\n "It is > 1."\n {body}'
     found = list(mutants.mutants_of(Path("scores.py"), source))
-    assert {mutant.after for mutant in found} == expected
-    assert len(found) == len(expected)
+    assert ({mutant.after for mutant in found}, len(found)) == (expected, len(expected))
     assert {(mutant.where, mutant.at_import) for mutant in found} <= {("scores.f", False)}
 
 

@@ -27,7 +27,6 @@ from tellapart.data.item import Item
 ROOT = Path(__file__).parents[1]
 ENCODER = ROOT / "scratch" / "real-encoder"
 MARGIN = 0.015
-
 HELD = ("a camera on a tripod", "a guitar on a stage", "a gun", "an umbrella in the rain")
 SERVED = ("cup of coffee", "glass of beer", "bowl of soup", "plate of pasta")
 CAPTIONS = {
@@ -41,7 +40,6 @@ CAPTIONS = {
     "motorcycle_left.png": ("a motorcycle", "a bicycle", "a car", "a truck"),
     "rocket.jpg": ("a rocket launch", "a plane taking off", "a lighthouse", "a fireworks display"),
 }
-
 #: An item: its photos and its texts.
 Row = tuple[tuple[str, ...], tuple[str, ...]]
 

@@ -53,28 +53,21 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows):
 
     answers = at.imported(at.export(person))
     assert {answer.annotator for answer in answers if answer.skipped} == {"bob"}
-    assert len(answers) == len(at.study.tasks)
-    assert at.imported(*at.sheets(person)) == answers
+    assert (len(answers), at.imported(*at.sheets(person))) == (len(at.study.tasks), answers)
     # JSON_MIN has no skipped tasks: they are missing, and said to be.
     with raises(DataError, "6", "12", "bob-00001", "partial=True"):
         at.imported(at.export_minimal(person))
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 
 
-def test_exports_of_several_projects_and_sheets_come_together(desk, knows):
+def test_exports_and_sheets_come_together_and_european_spreadsheets_are_read(desk, knows):
     at = desk("i2t", n=3)
     person = knows(at)
-    whole = json.loads(at.export(person).read_text())
-    ann = at.folder.parent / "ann.json"
-    ann.write_text(json.dumps([task for task in whole if task["data"]["task"].startswith("ann")]))
-    bob = at.sheets(person)[1]
-    assert at.imported(bob, ann) == at.imported(at.export(person))
-
-
-def test_sheets_of_european_spreadsheets_are_read(desk, knows):
-    at = desk("i2t", n=3)
-    sheets = at.sheets(knows(at))
-    answers = at.imported(*sheets)
+    whole, ann = at.export(person), at.folder.parent / "ann.json"
+    tasks = json.loads(whole.read_text())
+    ann.write_text(json.dumps([task for task in tasks if task["data"]["task"].startswith("ann")]))
+    sheets, answers = at.sheets(person), at.imported(whole)
+    assert at.imported(sheets[1], ann) == answers
     for path in sheets:
         with path.open(newline="") as stream:
             rows = list(csv.reader(stream))
@@ -105,21 +98,12 @@ def test_the_best_of_four_images_is_the_one_with_most_votes(desk):
     assert rows[0]["votes"] == {images["item-0"][2]: 2, images["item-0"][0]: 1}
 
 
-def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows):
+@pytest.mark.parametrize("lacking", [(), (0, 1)])
+def test_items_that_people_cannot_tell_apart_are_ambiguous_and_one_that_lacks_an_answer_is_not_clear(
+    desk, knows, lacking
+):
     at = desk("ambiguity", n=3)
-    knowing = knows(at)
-    unclear = at.pairs.items[1].texts[1]
-
-    def person(annotator, view):
-        return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
-
-    rows = find_survey("ambiguity").records(at.study, at.imported(at.export(person)))
-    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
-
-
-def test_an_item_of_which_a_caption_has_no_answer_is_not_called_clear(desk, knows):
-    at = desk("ambiguity", n=3)
-    knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in (0, 1)}
+    knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in lacking}
     unclear = at.pairs.items[1].texts[0]
 
     def person(annotator, view):
@@ -128,7 +112,8 @@ def test_an_item_of_which_a_caption_has_no_answer_is_not_called_clear(desk, know
         return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
 
     rows = find_survey("ambiguity").records(at.study, usable(at.imported(at.export(person))))
-    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-1": True, "item-2": False}
+    clear = {f"item-{k}": False for k in (0, 2) if k not in lacking}
+    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-1": True, **clear}
 
 
 def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
@@ -304,23 +289,20 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
     assert first[order[1]].values["caption"] != at.study.unit_of[order[1]].truth
 
 
-def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path):
-    at = desk("i2t", n=2)
+def test_rejected_assignments_are_left_out_and_a_worker_counts_once(desk, knows, tmp_path):
+    at, path = desk("i2t", n=2), tmp_path / "batch.csv"
     good = batch(at, knows(at), [["W1", "W2"]])
     bad = batch(at, lambda *_: {"caption": "no letter"}, [["W3"]], "Rejected")
     with pytest.warns(TellapartWarning, match="rejected: 4"):
-        answers = at.imported(write_file(tmp_path / "batch.csv", [*bad, *good]))
+        answers = at.imported(write_file(path, [*bad, *good]))
     assert len(answers) == 8
-    with raises(DataError, "caption", "no letter", "A, B"):
-        at.imported(write_file(tmp_path / "batch.csv", [{**bad[0], "AssignmentStatus": "Submitted"}]))
-
-
-def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path):
-    at = desk("i2t", n=2)
-    with raises(DataError, "batch.csv:3", "'W1'", "image", "keep one"):
-        at.imported(write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W1"]])))
-    with raises(DataError, "batch.csv:4", "2 annotators", "export"):
-        at.imported(write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W2", "W3"]])))
+    for rows, facts in (
+        ([{**bad[0], "AssignmentStatus": "Submitted"}], ("caption", "no letter", "A, B")),
+        (batch(at, knows(at), [["W1", "W1"]]), ("batch.csv:3", "'W1'", "image", "keep one")),
+        (batch(at, knows(at), [["W1", "W2", "W3"]]), ("batch.csv:4", "2 annotators", "export")),
+    ):
+        with raises(DataError, facts):
+            at.imported(write_file(path, rows))
 
 
 def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
@@ -428,12 +410,8 @@ def test_a_wrong_export_is_named(asked, change, message):
 
 def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows):
     at = desk("coco-cf", n=2, annotators=("ann",))
-
-    def unanswered(rows: Rows) -> None:
-        del rows[0]["caption"]
-        rows[0]["annotation_id"] = None
-
-    path = broken(at.export_minimal(knows(at)), unanswered)
+    empty = {"annotation_id": None}
+    path = broken(at.export_minimal(knows(at)), lambda rows: [rows[0].pop("caption"), rows[0].update(empty)])
     with raises(DataError, "1", "4", "ann-00001"):
         at.imported(path)
 

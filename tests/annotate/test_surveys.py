@@ -112,12 +112,10 @@ def test_a_sample_takes_whole_items_at_random():
 @pytest.mark.parametrize(
     ("phrase", "problems"),
     [
-        ("the cup on the left", ["names a place: left"]),
-        ("the left-hand cup", ["names a place: left"]),
-        ("the top-right cup", ["names a place: right, top"]),
-        ("the left-handed player’s bat", []),
+        ("the cup on the left", ["names a place: left"]), ("the left-hand cup", ["names a place: left"]),
+        ("the top-right cup", ["names a place: right, top"]), ("the left-handed player’s bat", []),
     ],
-)
+)  # fmt: skip
 def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
     assert find_survey("expression").problems({"expression": phrase}, frozenset()) == problems
 
@@ -213,11 +211,9 @@ def test_a_full_folder_is_left_alone_and_a_missing_image_leaves_no_half_written_
     [
         ("A woman cuts a cake.", "A baker cuts a cake .", ("woman", "baker")),
         ("They'll tow your car.", "They 'll tow your bus .", ("car", "bus")),
-        ("Two Dogs", "two dogs", None),
-        ("a cat", "a cat sits", None),
-        ("a big cat", "a small dog", None),
+        ("Two Dogs", "two dogs", None), ("a cat", "a cat sits", None), ("a big cat", "a small dog", None),
         ("एक बेटा", "एक बेटी", ("बेटा", "बेटी")),  # they differ in a vowel sign
     ],
-)
+)  # fmt: skip
 def test_the_altered_words_are_found(first, second, words):
     assert altered_words(first, second) == words

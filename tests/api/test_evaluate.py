@@ -55,8 +55,7 @@ def test_the_lines_of_the_interface_run(made_set, tmp_path):
 
 def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(tmp_path):
     run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
-    assert ta.table(run) == ta.table([tmp_path / "run"])
-    assert ta.open_run(run).models == run.models
+    assert (ta.table(run), ta.open_run(run).models) == (ta.table([tmp_path / "run"]), run.models)
     with raises(errors.UnknownNameError, "'latx'", "'latex'"):
         ta.table(run, "latx")
 
@@ -118,8 +117,7 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
 
     with pytest.warns(errors.TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
-    assert one.fingerprint == same.fingerprint
-    assert len({one.name, other.name}) == 1
+    assert (one.fingerprint, len({one.name, other.name})) == (same.fingerprint, 1)
 
     def first(i, t: str) -> float:
         return 1.0
@@ -212,8 +210,7 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
     assert arrays["value"].dtype == np.float64
     assert set(arrays["model"]) == {"oracle", "constant"}
     items = run.items(model="constant")
-    assert len(items) == 10
-    assert items.to_dict()["text_score"].tolist() == [0.0] * 10
+    assert (len(items), items.to_dict()["text_score"].tolist()) == (10, [0.0] * 10)
     pandas = pytest.importorskip("pandas")
     frame = run.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
@@ -277,7 +274,6 @@ def test_scores_by_id_and_scores_objects_and_tensors_are_measured(made_set):
 
 
 WRONG: list[Any] = [None, 7, 1.5, b"x", object(), ["x", 3], {"a": 1}, np.zeros(3), "", "no such thing", Path("gone")]
-
 CALLS = {
     "evaluate a model": lambda x: ta.evaluate(x if x is not None else 0, "demo", limit=1),
     "evaluate a benchmark": lambda x: ta.evaluate("oracle", x, limit=1),
@@ -309,6 +305,7 @@ def test_a_wrong_argument_is_an_error_of_ours(call, wrong, tmp_path, monkeypatch
     assert len(str(raised.value)) > 15
 
 
+@pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -321,10 +318,7 @@ def test_a_wrong_argument_is_an_error_of_ours(call, wrong, tmp_path, monkeypatch
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(call, said):
-    import warnings
-
-    with warnings.catch_warnings(), raises((errors.UnknownNameError, errors.RunError, errors.ModelError), said):
-        warnings.simplefilter("ignore", errors.TellapartWarning)
+    with raises((errors.UnknownNameError, errors.RunError, errors.ModelError), said):
         call()
 
 
@@ -430,10 +424,8 @@ def test_vectors_in_bfloat16_are_read(pairs, made, tmp_path):
     halves = {side: torch.tensor(vectors).bfloat16() for side, vectors in made["vectors"].items()}
     for side, vectors in halves.items():
         save_file({"vectors": vectors}, tmp_path / f"{side}.safetensors", {"ids": json.dumps(made["ids"][side])})
-    runs = [
-        ta.score_vectors(*(tmp_path / f"{side}.safetensors" for side in halves), pairs),
-        ta.score_vectors(*(vectors.float() for vectors in halves.values()), pairs),
-    ]
+    files, floats = (tmp_path / f"{side}.safetensors" for side in halves), (each.float() for each in halves.values())
+    runs = (ta.score_vectors(*vectors, pairs) for vectors in (files, floats))
     np.testing.assert_array_equal(*(run.items().scores for run in runs))
 
 

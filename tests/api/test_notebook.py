@@ -9,7 +9,6 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-
 CELLS = [
     "import time, tellapart as ta\nrun = ta.evaluate(['oracle', 'constant'], 'demo', limit=10)\nrun",
     "run.table()",

@@ -135,7 +135,6 @@ MODELS = {"longer": lambda options: longer}
 BENCHMARKS = {"again": replace(find_benchmark("demo"), name="again")}
 """
 
-
 MARGIN = """
 import numpy as np
 from tellapart.metrics.metric import Metric, read_scores

@@ -20,7 +20,6 @@ from scripts import run_python
 from tellapart.errors import ModelError, RunError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-
 #: Clients that the environment of the tests lacks; after it on the path, so that none of its own packages is hidden.
 TRACKERS = Path(__file__).parents[2] / "scratch" / "trackers"
 
@@ -239,7 +238,6 @@ for _ in probe.follow(Towers(), range(4)):
 {finish}
 assert read == probe.history[4]["text_score"].value, read
 """
-
 CLIENTS = {
     "wandb": {
         "begin": "run = wandb.init(mode='offline', dir=sys.argv[2], project='pairs')",
@@ -313,11 +311,9 @@ def test_what_a_probe_cannot_measure_is_said(made_set):
     probe = ta.PairProbe(pairs, preprocess=lambda image: torch.zeros(3), tokenizer=lambda texts: torch.zeros(9))
     with raises(ModelError, "Linear", "get_image_features"):
         probe.measure(torch.nn.Linear(2, 2))
-    with raises(RunError, "preprocess", "tokenizer"):
-        ta.PairProbe(pairs, preprocess=lambda image: image)
-    with raises(RunError, "every=0", "1", "steps"):
-        ta.PairProbe(pairs, every=0)
-    with raises(RunError, "batch_size=0", "1", "images"):
-        ta.PairProbe(pairs, batch_size=0)
-    with raises(RunError, "SummaryWriter", "W&B", "run"):
-        ta.PairProbe(pairs, log=7)
+    for options, facts in (
+        ({"preprocess": len}, ("preprocess", "tokenizer")), ({"every": 0}, ("every=0", "1", "steps")),
+        ({"batch_size": 0}, ("batch_size=0", "1", "images")), ({"log": 7}, ("SummaryWriter", "W&B", "run")),
+    ):  # fmt: skip
+        with raises(RunError, facts):
+            ta.PairProbe(pairs, **options)

@@ -338,8 +338,6 @@ def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown,
 
 decimals = _environment().globals["decimals"]
 scores = _environment().get_template("parts.html.j2").module.scores  # type: ignore[attr-defined]
-
-
 PAGER = _environment().from_string(
     '{% from "parts.html.j2" import pager with context %}{{ pager(page, pages, "home_page", {}, "Pages") }}'
 )

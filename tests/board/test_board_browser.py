@@ -10,7 +10,6 @@ from boards import open_board, serve
 from tellapart.board.app import create_app
 
 pytestmark = pytest.mark.slow
-
 Visit = Callable[..., Any]
 
 
@@ -92,8 +91,6 @@ def test_the_keyboard_skips_to_the_content(visit):
 
 
 CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
-
-
 READ = ("/", "/benchmarks/shapes", "/benchmarks/shapes/items/0", "/models/good", "/ranks")
 
 

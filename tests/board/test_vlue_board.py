@@ -18,7 +18,6 @@ from tellapart.records.imported import Imported, read_imported
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "vlue_board"
 PAPERS = ROOT.parent / "shared" / "papers"
-
 #: Of Table 2's columns and rows, the board's names; "IR R@1" say.
 MODELS = ("ViLBERT", "LXMERT", "UNITER", "VL-T5", "ALBEF", "X-VLM", "X-VLM 16M", "METER")
 SEVEN = tuple(name for name in MODELS if name != "X-VLM 16M")
@@ -33,7 +32,6 @@ ROWS = {
     "Visual Test-B": ("refcoco+-testb", "box_accuracy"), "Visual Test-OOD": ("vlue-grounding", "box_accuracy"),
 }  # fmt: skip
 CAPTIONS = [(name, metric) for name in ("coco-captions", "vlue-captions") for metric in ("bleu_4", "cider")]
-
 #: Table 4: performance in percent, and milliseconds.
 TABLE_4 = {
     "ViLBERT": (57.46, 152.16), "LXMERT": (55.71, 154.36), "UNITER": (57.20, 157.39), "VL-T5": (60.08, 164.51),

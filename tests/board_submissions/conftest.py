@@ -164,18 +164,11 @@ def quick_workers(request, monkeypatch, forker) -> None:
 
 @pytest.fixture
 def board(tmp_path, made_set) -> Iterator[Callable[..., Board]]:
-    """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's."""
+    """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's, the others the set's."""
     made: list[Board] = []
 
-    def make(
-        n: int = 24,
-        *,
-        shape: tuple[int, int] = (2, 2),
-        clusters: int | None = None,
-        limits: dict[str, Any] | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> Board:
-        pairs = made_set("clocks", n=n, shape=shape, clusters=clusters)
+    def make(n: int = 24, *, limits: Any = None, settings: Any = None, **how: Any) -> Board:
+        pairs = made_set("clocks", n=n, **how)
         assert len(read_pair_set(pairs)) == n
         made.append(Board(tmp_path, pairs, limits=limits or {}, settings=settings or {}))
         return made[-1]

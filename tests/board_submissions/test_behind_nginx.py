@@ -20,7 +20,6 @@ from boards import until
 NAME = "board.example.org"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "board_server.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(NGINX is None or shutil.which("openssl") is None, reason="no nginx, or no openssl, here"),

@@ -17,7 +17,6 @@ from boards import until
 from scripts import run_python
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="these guards, and /proc, are Linux's own")
-
 #: Confines itself as the process that reads a file does, and then tries; says what came of each.
 TRIES = """
 import ctypes, json, os, signal, socket, sys, threading

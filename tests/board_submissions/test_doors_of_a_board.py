@@ -63,11 +63,9 @@ def test_guesses_at_an_account_are_counted_from_all_addresses_together(board):
     codes = []
     for k in range(6):
         client = TestClient(made.client.app, client=(f"192.0.2.{k}", 1), follow_redirects=False)
-        headers = {"Authorization": f"Bearer {wrong}"}
-        as_form = (
-            client.post("/sign-in", data={"token": wrong}) if k % 2 else client.get("/submissions", headers=headers)
-        )
-        codes.append(as_form.status_code)
+        form, headers = {"token": wrong}, {"Authorization": f"Bearer {wrong}"}
+        answer = client.post("/sign-in", data=form) if k % 2 else client.get("/submissions", headers=headers)
+        codes.append(answer.status_code)
     assert codes == [401] * 3 + [429] * 3
     other = TestClient(made.client.app, client=("192.0.2.9", 1))
     assert other.get("/submissions", headers=made.of("ann")).status_code == 200  # she has her token
@@ -113,8 +111,7 @@ def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(b
     id_ = made.send(made.npz(made.right())).json()["id"]
     fail_file(made, id_)
     file = made.file()
-    assert board_retry(file) == (id_,)
-    assert made.state(id_) == "received"
+    assert (board_retry(file), made.state(id_)) == ((id_,), "received")
     made.work()
     assert (made.state(id_), board_retry(file)) == ("done", ())
     with pytest.raises(RunError, match=id_):

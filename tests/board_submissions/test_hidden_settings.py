@@ -3,7 +3,7 @@
 import io
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -109,21 +109,6 @@ def test_metrics_that_cannot_be_told_are_refused(settings, shape, why):
         published_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
 
 
-def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(tmp_path, made_set):
-    benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
-    with raises(DataError, "6", "items"):
-        prepare(benchmark, tmp_path / "hidden", b"key")
-    assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
-
-
-def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path, made_set):
-    pairs = made_set(n=6)
-    (pairs / "images" / "3_0.png").write_bytes(b"no image")
-    with raises(DataError, "3_0.png"):
-        prepare(HiddenBenchmark(name="clocks", pairs=pairs, largest_share=100), tmp_path / "hidden", b"key")
-    assert list((tmp_path / "hidden").iterdir()) == []
-
-
 def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> None:
     """Run `tellapart board user` in this process, which raises what it refuses."""
     words = ["board", "user", *names, "--board", str(board), "--role", role, "--days", "1", *more]
@@ -175,8 +160,7 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(tmp_path
     monkeypatch.setattr("tellapart.board.submissions.prepared.write_task", write_and_wait)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: prepare(benchmark, tmp_path / "hidden", b"key"), range(2))
-    assert first == second
-    assert [path.name for path in (tmp_path / "hidden").iterdir()] == ["clocks"]
+    assert (first, [path.name for path in (tmp_path / "hidden").iterdir()]) == (second, ["clocks"])
 
 
 def settings(folder: Path, *hidden: dict[str, Any]) -> HiddenSettings:
@@ -323,12 +307,6 @@ def test_the_readme_says_how_many_texts_are_true(made_set, tmp_path):
     assert "2 of the texts are true;\nwhich of them is not told" in readme and "belong together" not in readme
 
 
-def test_true_texts_that_no_metric_is_defined_for_are_refused(made_set, tmp_path):
-    folder = with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2])
-    with raises(DataError, "'mine'", "metric", "1", "4", "2"):
-        prepare(HiddenBenchmark(name="mine", pairs=folder), tmp_path / "hidden", b"key")
-
-
 def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set, tmp_path):
     folder = with_truth(made_set("set", n=24, shape=(1, 3)), [0, 2])
     path = prepare(HiddenBenchmark(name="mine", pairs=folder, largest_share=1000.0), tmp_path / "h", b"key").truth
@@ -339,12 +317,34 @@ def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set,
         read_truth(path)
 
 
-def test_films_are_refused_before_anything_is_written(tmp_path):
+def spoilt(made_set) -> Path:
+    folder = made_set("set", n=6)
+    (folder / "images" / "3_0.png").write_bytes(b"no image")
+    return folder
+
+
+def films(made_set) -> Path:
     rows = [record(id=str(k), images=["a.mp4", "b.mp4"], texts=["up", f"down {k}"]) for k in range(4)]
-    put(tmp_path / "set", rows, images={"a.mp4": b"film", "b.mp4": b"film"})
-    with raises(DataError, "'mine'", "'a.mp4'"):
-        prepare(HiddenBenchmark(name="mine", pairs=tmp_path / "set"), tmp_path / "hidden", b"key")
-    assert not (tmp_path / "hidden").exists()
+    return put(made_set("set").with_name("films"), rows, images={"a.mp4": b"film", "b.mp4": b"film"})
+
+
+#: What makes a set, and the refusal.
+UNFIT: dict[str, tuple[Callable[..., Path], Any]] = {
+    "too small for two splits": (lambda made_set: made_set("set", n=6, clusters=1), ("6", "items")),
+    "an image that cannot be decoded": (spoilt, "3_0.png"),
+    "films": (films, ("'mine'", "'a.mp4'")),
+    "true texts that no metric is defined for": (
+        lambda made_set: with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2]), ("'mine'", "metric", "1", "4", "2"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_set_that_cannot_be_hidden_is_refused_and_leaves_nothing(name, tmp_path, made_set):
+    make, facts = UNFIT[name]
+    with raises(DataError, facts):
+        prepare(HiddenBenchmark(name="mine", pairs=make(made_set), largest_share=100), tmp_path / "hidden", b"key")
+    assert (tmp_path / "hidden").exists() == (make is spoilt) and [*(tmp_path / "hidden").glob("*")] == []
 
 
 @pytest.mark.parametrize("n", [40, 300])

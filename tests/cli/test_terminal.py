@@ -89,9 +89,7 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch):
 def test_a_long_title_leaves_room_for_the_bar(length):
     title = "".join(chr(ord("a") + k % 26) for k in range(length))
     short = _short_title(title)
-    assert len(short) == min(length, 48)
-    assert short[:16] == title[:16]
-    assert short[-20:] == title[-20:]
+    assert (len(short), short[:16], short[-20:]) == (min(length, 48), title[:16], title[-20:])
 
 
 @pytest.mark.slow

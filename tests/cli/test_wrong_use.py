@@ -128,7 +128,6 @@ def test_a_data_folder_that_is_not_there_is_one_line(command, call):
 
 #: Options that only some models take; tests/models/test_find.py goes through them by family.
 OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b", "--reading-b"}
-
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
     "--adaptive", "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as",
@@ -141,17 +140,14 @@ ACT = {
     "--resume", "--role", "--root-path", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small",
     "--text-model", "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
 }  # fmt: skip
-
 #: Options that say what may be read, or are kept in the record: they act where there is something to.
 OFFERS = {"--outside-images", "--cache"}
-
 #: Command and option: draws or checks that every call may make, and files that every call may need.
 OFFERED = {
     *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "risk", "detect", "why")),
     *((command, "--seed") for command in ("annotate export", "annotate agree")),
     ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
 }  # fmt: skip
-
 #: A call, and options that would each do nothing in it.
 IDLE_CALLS: Mapping[str, tuple[str, ...]] = {
     "annotate export match demo --to s": ("--data .", "--images .", "--after e"),
@@ -195,7 +191,6 @@ IDLE = {
     for call, options in IDLE_CALLS.items()
     for option in options
 }
-
 #: The files that these calls read before they look at the option.
 FILES = {
     "TOML": """

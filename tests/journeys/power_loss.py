@@ -21,7 +21,6 @@ import pytest
 
 #: Path below the folder -> a file's bytes, or None for a folder.
 Image = Mapping[str, bytes | None]
-
 _SOURCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -10,7 +10,6 @@ import pytest
 from scripts import run_python
 
 LIBRARY = next(iter(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), None)
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(LIBRARY is None, reason="no libfaketime here (Debian: apt-get install faketime)"),

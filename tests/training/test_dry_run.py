@@ -26,7 +26,6 @@ from tellapart.training.dry_run import DryRun, rehearse
 from tellapart.training.training_run import read_sources
 
 pytestmark = pytest.mark.usefixtures("single_thread")
-
 #: Steps that the 24 rows carry, with a set to choose by.
 RIGHT: dict[str, Any] = {
     "data": {"train": ["folder:train"], "validation": "folder:held"},

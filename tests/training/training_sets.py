@@ -25,7 +25,6 @@ from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
-
 OPEN_CLIP = {
     "model_cfg": {
         "embed_dim": 16,
@@ -34,7 +33,6 @@ OPEN_CLIP = {
     },
     "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
 }
-
 #: Changes of the architecture: a ResNet, which normalises by batches.
 RESNET = {"vision_cfg": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8, "head_width": 64}}
 

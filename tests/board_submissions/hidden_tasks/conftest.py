@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_tasks import CASES, Row, hidden_task, lines, made, picture
 
+from scripts import install
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings
@@ -53,12 +54,8 @@ ASKED = one_file(
 @pytest.fixture(autouse=True)
 def tiny_choice(tmp_path, monkeypatch) -> None:
     """Install benchmarks of a group's own, as another package would."""
-    about = tmp_path / "site" / "tiny-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
-    points = "tiny-choice = tiny_choice:TINY\ntiny-yes-no = tiny_choice:ASKED\n"
-    (about / "entry_points.txt").write_text(f"[tellapart.benchmarks]\n{points}")
-    (tmp_path / "site" / "tiny_choice.py").write_text(INSTALLED)
+    points = "[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\ntiny-yes-no = tiny_choice:ASKED\n"
+    install(tmp_path / "site", "tiny_choice", points, INSTALLED)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "tiny_choice", raising=False)
 

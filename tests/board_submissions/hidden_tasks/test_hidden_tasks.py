@@ -112,15 +112,14 @@ def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn()
 def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_path):
     place = made(task, tmp_path / "data")
     records = find_benchmark(CASES[task].benchmark, place).records()
-    how = HIDEABLE[task]
-    rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
-    many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(sorted(rows, key=repr)))
+    rows = sorted(records.rows, key=repr)
+    many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(rows))
     hidden = hide(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
     places = {new_id(b"key", row.id): k for k, row in enumerate(many)}
     order = [places[row.id] for row in hidden.records.rows]
     assert abs(np.corrcoef(order, range(len(order)))[0, 1]) < 0.16  # 5 standard deviations of 960 rows
-    clusters = list(how.clusters(hidden.records.rows))
+    clusters = list(HIDEABLE[task].clusters(hidden.records.rows))
     assert len(set(clusters)) == len(set(zip(clusters, hidden.public, strict=True)))
     assert HiddenRows.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
 

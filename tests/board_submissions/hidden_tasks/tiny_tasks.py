@@ -146,7 +146,6 @@ CASES = {
     )
 }  # fmt: skip
 
-
 EACH = pytest.mark.parametrize("task", CASES)
 
 

@@ -132,13 +132,14 @@ def test_sources_that_are_missing_or_empty_are_said(tmp_path, listed):
         read_rows(["gone.csv"], tmp_path)
     with raises(DataError, "data.take", "2", "1"):
         read_rows(["rows.jsonl"], tmp_path, take=[0.5, 0.5])
+    with raises(DataError, "images", "folder"):
+        read_rows(["rows.jsonl"], tmp_path, "gone")
 
 
 def test_pair_sets_give_each_image_with_its_caption(tmp_path):
     squares(tmp_path / "set", 3)
     rows = read_rows(["folder:set", "set"], tmp_path)
-    assert len(rows) == 12
-    assert rows.items == tuple((n, n + 1) for n in range(0, 12, 2))
+    assert (len(rows), rows.items) == (12, tuple((n, n + 1) for n in range(0, 12, 2)))
     first, second = rows.rows[6:8]
     assert (first.negatives, first.counterparts, second.counterparts) == ((second.caption,), (7,), (6,))
 
@@ -426,11 +427,6 @@ def test_absolute_paths_inside_the_folder_are_trained_on(tmp_path, made_set, nam
     (tmp_path / name).rename(tmp_path / "else" / name)
     with raises(DataError, images[0], "absolute", tmp_path / "else", "outside_images"):
         read_rows([f"else/{name}"], tmp_path)
-
-
-def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path):
-    with raises(DataError, "images", "folder"):
-        read_rows(["rows.jsonl"], tmp_path, "gone")
 
 
 def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp_path):

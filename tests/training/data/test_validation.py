@@ -68,8 +68,7 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path):
     rows = read_rows(["set"], tmp_path)
     kept, rest = rows.split(0.7)
     left = left_over(rest)
-    assert left.shape == (2, 2)
-    assert len(left) * 2 + len(kept) == len(rows)
+    assert (left.shape, len(left) * 2 + len(kept)) == ((2, 2), len(rows))
     assert left.pixels(left.items[0].images[1]).shape == (16, 16, 3)
     assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
 

@@ -191,12 +191,17 @@ def test_other_parametrisations_of_a_model_stay_as_they_are():
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
 
 
-def test_dropout_before_a_projection_inside_an_attention_is_refused():
+def test_dropout_before_a_projection_inside_an_attention_and_targets_that_match_nothing_are_refused():
     with raises(ModelError, "lora.dropout", "self_attn.out_proj", "lora.targets"):
         add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)
     only = LoraConfig(rank=2, dropout=0.1, targets=["linear1"])
     add_updates(Holder(block := torch.nn.TransformerEncoderLayer(8, 2)), only, 0)
     assert count_updated(block) == {"linear1": 1}
+    block = torch.nn.TransformerEncoderLayer(8, 2)
+    with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
+        find_linear_layers(block, ["linear1", "q_proj"])
+    with raises(ModelError, "model", "layer"):
+        find_linear_layers(torch.nn.LayerNorm(2))
 
 
 def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path):
@@ -245,11 +250,3 @@ def test_a_fusion_encoder_is_adapted_too(tmp_path):
     before, after = _weights(tmp_path / "blip"), _weights(tmp_path / "run" / "model")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert "itm_head.weight" in changed and all(name.endswith(".weight") and before[name].ndim == 2 for name in changed)
-
-
-def test_targets_that_match_nothing_are_refused():
-    block = torch.nn.TransformerEncoderLayer(8, 2)
-    with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
-        find_linear_layers(block, ["linear1", "q_proj"])
-    with raises(ModelError, "model", "layer"):
-        find_linear_layers(torch.nn.LayerNorm(2))

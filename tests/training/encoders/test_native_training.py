@@ -20,8 +20,6 @@ pytest.importorskip("transformers", reason="fusion encoders need the extra 'mode
 from tiny_native import MAKE, native
 
 pytestmark = pytest.mark.slow
-
-
 FAMILIES = pytest.mark.parametrize("family", ["meter", "fiber"])
 
 

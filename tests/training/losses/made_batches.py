@@ -13,10 +13,8 @@ from tellapart.training.losses.loss import Batch, Loss, LossParts, Matches, find
 
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")
-
 #: The numbers of texts that a batch may have.
 TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
-
 IDS = [0, 1, 2, 0, 3, 4, 2, 5]
 
 

@@ -51,7 +51,6 @@ NEGATIVES_OF_THEIR_OWN = {
     if isinstance(loss := find_loss(name), DualLoss)
     and (loss.negative_captions or loss.negative_images == "mate" or loss.units)
 }
-
 FUSION = of_the_catalogue(FusionLoss) | {"eqsim-itm-released": partial(eqsim_itm, alpha=0.01, as_released=True)}
 
 
@@ -250,7 +249,6 @@ def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement():
 
 
 pytestmark = pytest.mark.slow
-
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 
 
@@ -349,7 +347,6 @@ def test_hard_negatives_are_found_in_chunks_too():
 
 
 SURE = 100.0
-
 #: Losses that a perfect model brings to 0: label smoothing keeps the others above it, and `clic` reads more captions.
 TO_ZERO = ("itc", "negclip", "trohn-img", "tripletclip", "ce-clip", "negbench", "hardneg", "cyclip", "eqsim")
 

@@ -22,7 +22,6 @@ from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.training.mining.negatives import coarse_to_fine, nearest, nearest_images
 
 Pixels = NDArray[np.uint8]
-
 FEW = {"near": 6, "negatives": 7, "hard": 4}
 
 
@@ -223,12 +222,10 @@ def test_the_written_file_is_read_as_the_same_rows(listed, tmp_path):
 
 def test_captions_that_are_too_few_or_broken_are_said(listed):
     rows = rows_of(listed(n=4))
-    asked = {"near": 3, "negatives": 9, "hard": 2}
-    with raises(DataError, "0", "0", "0", "6"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
-    asked = {"near": 2, "negatives": 9, "hard": 5}
-    with raises(DataError, "0.png", "2", "4", "5", "negatives"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
+    for near, hard, facts in ((3, 2, ("0", "0", "0", "6")), (2, 5, ("0.png", "2", "4", "5", "negatives"))):
+        few = {"near": near, "negatives": 9, "hard": hard}
+        with raises(DataError, facts):
+            coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **few)
     broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
     with raises(DataError, "0.png", "'texts[0]'"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
@@ -246,8 +243,7 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed, tmp_path, monkeyp
 
     rows = rows_of(listed(n=5))
     folder = tiny_models.blip(tmp_path / "blip")
-    unimodal = find_model(f"hf:{folder}", ModelOptions(reading="itc"))
-    matching = find_model(f"hf:{folder}", ModelOptions(reading="itm"))
+    unimodal, matching = (find_model(f"hf:{folder}", ModelOptions(reading=reading)) for reading in ("itc", "itm"))
     few = {"near": 2, "negatives": 5, "hard": 2}
     mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), **few)
     for number, row in enumerate(mined.rows):
