@@ -42,27 +42,15 @@ def open_board(
     return TestClient(create_app(board, submissions)), board
 
 
-#: Addresses of the board of `tests/board/conftest.py`.
+#: The name of a model on the board of `tests/board/conftest.py`.
+HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
+#: Addresses of that board.
 PAGES = (
-    "/",
-    "/ranks",
-    "/pareto/latency",
-    "/pareto/parameters",
-    "/pareto/training_images",
-    "/pareto/latency/shapes",
-    "/pareto/parameters/shapes+other",
-    "/compare",
-    "/compare/good/poor",
-    "/compare/good+near+poor",
-    "/models/good",
-    "/models/random",
-    "/benchmarks/shapes",
-    "/benchmarks/shapes/ranks",
-    "/benchmarks/shapes/by/type/group_score",
-    "/benchmarks/shapes/map/type/group_score",
-    "/benchmarks/shapes/items/pages/1",
-    "/benchmarks/shapes/items/0",
-)
+    "/", "/ranks", "/pareto/latency", "/pareto/parameters", "/pareto/training_images", "/pareto/latency/shapes",
+    "/pareto/parameters/shapes+other", "/compare", "/compare/good/poor", "/compare/good+near+poor", "/models/good",
+    "/models/random", "/benchmarks/shapes", "/benchmarks/shapes/ranks", "/benchmarks/shapes/by/type/group_score",
+    "/benchmarks/shapes/map/type/group_score", "/benchmarks/shapes/items/pages/1", "/benchmarks/shapes/items/0",
+)  # fmt: skip
 
 
 def tables_of(metric: str, columns: Sequence[np.ndarray], items: ItemList | None = None) -> Tables:
@@ -179,9 +167,8 @@ def serve(app, **options) -> Iterator[str]:
     uvicorn = pytest.importorskip("uvicorn", reason='the board needs: pip install "tellapart[board]"')
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(
-            uvicorn.Config(app, **{"log_level": "error", "ws": "none", "lifespan": "off"} | options)
-        )
+        quiet = {"log_level": "error", "ws": "none", "lifespan": "off"}
+        server = uvicorn.Server(uvicorn.Config(app, **quiet | options))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:
@@ -193,17 +180,9 @@ def serve(app, **options) -> Iterator[str]:
 
 
 def write_run(
-    folder: Path,
-    model: str,
-    *,
-    skill: float,
-    benchmark: str = "shapes",
-    seed: int = 0,
-    n: int = 60,
-    fingerprint: str = "f" * 64,
-    clusters: int | None = None,
-    started: str = "2026-01-01T00:00:00+00:00",
-) -> Path:
+    folder: Path, model: str, *, skill: float, benchmark: str = "shapes", seed: int = 0, n: int = 60,
+    fingerprint: str = "f" * 64, clusters: int | None = None, started: str = "2026-01-01T00:00:00+00:00",
+) -> Path:  # fmt: skip
     """Write the run folder of a model whose true pairs are higher by `skill` standard deviations."""
     values = np.random.default_rng(seed).normal(size=(n, 2, 2)) + skill * np.eye(2)
     ids = tuple(f"{benchmark}-{k:03}" for k in range(n))
@@ -212,36 +191,22 @@ def write_run(
     scores = Scores(ids, np.float32(values), "similarity")
     (units,) = measure_pairs(ListedPairs(Outline(ids, (2, 2), names, tags)), Scored(scores))
     measured = tabulate_units([units])
-    record = BenchmarkResult(
-        title=f"Title of {benchmark}",
-        fingerprint=fingerprint,
-        shape=(2, 2),
-        kind="similarity",
-        metrics=measured.metrics,
-        by=measured.by,
-        macro=measured.macro,
-        curves=measured.curves,
-        origin="made",
-    )
+    facts = {"title": f"Title of {benchmark}", "fingerprint": fingerprint, "shape": (2, 2), "kind": "similarity"}
+    numbers = {name: getattr(measured, name) for name in ("metrics", "by", "macro", "curves")}
+    record = BenchmarkResult(**facts, **numbers, origin="made")
     run = RunRecord(started=started, seed=0, command="tellapart run", versions={"numpy": "2"})
-    result = Result(
-        run=run,
-        model=ModelRecord(name=model, fingerprint=f"weights of {model}", kind="similarity"),
-        benchmarks={benchmark: record},
-    )
+    about = ModelRecord(name=model, fingerprint=f"weights of {model}", kind="similarity")
+    result = Result(run=run, model=about, benchmarks={benchmark: record})
     samples = [
         Sample(
-            id=ids[k],
-            cluster=names[k],
-            tags=tags[k],
-            images=(f"{k}_0.png", f"{k}_1.png"),
+            id=ids[k], cluster=names[k], tags=tags[k], images=(f"{k}_0.png", f"{k}_1.png"),
             texts=(f"a red cube on {k}", f"a blue cube on {k}"),
             scores=tuple(tuple(map(float, row)) for row in np.float32(values[k])),
             outcomes={metric.name: float(metric.strict[k]) for metric in units.values},
             tied=tuple(metric.name for metric in units.values if metric.ties[k]),
         )
         for k in range(n)
-    ]
+    ]  # fmt: skip
     write_samples(folder, benchmark, samples)
     write_result(folder, result)
     return folder

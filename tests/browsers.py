@@ -9,12 +9,8 @@ import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-dev-shm-usage",
+]  # fmt: skip
 AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
 RUN = """async () => {
     const found = await axe.run(document, {resultTypes: ['violations']});

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import typer.testing
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from scripts import install
 from sets import WORDS, write_set
 from tellapart import catalog
 
@@ -60,25 +60,13 @@ def kept_command(app: typer.Typer, make: Callable[[typer.Typer], Any] = typer.ma
 
 
 typer.main.get_command = typer.testing._get_command = kept_command
-
 #: Files whose slow tests take longest. They are dealt out first, so that the workers end at about the same time.
 LONGEST = (
-    "journeys/test_power_loss.py",
-    "journeys/test_clock_back.py",
-    "test_mutants.py",
-    "test_documents.py",
-    "evaluation/test_distributed.py",
-    "training/test_loop.py",
-    "test_damage.py",
-    "examples/test_eqsim_ablation.py",
-    "benchmarks/test_fuzz.py",
-    "board_submissions/test_board_attack.py",
-    "test_task_baselines.py",
-    "cli/test_low_memory.py",
-    "training/test_several_ranks.py",
-    "test_baselines.py",
-)
-
+    "journeys/test_power_loss.py", "journeys/test_clock_back.py", "test_mutants.py", "test_documents.py",
+    "evaluation/test_distributed.py", "training/test_loop.py", "test_damage.py", "examples/test_eqsim_ablation.py",
+    "benchmarks/test_fuzz.py", "board_submissions/test_board_attack.py", "test_task_baselines.py",
+    "cli/test_low_memory.py", "training/test_several_ranks.py", "test_baselines.py",
+)  # fmt: skip
 
 #: How tests say that they need published files.
 PUBLISHED = re.compile(r"beside (this checkout|the repository)|not part of the repository|shared/data(?!/native)")
@@ -144,12 +132,8 @@ def made_set(tmp_path) -> Callable[..., Path]:
 @pytest.fixture
 def installed(tmp_path, monkeypatch) -> Path:
     """Install the models of `installed_models.py` on this process's path; return the folder, for other processes'."""
-    site = tmp_path / "site"
-    about = site / "installed_models-1.dist-info"
-    about.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("installed_models.py"), site)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-models\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    site, code = tmp_path / "site", Path(__file__).with_name("installed_models.py").read_text()
+    install(site, "installed_models", ENTRY_POINTS, code)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "installed_models", raising=False)
     return site
@@ -183,14 +167,9 @@ def start(installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
 
     def program(*arguments: object, **environment: str) -> subprocess.Popen[str]:
         variables = {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "TELLAPART_CACHE": str(tmp_path / "cache")}
-        return subprocess.Popen(
-            [sys.executable, "-m", "tellapart", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, **variables, **environment},
-        )
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+        command = [sys.executable, "-m", "tellapart", *map(str, arguments)]
+        return subprocess.Popen(command, env={**os.environ, **variables, **environment}, **how)
 
     return program
 
@@ -271,53 +250,41 @@ SIZE, LENGTH, DIMENSIONS = 16, 6, 8
 
 def image_graph(weights: dict[str, NDArray[np.float32]], *, name: str = "pixel_values", size: object = SIZE) -> Any:
     """Convolution of stride 2, ReLU, mean over space, projection."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    nodes = [
-        helper.make_node("Conv", [name, "filters"], ["a"], strides=[2, 2]),
-        helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("GlobalAveragePool", ["b"], ["c"]),
-        helper.make_node("Flatten", ["c"], ["d"]),
-        helper.make_node("MatMul", ["d", "project"], ["vectors"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "image",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, size, size])],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSIONS])],
-        [numpy_helper.from_array(weights[key], key) for key in ("filters", "project")],
+    return finished(
+        f"""image (float[n, 3, {size}, {size}] {name}) => (float[n, {DIMENSIONS}] vectors) {{
+            a = Conv <strides = [2, 2]> ({name}, filters)
+            b = Relu (a)
+            c = GlobalAveragePool (b)
+            d = Flatten (c)
+            vectors = MatMul (d, project)
+        }}""",
+        **{key: weights[key] for key in ("filters", "project")},
     )
-    return finished(graph)
 
 
 def text_graph(weights: dict[str, NDArray[np.float32]], *, integer: str = "INT64") -> Any:
     """Mean of the embeddings of the tokens that are no padding."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    axes = numpy_helper.from_array(np.array([2]), "axes")
-    nodes = [
-        helper.make_node("Gather", ["table", "input_ids"], ["a"]),
-        helper.make_node("Cast", ["attention_mask"], ["m"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["m", "axes"], ["mask"]),
-        helper.make_node("Mul", ["a", "mask"], ["b"]),
-        helper.make_node("ReduceSum", ["b", "one"], ["sum"], keepdims=0),
-        helper.make_node("ReduceSum", ["mask", "one"], ["count"], keepdims=0),
-        helper.make_node("Div", ["sum", "count"], ["vectors"]),
-    ]
-    kind = getattr(TensorProto, integer)
-    graph = helper.make_graph(
-        nodes,
-        "text",
-        [helper.make_tensor_value_info(name, kind, ["n", LENGTH]) for name in ("input_ids", "attention_mask")],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", DIMENSIONS])],
-        [numpy_helper.from_array(weights["table"], "table"), axes, numpy_helper.from_array(np.array([1]), "one")],
+    kind = f"{integer.lower()}[n, {LENGTH}]"
+    return finished(
+        f"""text ({kind} input_ids, {kind} attention_mask) => (float[n, {DIMENSIONS}] vectors) {{
+            a = Gather (table, input_ids)
+            m = Cast <to = 1> (attention_mask)
+            mask = Unsqueeze (m, axes)
+            b = Mul (a, mask)
+            sum = ReduceSum <keepdims = 0> (b, one)
+            count = ReduceSum <keepdims = 0> (mask, one)
+            vectors = Div (sum, count)
+        }}""",
+        **{"table": weights["table"], "axes": np.array([2]), "one": np.array([1])},
     )
-    return finished(graph)
 
 
-def finished(graph: Any) -> Any:
-    from onnx import helper
+def finished(graph: Any, **weights: NDArray[Any]) -> Any:
+    """Return the model of a graph, or of a graph's text in ONNX's own language and its weights."""
+    from onnx import helper, numpy_helper, parser
 
+    graph = parser.parse_graph(graph) if isinstance(graph, str) else graph
+    graph.initializer.extend(numpy_helper.from_array(weight, key) for key, weight in weights.items())
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 9
     return model
@@ -355,18 +322,9 @@ def tiny_encoder(tmp_path) -> TinyEncoder:
     folder.mkdir()
     for name, data in files.items():
         (folder / name).write_bytes(data)
-    config = {
-        "schema_version": 1,
-        "name": "tiny",
-        "image_size": SIZE,
-        "resize": "stretch",
-        "mean": [0.48, 0.46, 0.41],
-        "std": [0.27, 0.26, 0.28],
-        "context_length": LENGTH,
-        "pad_token": "[PAD]",
-        "dimensions": DIMENSIONS,
-        "kind": "similarity",
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
-    }
+    config = {"schema_version": 1, "name": "tiny", "image_size": SIZE, "resize": "stretch"}
+    config |= {"mean": [0.48, 0.46, 0.41], "std": [0.27, 0.26, 0.28], "context_length": LENGTH, "pad_token": "[PAD]"}
+    config |= {"dimensions": DIMENSIONS, "kind": "similarity"}
+    config["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     return TinyEncoder(folder, weights, vocabulary)

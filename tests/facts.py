@@ -14,20 +14,15 @@ from typing import TypeVar
 import pytest
 
 Raised = TypeVar("Raised", bound=BaseException)
-
 Fact = object | Iterable[object]
 """One fact, or a tuple or list of several. What is not text is taken as `str` writes it."""
 
 
 @contextmanager
 def raises(
-    kind: type[Raised] | tuple[type[Raised], ...],
-    *facts: Fact,
-    path: object = None,
-    line: int | None = None,
-    field: str | None = None,
-    got: object = None,
-) -> Iterator[pytest.ExceptionInfo[Raised]]:
+    kind: type[Raised] | tuple[type[Raised], ...], *facts: Fact,
+    path: object = None, line: int | None = None, field: str | None = None, got: object = None,
+) -> Iterator[pytest.ExceptionInfo[Raised]]:  # fmt: skip
     """Expect an error whose message holds all facts, in any order.
 
     Args:
@@ -43,13 +38,9 @@ def raises(
         yield caught
     error = caught.value
     text = list(_flatten(facts))
-    for name, wanted, written in (
-        ("path", path, str(path)),
-        ("line", line, str(line)),
-        ("field", field, repr(field)),
-        ("got", got, repr(got)),
-    ):
-        held = getattr(error, name, None)
+    attributes = {"path": (path, str), "line": (line, str), "field": (field, repr), "got": (got, repr)}
+    for name, (wanted, write) in attributes.items():
+        held, written = getattr(error, name, None), write(wanted)
         if wanted is None:
             continue
         if held is None:

@@ -5,12 +5,9 @@ from typing import Any
 
 
 def boundary(
-    name: str,
-    time: float = 3.5,
-    around: Sequence[float] = (0, 9.5),
-    states: tuple[str, str] = ("stands", "sits"),
+    name: str, time: float = 3.5, around: Sequence[float] = (0, 9.5), states: tuple[str, str] = ("stands", "sits"),
     subject: str = "a man",
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return a boundary of GEB+: what a subject does before it and after, and the boundaries around it."""
     before, after = states
     row = {"boundary_id": name, "timestamp": time, "prev_timestamp": around[0], "next_timestamp": around[1]}

@@ -57,15 +57,9 @@ def draw(seed: int, kind: str = "PNG", size: int = 4) -> bytes:
 
 
 def film(
-    path: Path,
-    frames: Iterable[Pixels],
-    codec: str = "mpeg4",
-    *,
-    rate: int = 10,
-    ticks: Iterable[int] | None = None,
-    form: str = "yuv420p",
-    **options: str,
-) -> bytes:
+    path: Path, frames: Iterable[Pixels], codec: str = "mpeg4", *,
+    rate: int = 10, ticks: Iterable[int] | None = None, form: str = "yuv420p", **options: str,
+) -> bytes:  # fmt: skip
     """Write a film of pictures, each shown from its tick on if they are given; return the file's bytes."""
     av = pytest.importorskip("av", reason="needs the video extra: av")
     pictures = list(frames)

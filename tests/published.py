@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-
 NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or Path(__file__).parents[1] / "scratch" / "nltk-data")
 NEEDS_NLTK_DATA = pytest.mark.skipif(
     not NLTK_DATA.is_dir(),

@@ -1,9 +1,12 @@
-"""Scripts beside the package, imported for tests of what they hold, and Python in another process."""
+"""Scripts beside the package, packages of others, Python in another process, and limits of this one."""
 
 import importlib
 import importlib.util
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +30,27 @@ def import_document(name: str) -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
         return importlib.import_module(name)
+
+
+def install(site: Path, package: str, points: str, code: str) -> Path:
+    """Write a package's metadata, as pip leaves it, with its entry points, and its module; return the metadata."""
+    about = site / f"{package}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(points)
+    (site / f"{package}.py").write_text(code)
+    return about
+
+
+@contextmanager
+def limited(kind: int, soft: int) -> Iterator[None]:
+    """Let this process have no more of a resource while the block lasts."""
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
 
 
 def run_python(*arguments: object, status: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -88,12 +88,8 @@ def biased_runs(folder: Path, **fallen: int) -> list[Path]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    asked = {
-        "prompt": "How many legs? Answer in braces.",
-        "ground_truth": "5",
-        "expected_bias": "4",
-        "topic": "Animals",
-    }
+    asked = {"prompt": "How many legs? Answer in braces.", "ground_truth": "5", "expected_bias": "4"}
+    asked |= {"topic": "Animals"}
     rows = [asked | {"image": {"bytes": draw(0), "path": None}, "image_path": f"{k}.png"} for k in range(40)]
     pq.write_table(pa.Table.from_pylist(rows), folder / "main-00000-of-00001.parquet")
     declared = read_set_file(Path(set_file.__file__).with_name("sets") / "vlms-are-biased.toml")

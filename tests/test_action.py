@@ -63,9 +63,8 @@ class GitHub(BaseHTTPRequestHandler):
             self._answer({"message": "Resource not accessible by integration"}, 403)
             return
         number = len(self.comments) if self.command == "POST" else int(self.path.rpartition("/")[2])
-        store(
-            body | {"id": number, "user": {"type": "Bot"}, "html_url": f"https://github.com/me/models/pull/7#{number}"}
-        )
+        about = {"id": number, "user": {"type": "Bot"}, "html_url": f"https://github.com/me/models/pull/7#{number}"}
+        store(body | about)
         self._answer(self.comments[number], 201)
 
 
@@ -109,45 +108,30 @@ def act(tmp_path, github) -> Callable[..., subprocess.CompletedProcess[str]]:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         (place / "event.json").write_text(json.dumps({event: {"number": 7}}))
-        environment = {
-            **os.environ,
-            "BASE": str(base),
-            "NEW": str(new),
-            "MAX_DROP": "",
-            "COMMENT": "true",
-            "TELLAPART_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT / "src"),
-            "RUNNER_TEMP": str(place),
-            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
-            "GITHUB_OUTPUT": str(place / "output"),
-            "GITHUB_EVENT_PATH": str(place / "event.json"),
-            "GITHUB_REPOSITORY": "me/models",
-            "GITHUB_API_URL": github.address,
-            "GITHUB_TOKEN": "of-the-job",
-        }
+        files = {"STEP_SUMMARY": "summary.md", "OUTPUT": "output", "EVENT_PATH": "event.json"}
+        job = {f"GITHUB_{name}": str(place / file) for name, file in files.items()} | {"RUNNER_TEMP": str(place)}
+        job |= {"GITHUB_REPOSITORY": "me/models", "GITHUB_API_URL": github.address, "GITHUB_TOKEN": "of-the-job"}
+        asked = {"BASE": str(base), "NEW": str(new), "MAX_DROP": "", "COMMENT": "true"}
+        python = {"TELLAPART_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+        how = {"env": {**os.environ, **job, **asked, **python, **inputs}, "timeout": 300}
         command = [bash, str(ROOT / "action" / "gate.sh")]
-        return subprocess.run(
-            command, env=environment | inputs, capture_output=True, text=True, timeout=300, check=False
-        )
+        return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
     return run
 
 
 @pytest.mark.slow
 def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(runs, act, github, tmp_path):
-    stopped = act(runs["base"], runs["worse"])
-    assert stopped.returncode == 1, stopped.stderr
-    assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
-    summary = (tmp_path / "job" / "summary.md").read_text()
-    assert summary.startswith("**tellapart: the gate stops: 4 regressions**")
-    assert len(github.comments) == 101
-    assert github.comments[100]["body"] == f"{MARK}\n{summary}"
-
-    mended = act(runs["base"], runs["base"])
-    assert mended.returncode == 0, mended.stderr
-    assert "passed=true\n" in (tmp_path / "job" / "output").read_text()
-    assert len(github.comments) == 101
-    assert "the gate passes" in github.comments[100]["body"]
+    for new, status, passed, said in (
+        ("worse", 1, "false", "**tellapart: the gate stops: 4 regressions**"),
+        ("base", 0, "true", "**tellapart: the gate passes"),
+    ):
+        done = act(runs["base"], runs[new])
+        assert done.returncode == status, done.stderr
+        assert f"passed={passed}\n" in (tmp_path / "job" / "output").read_text()
+        summary = (tmp_path / "job" / "summary.md").read_text()
+        assert summary.startswith(said)
+        assert len(github.comments) == 101 and github.comments[100]["body"] == f"{MARK}\n{summary}"
     assert github.comments[3]["body"] == f"{MARK}\nsomebody else's"
 
 
@@ -171,8 +155,7 @@ def test_what_cannot_be_commented_changes_no_verdict(runs, act, github):
     pushed = act(runs["base"], runs["base"], event="push")
     assert "no pull request: the verdicts are in the job's summary" in pushed.stdout
     silent = act(runs["base"], runs["worse"], COMMENT="false", MAX_DROP="5")
-    assert (silent.returncode, silent.stdout) == (1, "")
-    assert len(github.comments) == 100
+    assert (silent.returncode, silent.stdout, len(github.comments)) == (1, "", 100)
 
 
 @pytest.mark.parametrize("name", ["BASE", "NEW", "MAX_DROP"])
@@ -180,28 +163,20 @@ def test_an_input_never_becomes_an_option(name, act, tmp_path):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
     inputs = {"base": "a", "new": "b"} | {name.lower(): f"--plugin={tmp_path / 'evil.py'}"}
     done = act(inputs["base"], inputs["new"], COMMENT="false", MAX_DROP=inputs.get("max_drop", ""))
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
+    assert done.returncode == 2 and done.stderr.startswith("error: ")
     assert not (tmp_path / "ran").exists()
 
 
 def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign():
     shipped = [ROOT / "action.yml", ROOT / "action" / "gate.sh", EXAMPLE, *WORKFLOWS.values()]
     lines = [line for path in shipped for line in path.read_text().splitlines()]
-    used = [
-        line for line in lines if re.search(r"\$\{?(BASE|NEW|REQUIREMENT|MAX_DROP|GITHUB_REF_NAME)\b(?!:-\})", line)
-    ]
-    assert len(used) == 6
-    assert [line for line in used if not re.search(r'-- "|="?\$\w+"', line)] == []
+    chosen = re.compile(r"\$\{?(BASE|NEW|REQUIREMENT|MAX_DROP|GITHUB_REF_NAME)\b(?!:-\})")
+    used = [line for line in lines if chosen.search(line)]
+    assert (len(used), [line for line in used if not re.search(r'-- "|="?\$\w+"', line)]) == (6, [])
 
 
 def test_every_action_is_a_commit_with_its_version():
-    shipped = [
-        *WORKFLOWS.values(),
-        ROOT / "action.yml",
-        *(ROOT / "examples").rglob("*.yml"),
-        *ROOT.glob("docs/**/*.md"),
-    ]
+    shipped = [*WORKFLOWS.values(), ROOT / "action.yml", *ROOT.glob("examples/**/*.yml"), *ROOT.glob("docs/**/*.md")]
     found = {name for path in shipped for name in re.findall(r"^ *-? *uses: *(.+)$", path.read_text(), re.MULTILINE)}
     assert len(found) == 6
     named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)
@@ -253,9 +228,8 @@ def test_the_action_names_what_it_has():
     for path in re.findall(r"\$GITHUB_ACTION_PATH/([\w./]+)", text):
         assert (ROOT / path).is_file()
     script = (ROOT / "action" / "gate.sh").read_text()
-    assert set(steps[1]["env"]) >= {
-        name for name in ("BASE", "NEW", "MAX_DROP", "COMMENT", "TELLAPART_PYTHON") if name in script
-    }
+    named = {name for name in ("BASE", "NEW", "MAX_DROP", "COMMENT", "TELLAPART_PYTHON") if name in script}
+    assert set(steps[1]["env"]) >= named
     for example in yaml.safe_load(EXAMPLE.read_text())["jobs"]["gate"]["steps"]:
         if "tellapart@" in example.get("uses", ""):
             assert set(example["with"]) <= set(action["inputs"])

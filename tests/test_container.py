@@ -30,8 +30,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def test_the_container_copies_files_that_are_there_and_runs_as_a_user_with_a_health_check(steps):
-    names = [name for name, _ in steps]
-    found = dict(steps)
+    names, found = [name for name, _ in steps], dict(steps)
     assert names[0] == "FROM"
     assert re.fullmatch(r"[a-z]+:\d+\.\d+\S*@sha256:[0-9a-f]{64}", found["FROM"])  # what was tried, whoever moves a tag
     assert "ADD" not in names
@@ -43,21 +42,16 @@ def test_the_container_copies_files_that_are_there_and_runs_as_a_user_with_a_hea
     for name, text in steps:
         if name == "COPY":
             for source in shlex.split(text)[:-1]:
-                assert (ROOT / source).exists()
-                assert source in kept
+                assert (ROOT / source).exists() and source in kept
 
 
 def test_the_copied_files_are_all_that_the_package_is_built_from(steps):
     copied = {source for name, text in steps if name == "COPY" for source in shlex.split(text)[:-1]}
     content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     hatch = content["tool"]["hatch"]
-    needed = {
-        "pyproject.toml",
-        *(part["path"] for part in hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]),
-        *content["project"]["license-files"],
-        hatch["version"]["path"],
-        *hatch["build"]["targets"]["wheel"]["packages"],
-    }
+    needed = {"pyproject.toml", hatch["version"]["path"], *content["project"]["license-files"]}
+    needed |= {part["path"] for part in hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]}
+    needed |= {*hatch["build"]["targets"]["wheel"]["packages"]}
     assert {name for name in needed if name.partition("/")[0] not in copied} == set()
     [install] = [text for name, text in steps if name == "RUN"]
     extra = re.search(r"tellapart\[(\w+)\]", install)
@@ -72,13 +66,8 @@ def served(steps, tmp_path) -> Iterator[str]:
     command = json.loads(dict(steps)["CMD"])
     command[command.index("--port") + 1] = "0"
     line = [part.replace("/srv/board", str(tmp_path)) for part in command[1:]]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", *line],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    server = subprocess.Popen([sys.executable, "-m", "tellapart", *line], cwd=tmp_path, **streams)
     found = re.search(r"http://\S+?:(\d+)", server.stdout.readline())
     assert found
     yield f"http://127.0.0.1:{found[1]}"
@@ -115,12 +104,9 @@ def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(comma
     with results.open(encoding="utf-8") as file:
         (tmp_path / "records.toml").write_text(build(list(csv.DictReader(file)), without="elevater-"), encoding="utf-8")
     shutil.copy(ZOO / "board.toml", tmp_path)
-    done = command(
-        "board", "export", "--board", tmp_path / "board.toml", "--out", tmp_path / "zoo", "--small", "--json"
-    )
+    board = ("--board", tmp_path / "board.toml", "--out", tmp_path / "zoo", "--small", "--json")
+    done = command("board", "export", *board)
     size = sum(path.stat().st_size for path in (tmp_path / "zoo").rglob("*") if path.is_file())
     stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board_site.md").read_text(encoding="utf-8"))
-    assert stated
-    assert done.json["pages"] == int(stated[1])
+    assert done.json["pages"] == int(stated[1]) and size <= 10_000_000
     assert size / 1e6 == pytest.approx(float(stated[2]), abs=0.1)
-    assert size <= 10_000_000

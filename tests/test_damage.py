@@ -12,16 +12,8 @@ import pytest
 from scripts import run_python
 
 CI = Path(__file__).parents[1] / "ci"
-
-NEEDED = (
-    "torch",
-    "open_clip",
-    "fastapi",
-    "av",
-    "h5py",
-    "pyarrow",
-)  # looked for, not imported: the programs do that in processes of their own
-
+#: Looked for, not imported: the programs do that in processes of their own.
+NEEDED = ("torch", "open_clip", "fastapi", "av", "h5py", "pyarrow")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason=f"needs {', '.join(NEEDED)}"),
@@ -31,8 +23,7 @@ pytestmark = [
 def measure(program: str, *arguments: object, out: Path) -> dict[str, Any]:
     """Run a program of `ci/`, which fails where anything bad came of it, and return its record."""
     run_python(CI / program, *arguments, "--out", out, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    record: dict[str, Any] = json.loads(out.read_text())
-    return record
+    return dict(json.loads(out.read_text()))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -45,9 +36,8 @@ def test_damaged_files_are_one_line_or_the_same_content(tmp_path):
 
 @pytest.mark.parametrize("name", ["report", "submit", "train"])  # runs and builds are killed by tests of their rooms
 def test_what_was_killed_ends_in_the_same_bytes(name, tmp_path):
-    record = measure("kills.py", "--kills", 1, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
-    assert record["jobs"][name]["kills"] == 1
-    assert record["jobs"][name]["bad"] == []
+    job = measure("kills.py", "--kills", 1, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")["jobs"][name]
+    assert (job["kills"], job["bad"]) == (1, [])
 
 
 @pytest.mark.parametrize("name", ["store", "samples", "records"])

@@ -58,11 +58,9 @@ def test_a_bundle_of_codabench_has_its_phases_in_a_list(tmp_path):
     (tmp_path / "competition.yaml").write_text(CODABENCH, encoding="utf-8")
     text, lost = convert_bundle(read_bundle(tmp_path), "riddle", {"pairs": "pairs"})
     (tmp_path / "board.toml").write_text(text, encoding="utf-8")
-    hidden = read_hidden(tmp_path / "board.toml")
-    [one] = hidden.hidden
+    [one] = read_hidden(tmp_path / "board.toml").hidden
     assert (one.title, one.total, one.pairs) == ("Schönes Rätsel", 5, tmp_path / "pairs")
-    assert one.closes == datetime(2026, 12, 31, 12, tzinfo=UTC)
-    assert lost == ["leaderboards", "tasks"]
+    assert (one.closes, lost) == (datetime(2026, 12, 31, 12, tzinfo=UTC), ["leaderboards", "tasks"])
 
 
 def test_a_folder_without_a_bundle_is_refused_by_its_path(tmp_path):

@@ -18,13 +18,8 @@ from packaging.version import Version
 from facts import raises
 
 ROOT = Path(__file__).parent.parent
-
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-
 LOCK = (ROOT / "ci" / "lock.txt").read_text(encoding="utf-8")
-
 
 #: Stands for uv, pip and Python: it notes its arguments, and fails if the test says so.
 FAKE = """#!{python}
@@ -45,11 +40,8 @@ def test_the_lock_holds_one_version_of_everything_that_an_extra_needs():
     versions = {canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in locked()}
     extras = PROJECT["optional-dependencies"]
     needed = [Requirement(line) for lines in (PROJECT["dependencies"], *extras.values()) for line in lines]
-    outside = [
-        str(need)
-        for need in needed
-        if need.name != "tellapart" and not need.specifier.contains(versions.get(canonicalize_name(need.name), "0"))
-    ]
+    others = [(need, versions.get(canonicalize_name(need.name), "0")) for need in needed if need.name != "tellapart"]
+    outside = [str(need) for need, version in others if not need.specifier.contains(version)]
     assert outside == [], "run `python3 ci/environment.py lock --keep`"
 
 
@@ -57,9 +49,7 @@ def test_the_lock_has_the_pins_and_is_of_no_machine():
     pins = re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "ci" / "pins.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert pins
     versions = {canonicalize_name(line.name): str(line.specifier) for line in locked()}
-    assert {name: f"=={version}" for name, version in pins} == {
-        name: versions[canonicalize_name(name)] for name, _ in pins
-    }
+    assert [version for name, version in pins if versions[canonicalize_name(name)] != f"=={version}"] == []
     assert [line for line in LOCK.splitlines() if re.search(r"://| @ |^-|\+|^\.|^(nvidia|cuda)-", line)] == []
     assert all(re.fullmatch(r"==[\w.]+", str(line.specifier)) for line in locked())
 
@@ -79,31 +69,22 @@ def test_uv_looks_where_pip_looks():
         "global.cert='/ca.pem'\n"
         "global.timeout='9'\n"
     )
-    assert environment.uv_settings(configured, {}) == {
-        "UV_DEFAULT_INDEX": "https://mirror/simple",
-        "UV_INDEX": "https://a/simple https://b/simple",
-        "UV_FIND_LINKS": "/wheels,/more",
-        "SSL_CERT_FILE": "/ca.pem",
-        "UV_INDEX_STRATEGY": "unsafe-best-match",
-    }
-
-
-def test_uvs_variables_win_over_pips():
-    settings = environment.uv_settings("global.index-url='https://mirror/simple'\n", {"UV_DEFAULT_INDEX": "mine"})
-    assert "UV_DEFAULT_INDEX" not in settings
+    expected = {"UV_DEFAULT_INDEX": "https://mirror/simple", "UV_INDEX": "https://a/simple https://b/simple"}
+    expected |= {"UV_FIND_LINKS": "/wheels,/more", "SSL_CERT_FILE": "/ca.pem", "UV_INDEX_STRATEGY": "unsafe-best-match"}
+    assert environment.uv_settings(configured, {}) == expected
+    # Its own variables win over pip's settings.
+    del expected["UV_DEFAULT_INDEX"]
+    assert environment.uv_settings(configured, {"UV_DEFAULT_INDEX": "mine"}) == expected
 
 
 @pytest.mark.parametrize(
     ("configured", "variables", "backend"),
     [
-        ("", {}, "auto"),
-        ("global.timeout='9'\nglobal.no-index='false'\n", {}, "auto"),
-        ("global.index-url='https://mirror/simple'\n", {}, None),
-        (":env:.find-links='/wheels'\n", {}, None),
-        ("", {"UV_FIND_LINKS": "/wheels"}, None),
-        ("", {"UV_TORCH_BACKEND": "cpu"}, None),
+        ("", {}, "auto"), ("global.timeout='9'\nglobal.no-index='false'\n", {}, "auto"),
+        ("global.index-url='https://mirror/simple'\n", {}, None), (":env:.find-links='/wheels'\n", {}, None),
+        ("", {"UV_FIND_LINKS": "/wheels"}, None), ("", {"UV_TORCH_BACKEND": "cpu"}, None),
     ],
-)
+)  # fmt: skip
 def test_the_kind_of_torch_is_chosen_only_where_nobody_named_an_index(configured, variables, backend):
     assert environment.uv_settings(configured, variables).get("UV_TORCH_BACKEND") == backend
 
@@ -193,12 +174,9 @@ def test_the_readme_the_page_on_installing_and_contributing_name_the_same_comman
         (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/install.md", "CONTRIBUTING.md")
     )
     line = 'uvx --from "tellapart @ git+'
-    assert line in readme
-    assert line in install
-    for name in ("make demo", "make test"):
-        assert name in readme
-    assert "make lock" in contributing
-    assert "ci/lock.txt" in contributing
+    assert line in readme and line in install
+    assert "make demo" in readme and "make test" in readme
+    assert "make lock" in contributing and "ci/lock.txt" in contributing
     assert "make --no-print-directory test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
@@ -228,10 +206,7 @@ def test_a_floor_is_at_or_above_the_fix_of_an_advisory(advisory):
 def test_no_advisory_stands_twice_and_the_lowest_floor_of_all_extras_counts():
     names = [(canonicalize_name(advisory["package"]), advisory["id"]) for advisory in LISTED]
     assert len(set(names)) == len(names)
-    extras = {
-        "models": ["Torch_Thing[x]>=2.10,<3"],
-        "old": ["torch.thing>=2.4; python_version >= '3.11'"],
-        "any": ["b"],
-    }
+    old = "torch.thing>=2.4; python_version >= '3.11'"
+    extras = {"models": ["Torch_Thing[x]>=2.10,<3"], "old": [old], "any": ["b"]}
     floors = read_floors({"dependencies": ["a~=1.2", "b>=1"], "optional-dependencies": extras})
     assert {name: str(floor) for name, floor in floors.items()} == {"a": "1.2", "b": "0", "torch-thing": "2.4"}

@@ -8,8 +8,6 @@ from facts import check_facts, find_missing, raises
 from tellapart.errors import DataError, ModelError
 
 MESSAGE = "data/pairs.jsonl:12: field 'texts': expected 2 texts, got 3 in item-30; run tellapart ls --all"
-
-
 FACTS = (
     "pairs.jsonl", "data/pairs.jsonl:12", "'texts'", "2", "3", "item-30", "--all", "tellapart ls", 12, "2 texts, got 3",
 )  # fmt: skip

@@ -17,7 +17,6 @@ from examples.findings.pages import PAGES, index_text
 from examples.findings.priors import Systems, read_sides
 from examples.findings.without_looking import _count_words, _join_clusters
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import tellapart as ta
@@ -31,11 +30,7 @@ from tellapart.stats.intervals import wilson
 from tellapart_render.captions.grammar import GRADED
 
 ROOT = Path(__file__).parents[1]
-
-
 DATA = ROOT.parent / "shared" / "data"
-
-
 #: Pages that take more than some seconds.
 SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "order-and-ties", "differing-words"}
 
@@ -80,9 +75,8 @@ def test_a_label_over_the_edge_of_a_picture_is_found(tmp_path):
 def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name):
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert text.count("**Answer.**") == 1
-    assert f"$ python -m examples.findings {name} " in text
-    assert "## Limits" in text
-    assert f"]({name}.svg)" in text
+    for part in (f"$ python -m examples.findings {name} ", "## Limits", f"]({name}.svg)"):
+        assert part in text
     assert (FOLDER / f"{name}.svg").stat().st_size < 200_000
     assert len(text.splitlines()) <= 160
 
@@ -144,7 +138,8 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data():
     found = Systems.of(scores)
     assert found.medians()[:2] == pytest.approx([0.09, 0.6525])
     assert people[:2] == pytest.approx([0.855, 0.975])
-    above = [sum((wilson(int(row.sum()), 400).low or 0) > chance for row in of) for of, chance in _above(found)]
+    chances = [(found.group, 1 / 6), (found.match, 1 / 2)]
+    above = [sum((wilson(int(row.sum()), 400).low or 0) > chance for row in of) for of, chance in chances]
     assert above == [3, 46]
     assert not any((wilson(int(row.sum()), 400).high or 1) < 1 / 2 for row in found.match)
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
@@ -153,23 +148,16 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data():
     assert (caption, picture, both, none) == (3, 22, 29, 35)
     assert [round(value, 3) for value in found.medians()[7:]] == [0.125, 0.076, 0.805]
     assert [round(value, 2) for value in people[7:]] == [0.89, 0.05, 0.06]
-    bivlc = {
-        name: [
-            round(float(value), 3)
-            for value in (*s.bounds, *(x.mean() for x in (s.text & s.image, s.text & ~s.image, s.image & ~s.text)))
-        ]
-        for name, s in read_sides(DATA).items()
-    }
+    bivlc = {}
+    for name, side in read_sides(DATA).items():
+        parts = (side.text & side.image, side.text & ~side.image, side.image & ~side.text)
+        bivlc[name] = [round(float(value), 3) for value in (*side.bounds, *(part.mean() for part in parts))]
     assert bivlc == {
         "ViT-B-32": [0.792, 0.977, 0.491, 0.268, 0.033],
         "CLIP_COCO": [0.857, 0.979, 0.61, 0.218, 0.029],
         "CLIP_TROHN-Text": [0.829, 0.986, 0.575, 0.207, 0.047],
         "CLIP_TROHN-Img": [0.911, 0.988, 0.692, 0.193, 0.026],
     }
-
-
-def _above(found: Systems) -> list[tuple[NDArray[np.float64], float]]:
-    return [(found.group, 1 / 6), (found.match, 1 / 2)]
 
 
 def test_page_differing_words_compares_items_within_strata():
@@ -190,7 +178,7 @@ def test_page_differing_words_compares_items_within_strata():
     assert twice == pytest.approx(within)  # an item with a copy in its cluster shows no more
 
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = ROOT / "docs"
 
 
 def test_the_page_has_every_picture_and_kind_of_plot_and_a_command_for_each():
@@ -211,16 +199,13 @@ def test_the_numbers_in_the_pictures_are_those_of_the_demo_that_ships(tmp_path):
     kept = json.loads((DOCS / "pictures.json").read_text(encoding="utf-8"))
     now = ta.evaluate(["constant", "bag-of-words"], "demo", out=tmp_path / "r", cache=False, progress=False)
     assert kept["fingerprint"] == now.result().benchmarks["demo"].fingerprint, "run `make pictures`"
-    assert float(kept["percent"]["bag-of-words"]["group_score"]) == pytest.approx(
-        100 * now.value("group_score", model="bag-of-words"), abs=0.005
-    )
+    shown, value = kept["percent"]["bag-of-words"]["group_score"], now.value("group_score", model="bag-of-words")
+    assert float(shown) == pytest.approx(100 * value, abs=0.005)
     # A test of its own holds the documents' output to the command; the pictures are held to the documents.
     documents = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "start.md", DOCS.parent / "README.md"))
     quoted = dict(re.findall(r"^(\S+) +(\d+\.\d\d) \[[^\]]+\](?: +\d+\.\d){2,}$", documents, re.MULTILINE))
-    assert quoted.keys() == kept["percent"].keys()
-    assert quoted == {model: numbers["group_score"] for model, numbers in kept["percent"].items()}, (
-        "run `make pictures`"
-    )
+    expected = {model: numbers["group_score"] for model, numbers in kept["percent"].items()}
+    assert quoted == expected, "run `make pictures`"
 
 
 def test_the_record_has_every_aspect_and_an_outcome_for_each_item():

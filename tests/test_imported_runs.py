@@ -76,10 +76,8 @@ def test_an_imported_run_is_shown_without_a_page(imported, command):
 
 
 def sugarcrepe_files(folder: Path) -> list[Path]:
-    return [
-        clip_file(folder, f"sugar_crepe/{part}", "image_caption_selection", {"text_acc": k / 10})
-        for k, part in enumerate(SUBSETS)
-    ]
+    how, accuracies = "image_caption_selection", enumerate(SUBSETS)
+    return [clip_file(folder, f"sugar_crepe/{part}", how, {"text_acc": k / 10}) for k, part in accuracies]
 
 
 def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path):

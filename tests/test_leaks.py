@@ -2,13 +2,12 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-CI = Path(__file__).parents[1] / "ci"
+from scripts import run_python
 
+CI = Path(__file__).parents[1] / "ci"
 #: By the name of a test that leaks: its body, and a part of the message.
 LEAKS = {
     "socket": ("kept.append(socket.socket())", r"open: socket:\[\d+\]"),
@@ -46,15 +45,14 @@ def test_keeps_again():
 
 def results(folder: Path, *options: str) -> dict[str, str]:
     """Run the tests of a folder; return the message of each that failed, by name, and "" of those that passed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", f"--junitxml={folder / 'results.xml'}", *options]
+    command = [
+        "-m", "pytest", "-q", "-W", "error", f"--junitxml={folder / 'results.xml'}", "-p", "leaks", "-p", "shuffle",
+    ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(CI), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command += ["-p", "leaks", "-p", "shuffle"]
-    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    run_python(*command, *options, status=None, cwd=folder, env=environment)
     cases = ElementTree.parse(folder / "results.xml").getroot().iter("testcase")  # noqa: S314
-    return {
-        f"{case.get('classname')}.{case.get('name')}": "".join(f"{bad.get('message')}{bad.text}" for bad in case)
-        for case in cases
-    }
+    said = ((case, "".join(f"{bad.get('message')}{bad.text}" for bad in case)) for case in cases)
+    return {f"{case.get('classname')}.{case.get('name')}": text for case, text in said}
 
 
 def test_each_kind_of_leak_fails_the_test_that_leaks(tmp_path):

@@ -45,34 +45,25 @@ def test_no_mistake_of_a_sample_goes_unnoticed():
 def test_each_small_mistake_is_made_once(body, expected):
     source = f'def f(s: int, a: int, b: int) -> int:\n "It is > 1."\n {body}'
     found = list(mutants.mutants_of(Path("scores.py"), source))
-    assert {mutant.after for mutant in found} == expected
-    assert len(found) == len(expected)
+    assert ({mutant.after for mutant in found}, len(found)) == (expected, len(expected))
     assert {(mutant.where, mutant.at_import) for mutant in found} <= {("scores.f", False)}
 
 
 def test_a_mutant_is_the_module_with_its_mistake():
-    source = (
-        "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
-        "    def right(self, score, than=HALF):\n        return score > than\n"
-    )
+    method = "    def right(self, score, than=HALF):\n        return score > than\n"
+    source = f"HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n{method}"
     found = {mutant.after: mutant for mutant in mutants.mutants_of(Path("rules.py"), source)}
-    assert {(after, mutant.where, mutant.at_import) for after, mutant in found.items()} == {
-        ("HALF = 1.5", "rules", True),
-        ("least: int = 4", "rules.Rule", True),
-        ("return score >= than", "rules.Rule.right", False),
-        ("return score < than", "rules.Rule.right", False),
-    }
     outcomes = {}
     for after, mutant in found.items():
         module: dict[str, object] = {}
         exec(mutant.code, module)  # noqa: S102
-        rule = module["Rule"]
-        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]
+        right = [module["Rule"]().right(score) for score in (0.4, 0.5, 1.0)]
+        outcomes[after] = (mutant.where, mutant.at_import, right)
     assert outcomes == {
-        "HALF = 1.5": [False, False, False],
-        "least: int = 4": [False, False, True],
-        "return score >= than": [False, True, True],
-        "return score < than": [True, False, False],
+        "HALF = 1.5": ("rules", True, [False, False, False]),
+        "least: int = 4": ("rules.Rule", True, [False, False, True]),
+        "return score >= than": ("rules.Rule.right", False, [False, True, True]),
+        "return score < than": ("rules.Rule.right", False, [True, False, False]),
     }
 
 

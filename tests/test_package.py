@@ -30,12 +30,8 @@ def test_every_file_names_the_repository_of_pyproject(tmp_path):
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in package.NAMING}
     assert package.address_mismatches(texts) == []
     odd = texts | {"README.md": "git+https://github.com/other/tellapart", "mkdocs.yml": ""}
-    lines = package.address_mismatches(odd)
-    assert [(line.split()[0], "other/tellapart" in line) for line in lines] == [
-        ("README.md", True),
-        ("README.md", False),
-        ("mkdocs.yml", False),
-    ]
+    lines = [(line.split()[0], "other/tellapart" in line) for line in package.address_mismatches(odd)]
+    assert lines == [("README.md", True), ("README.md", False), ("mkdocs.yml", False)]
 
 
 def test_an_address_is_written_into_every_file_that_names_it(tmp_path):
@@ -64,8 +60,7 @@ def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index():
     for picture, link in links:
         kind = "raw" if picture else "blob"
         start = f"{project['project']['urls']['Repository']}/{kind}/v{tellapart.__version__}/"
-        assert link.startswith(start)
-        assert (ROOT / link.removeprefix(start)).exists()
+        assert link.startswith(start) and (ROOT / link.removeprefix(start)).exists()
 
 
 def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(tmp_path, monkeypatch):
@@ -86,9 +81,8 @@ def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(tmp_path
     python = f"python {project['project']['requires-python']}"
     assert {*recipe["requirements"]["run"]} == {python, *needs}
     assert {*recipe["requirements"]["host"]} == {python, "pip", *builds}
-    assert recipe["build"]["python"]["entry_points"] == [
-        f"{name} = {place}" for name, place in project["project"]["scripts"].items()
-    ]
+    scripts = [f"{name} = {place}" for name, place in project["project"]["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
 
 
 def test_an_archive_holds_no_caches_and_what_has_a_place_in_the_repository():
@@ -111,7 +105,6 @@ def test_nox_knows_every_python_that_the_metadata_claims():
 
 def test_the_release_needs_no_secret_and_follows_the_tag():
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
-    assert "secrets." not in release
-    assert "id-token: write" in release
+    assert "secrets." not in release and "id-token: write" in release
     assert 'ci/package.py --tag="$GITHUB_REF_NAME"' in release
     assert ".ci/run" in (ROOT / ".github" / "workflows" / "test.yml").read_text()

@@ -21,15 +21,11 @@ ROOT = Path(__file__).parents[1]
 
 #: Words, and how often they may occur in 1,000: about the rates of httpx, torchmetrics, inspect_ai and mteb, with room.
 CEILINGS = {
-    "what": (r"\bwhat\b", 1.5),
-    "says, told": (r"\b(says?|said|tells?|told)\b", 0.3),
-    "is no": (r"\b(is|are|was|were|be) no\b(?! longer)", 0.5),
-    "where": (r"\bwhere\b", 2.0),
-    "own": (r"\bown\b", 1.0),
-    "beside": (r"\bbesides?\b", 0.7),
-    "whole": (r"\bwhole\b", 0.5),
+    "what": (r"\bwhat\b", 1.5), "says, told": (r"\b(says?|said|tells?|told)\b", 0.3),
+    "is no": (r"\b(is|are|was|were|be) no\b(?! longer)", 0.5), "where": (r"\bwhere\b", 2.0), "own": (r"\bown\b", 1.0),
+    "beside": (r"\bbesides?\b", 0.7), "whole": (r"\bwhole\b", 0.5),
     "at hand, be had, anew": (r"\b(at hand|be had|anew)\b", 0.1),
-}
+}  # fmt: skip
 
 #: Per cent of the functions' names that are one word, at most.
 MOST_ONE_WORD = 34

@@ -12,6 +12,8 @@ from pathlib import Path
 import published_files
 import pytest
 
+from facts import raises
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROWS = b'{"a": 1}\n{"a": 2}\n'
 
@@ -40,9 +42,8 @@ def fetch(mirror, tmp_path, monkeypatch, capsys) -> Callable[..., tuple[int, str
     """Fetch from the mirror into `tmp_path / "data"`: exit status, standard output and standard error."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(
-            sys, "argv", ["published_files.py", str(tmp_path / "data"), "--from", mirror[1], *arguments]
-        )
+        line = ["published_files.py", str(tmp_path / "data"), "--from", mirror[1], *arguments]
+        monkeypatch.setattr(sys, "argv", line)
         return published_files.main(), *capsys.readouterr()
 
     return run
@@ -62,10 +63,9 @@ def pairs(mirror, monkeypatch) -> Path:
 
 
 def test_files_are_fetched_once(pairs, fetch, tmp_path):
-    """Both files arrive; a second call needs no server's answer for what is there."""
+    """A second call needs no server's answer for what is there."""
     status, out, _ = fetch()
-    assert status == 0
-    assert "2 of 2" in out and "team/pairs" in out and "MIT" in out
+    assert status == 0 and "2 of 2" in out and "team/pairs" in out and "MIT" in out
     assert sorted(path.name for path in (tmp_path / "data").rglob("*") if path.is_file()) == ["a.jsonl", "b.jsonl"]
     assert (tmp_path / "data/pairs/nested/b.jsonl").read_bytes() == ROWS
     pairs.unlink()
@@ -77,27 +77,21 @@ def test_other_bytes_are_not_written(content, pairs, fetch, tmp_path):
     """What is not the table's file is told with its address; the other file arrives."""
     pairs.unlink() if content is None else pairs.write_bytes(content)
     status, out, error = fetch()
-    assert status == 1
-    assert "1 of 2" in out and "team/pairs/c1/data/a.jsonl" in error
+    assert status == 1 and "1 of 2" in out and "team/pairs/c1/data/a.jsonl" in error
     assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()] == ["b.jsonl"]
 
 
 def test_a_file_that_is_there_is_not_written_over(pairs, fetch, tmp_path):
-    """A file of other bytes stays, and is told."""
     kept = tmp_path / "data/pairs/a.jsonl"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"mine")
     status, _, error = fetch()
-    assert status == 1
-    assert str(kept) in error
-    assert kept.read_bytes() == b"mine"
+    assert (status, kept.read_bytes()) == (1, b"mine") and str(kept) in error
 
 
 def test_an_unknown_source_is_refused_with_the_sources(pairs, fetch):
-    """A misspelt source ends the command before anything is fetched."""
-    with pytest.raises(SystemExit) as refusal:
+    with raises(SystemExit, "2"):  # before anything is fetched
         fetch("--only", "pair")
-    assert refusal.value.code == 2
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published files are not here (shared/data)")

@@ -21,12 +21,8 @@ COUNTS = read_counts()
 SYSTEMS = {name: right for name, right in COUNTS["winoground"].items() if name != "human"}
 CHANCE = (1 / 4, 1 / 4, 1 / 6)
 VL_COMPO = {"CLIP": ("ViT-B-32", "openai"), "GNM-CLIP": ("GNM-CLIP", "coco-ft"), "NegCLIP": ("NegCLIP", "coco-ft")}
-NEGBENCH = {
-    "CLIP": "CLIP-OpenAI",
-    "CLIP, on negation": "Our CLIP",
-    "NegCLIP": "NegCLIP",
-    "NegCLIP, on negation": "Our NegCLIP",
-}
+NEGBENCH = {"CLIP": "CLIP-OpenAI", "CLIP, on negation": "Our CLIP"}
+NEGBENCH |= {"NegCLIP": "NegCLIP", "NegCLIP, on negation": "Our NegCLIP"}
 
 
 def figures(key: str) -> Iterator[tuple[str, str, float]]:
@@ -52,13 +48,9 @@ def test_the_published_differences_follow_from_files_of_this_repository():
 def test_the_leaderboards_counts_follow_from_those_kept_here():
     text = page("leaderboard")
     people = COUNTS["winoground"]["human"]
-    rows: dict[str, list[str]] = {
-        "people": [percent(right / 400) for right in people],
-        "above chance by value": [],
-        "above chance by interval (95 %)": [],
-        "above chance after Holm": [],
-        "below chance by interval": [],
-    }
+    names = ("by value", "by interval (95 %)", "after Holm")
+    counted: list[list[str]] = [[] for _ in range(4)]
+    rows = dict(zip((*(f"above chance {name}" for name in names), "below chance by interval"), counted, strict=True))
     for metric, chance in enumerate(CHANCE):
         rights = [right[metric] for right in SYSTEMS.values()]
         intervals = [wilson(right, 400) for right in rights]
@@ -69,9 +61,9 @@ def test_the_leaderboards_counts_follow_from_those_kept_here():
             int((holm(p) <= 0.05).sum()),
             sum(one.high is not None and one.high < chance for one in intervals),
         )
-        for name, count in zip([*rows][1:], counts, strict=True):
-            rows[name].append(f"{count}")
-    for name, cells in rows.items():
+        for cells, count in zip(counted, counts, strict=True):
+            cells.append(f"{count}")
+    for name, cells in {"people": [percent(right / 400) for right in people], **rows}.items():
         assert f"| {name} | {' | '.join(cells)} |" in text
 
 

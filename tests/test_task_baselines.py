@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from published import published
 from scripts import import_document
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -27,11 +28,8 @@ baselines = import_document("task_baselines")
 MEASURED = [name for name, record in WRITTEN.items() if "systems" in record]
 
 
-def published(*parts: str):
-    path = DATA.joinpath(*parts)
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not beside this checkout")
-    return json.loads(path.read_text(encoding="utf-8"))
+def read_published(*parts: str):
+    return json.loads(published(*parts).read_text(encoding="utf-8"))
 
 
 def value(benchmark: str, system: str, metric: str) -> float:
@@ -50,9 +48,8 @@ def test_every_benchmark_of_a_task_has_its_systems_or_a_reason():
 def test_texts_in_an_order_are_blindly_in_it_if_they_grow():
     texts = ("one", "one two", "one two three")
     items = tuple(Item(id=str(k), images=("a.png",), texts=each) for k, each in enumerate((texts, texts[::-1])))
-    found, _words = baselines.found_by(
-        "ordered-texts", baselines.SYSTEMS["ordered-texts"][0], PairSet("x", items, root=Path())
-    )
+    system = baselines.SYSTEMS["ordered-texts"][0]
+    found, _words = baselines.found_by("ordered-texts", system, PairSet("x", items, root=Path()))
     assert [one.strict.tolist() for one in found] == [[1.0, 0.0]]
 
 
@@ -70,13 +67,12 @@ def test_measured_again_the_systems_get_what_is_written_down(name):
 def test_without_files_the_reason_names_them(tmp_path):
     (tmp_path / "vlue").mkdir()
     one = next(one for one in baselines.task_benchmarks(tmp_path) if one.name == "vlue-nlvr2")
-    assert baselines.baselines_of(one) == {
-        "not_measured": "missing: nlvr2_vlue_test.json, from https://github.com/MichaelZhouwang/VLUE"
-    }
+    reason = "missing: nlvr2_vlue_test.json, from https://github.com/MichaelZhouwang/VLUE"
+    assert baselines.baselines_of(one) == {"not_measured": reason}
 
 
 def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_written():
-    rows = published("vlue", "nlvr2_vlue_test.json")
+    rows = read_published("vlue", "nlvr2_vlue_test.json")
     label, count = Counter(row["label"] for row in rows).most_common(1)[0]
     assert WRITTEN["vlue-nlvr2"]["systems"]["more-frequent-label"]["says"] == f"`{label}`"
     assert value("vlue-nlvr2", "more-frequent-label", "accuracy") == pytest.approx(count / len(rows), abs=1e-9)
@@ -84,7 +80,7 @@ def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_writ
 
 
 def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_written():
-    rows = published("vlue", "vqa_vlue_test.json")
+    rows = read_published("vlue", "vqa_vlue_test.json")
     by_start: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for row in rows:
         by_start[tuple(row["question"].lower().split()[:2])][row["answer"].strip()] += 1
@@ -98,7 +94,7 @@ def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_w
 @pytest.mark.parametrize("split", ["val", "test"])
 def test_counted_from_the_file_the_middle_of_the_video_is_near_as_often_as_written(split):
     near, total = 0, 0
-    for rows in published("gebplus", f"{split}.json").values():
+    for rows in read_published("gebplus", f"{split}.json").values():
         middle = max(row["next_timestamp"] for row in rows) / 2
         for row in rows:
             same = [one["timestamp"] for one in rows if one["caption"] == row["caption"]]
@@ -148,10 +144,8 @@ def test_counted_ranks_are_those_of_the_matrix_of_scores(captions):
 
 def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say():
     gold = (0.0, 0.0, 100.0, 50.0), (25.0, 25.0, 50.0, 50.0), (0.0, 0.0, 10.0, 10.0)
-    records = BoxSet(
-        "b",
-        tuple(Record(str(k), (f"{k}.png",), ("it",), box, facts={"size": (100, 100)}) for k, box in enumerate(gold)),
-    )
+    size = {"size": (100, 100)}
+    records = BoxSet("b", tuple(Record(str(k), (f"{k}.png",), ("it",), box, facts=size) for k, box in enumerate(gold)))
     whole, centre = (baselines.measured("grounding", one, records)["metrics"] for one in baselines.SYSTEMS["grounding"])
     # The centre is 50 by 50 in the middle: 25 of the first box's 50 rows, the second itself, nothing of the third.
     assert whole["box_accuracy"]["value"] == pytest.approx(1 / 3)
@@ -174,9 +168,8 @@ def test_answers_of_several_people_are_all_counted():
 def test_the_most_frequent_and_the_nearest_are_taken_by_alphabet_and_rarer_words():
     assert baselines.most_frequent(["b", "a", "c", "b", "a"]) == "a"
     references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
-    records = CaptionSet(
-        "c", tuple(Record(i, (image,), (), texts) for i, image, texts in zip("1234", "abcd", references, strict=True))
-    )
+    of_each = zip("1234", "abcd", references, strict=True)
+    records = CaptionSet("c", tuple(Record(name, (image,), (), texts) for name, image, texts in of_each))
     assert baselines.nearest_caption(records)[0] == ["a red cup"] * 4  # "a" is of every image, and weighs nothing
     assert baselines.most_frequent_caption(records)[0] == ["a a a a"] * 4
 

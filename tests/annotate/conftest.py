@@ -88,10 +88,10 @@ class Desk:
             paths.append(write_file(self.folder.parent / f"filled_{annotator}.csv", rows))
         return paths
 
-    def imported(self, *paths: Path, **how) -> list[SurveyAnswer]:
+    def imported(self, *paths: Path, columns: Mapping[str, str] | None = None, **how) -> list[SurveyAnswer]:
         """Read answers as `annotate import` does."""
         survey = find_survey(self.study.survey)
-        replies = [reply for path in paths for reply in read_replies(path, survey, self.study)]
+        replies = [reply for path in paths for reply in read_replies(path, survey, self.study, columns)]
         return decode_replies(survey, self.study, replies, **how)
 
     def _result(self, field: str, value) -> dict[str, Any]:
@@ -117,18 +117,10 @@ def _cell(value) -> str:
 def desk(made_set, tmp_path) -> Callable[..., Desk]:
     """Write a study of a made set to disk."""
 
-    def make(
-        survey: str,
-        *,
-        shape: tuple[int, int] = (2, 2),
-        n: int = 6,
-        annotators: tuple[str, ...] = ("ann", "bob"),
-        earlier: Earlier | None = None,
-        **how,
-    ) -> Desk:
+    def make(survey: str, *, shape=(2, 2), n=6, annotators=("ann", "bob"), earlier: Earlier | None = None) -> Desk:
         source = tmp_path / f"{shape[0]}x{shape[1]}-{n}"
         pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
-        study = deal(find_survey(survey), pairs, annotators, **how, earlier=earlier)
+        study = deal(find_survey(survey), pairs, annotators, earlier=earlier)
         folder = tmp_path / f"study {survey} & co"
         write_study(folder, find_survey(survey), study, pairs)
         return Desk(folder, study, pairs)

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,12 @@ from PIL import Image
 from facts import check_facts, raises
 from sets import write_file
 from tellapart.annotate.findings import human_rows
-from tellapart.annotate.study import (
-    decode_replies,
-    read_allowed,
-    read_answers,
-    read_replies,
-    read_study,
-    write_answers,
-    write_rows,
-)
-from tellapart.annotate.surveys import Earlier, Study, SurveyAnswer, find_survey, usable
+from tellapart.annotate.study import read_allowed, read_answers, read_study, write_answers, write_rows
+from tellapart.annotate.surveys import Earlier, Study, find_survey, usable
 from tellapart.benchmarks import published_tasks
 from tellapart.errors import DataError, TellapartWarning
 
+BOX = {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
 CHOICES = [(survey, (2, 2)) for survey in ("coco-cf", "i2t", "t2i", "ambiguity", "match")]
 CHOICES += [("coco-cf", (1, 2)), ("i2t", (1, 5)), ("t2i", (4, 1))]
 
@@ -61,28 +53,21 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows):
 
     answers = at.imported(at.export(person))
     assert {answer.annotator for answer in answers if answer.skipped} == {"bob"}
-    assert len(answers) == len(at.study.tasks)
-    assert at.imported(*at.sheets(person)) == answers
+    assert (len(answers), at.imported(*at.sheets(person))) == (len(at.study.tasks), answers)
     # JSON_MIN has no skipped tasks: they are missing, and said to be.
     with raises(DataError, "6", "12", "bob-00001", "partial=True"):
         at.imported(at.export_minimal(person))
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 
 
-def test_exports_of_several_projects_and_sheets_come_together(desk, knows):
+def test_exports_and_sheets_come_together_and_european_spreadsheets_are_read(desk, knows):
     at = desk("i2t", n=3)
     person = knows(at)
-    whole = json.loads(at.export(person).read_text())
-    ann = at.folder.parent / "ann.json"
-    ann.write_text(json.dumps([task for task in whole if task["data"]["task"].startswith("ann")]))
-    bob = at.sheets(person)[1]
-    assert at.imported(bob, ann) == at.imported(at.export(person))
-
-
-def test_sheets_of_european_spreadsheets_are_read(desk, knows):
-    at = desk("i2t", n=3)
-    sheets = at.sheets(knows(at))
-    answers = at.imported(*sheets)
+    whole, ann = at.export(person), at.folder.parent / "ann.json"
+    tasks = json.loads(whole.read_text())
+    ann.write_text(json.dumps([task for task in tasks if task["data"]["task"].startswith("ann")]))
+    sheets, answers = at.sheets(person), at.imported(whole)
+    assert at.imported(sheets[1], ann) == answers
     for path in sheets:
         with path.open(newline="") as stream:
             rows = list(csv.reader(stream))
@@ -113,21 +98,12 @@ def test_the_best_of_four_images_is_the_one_with_most_votes(desk):
     assert rows[0]["votes"] == {images["item-0"][2]: 2, images["item-0"][0]: 1}
 
 
-def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows):
+@pytest.mark.parametrize("lacking", [(), (0, 1)])
+def test_items_that_people_cannot_tell_apart_are_ambiguous_and_one_that_lacks_an_answer_is_not_clear(
+    desk, knows, lacking
+):
     at = desk("ambiguity", n=3)
-    knowing = knows(at)
-    unclear = at.pairs.items[1].texts[1]
-
-    def person(annotator, view):
-        return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
-
-    rows = find_survey("ambiguity").records(at.study, at.imported(at.export(person)))
-    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
-
-
-def test_an_item_of_which_a_caption_has_no_answer_is_not_called_clear(desk, knows):
-    at = desk("ambiguity", n=3)
-    knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in (0, 1)}
+    knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in lacking}
     unclear = at.pairs.items[1].texts[0]
 
     def person(annotator, view):
@@ -136,7 +112,8 @@ def test_an_item_of_which_a_caption_has_no_answer_is_not_called_clear(desk, know
         return {"image": "Both"} if view["text_0"] == unclear else knowing(annotator, view)
 
     rows = find_survey("ambiguity").records(at.study, usable(at.imported(at.export(person))))
-    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-1": True, "item-2": False}
+    clear = {f"item-{k}": False for k in (0, 2) if k not in lacking}
+    assert {row["id"]: row["ambiguous"] for row in rows} == {"item-1": True, **clear}
 
 
 def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
@@ -228,9 +205,7 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
     def draw(_annotator, view):
         if view["image_0"] == lonely:
             return {"several": "No"}
-        if view["image_0"] == forgetful:
-            return {"several": "Yes", "object": "cup"}
-        return {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
+        return {"several": "Yes", "object": "cup"} if view["image_0"] == forgetful else BOX
 
     boxes = first.imported(first.export(draw))
     assert boxes == first.imported(first.export_minimal(draw)) == first.imported(*first.sheets(draw))
@@ -294,11 +269,6 @@ def batch(at, person, workers: list[list[str]], status: str = "Approved") -> lis
     ]
 
 
-def imported(at, path: Path, columns: Mapping[str, str] | None = None, **how) -> list[SurveyAnswer]:
-    survey = find_survey(at.study.survey)
-    return decode_replies(survey, at.study, read_replies(path, survey, at.study, columns), **how)
-
-
 def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp_path):
     at = desk("i2t", n=4)
     person = knows(at)
@@ -309,7 +279,7 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
 
     # Each HIT has two of four workers; W9 is always wrong, and sees options in ann's order, not in bob's.
     rows = batch(at, crowd, [["W1", "W9"], ["W9", "W2"], ["W3", "W1"]])
-    answers = imported(at, write_file(tmp_path / "batch.csv", rows))
+    answers = at.imported(write_file(tmp_path / "batch.csv", rows))
     assert [answer.task for answer in answers] == [task.id for task in at.study.tasks]
     right = [answer.values["caption"] == at.study.unit_of[answer.unit].truth for answer in answers]
     assert len(right) - sum(right) == sum(row["WorkerId"] == "W9" for row in rows)
@@ -319,23 +289,20 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
     assert first[order[1]].values["caption"] != at.study.unit_of[order[1]].truth
 
 
-def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path):
-    at = desk("i2t", n=2)
+def test_rejected_assignments_are_left_out_and_a_worker_counts_once(desk, knows, tmp_path):
+    at, path = desk("i2t", n=2), tmp_path / "batch.csv"
     good = batch(at, knows(at), [["W1", "W2"]])
     bad = batch(at, lambda *_: {"caption": "no letter"}, [["W3"]], "Rejected")
     with pytest.warns(TellapartWarning, match="rejected: 4"):
-        answers = imported(at, write_file(tmp_path / "batch.csv", [*bad, *good]))
+        answers = at.imported(write_file(path, [*bad, *good]))
     assert len(answers) == 8
-    with raises(DataError, "caption", "no letter", "A, B"):
-        imported(at, write_file(tmp_path / "batch.csv", [{**bad[0], "AssignmentStatus": "Submitted"}]))
-
-
-def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path):
-    at = desk("i2t", n=2)
-    with raises(DataError, "batch.csv:3", "'W1'", "image", "keep one"):
-        imported(at, write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W1"]])))
-    with raises(DataError, "batch.csv:4", "2 annotators", "export"):
-        imported(at, write_file(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W2", "W3"]])))
+    for rows, facts in (
+        ([{**bad[0], "AssignmentStatus": "Submitted"}], ("caption", "no letter", "A, B")),
+        (batch(at, knows(at), [["W1", "W1"]]), ("batch.csv:3", "'W1'", "image", "keep one")),
+        (batch(at, knows(at), [["W1", "W2", "W3"]]), ("batch.csv:4", "2 annotators", "export")),
+    ):
+        with raises(DataError, facts):
+            at.imported(write_file(path, rows))
 
 
 def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
@@ -344,21 +311,21 @@ def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
     rows = [{names[name]: row[name] for name in names} for row in batch(at, knows(at), [["p1"], ["p2"]])]
     path = write_file(tmp_path / "survey.csv", rows)
     columns = {"study": "S", "task": "Q1", "worker": "PROLIFIC_PID"}
-    by_answer = imported(at, path, {**columns, "answer": "Q2, chosen"})
-    assert by_answer == imported(at, path, {**columns, "caption": "Q2, chosen"})
+    by_answer = at.imported(path, columns={**columns, "answer": "Q2, chosen"})
+    assert by_answer == at.imported(path, columns={**columns, "caption": "Q2, chosen"})
     assert all(answer.values["caption"] == at.study.unit_of[answer.unit].truth for answer in by_answer)
     with raises(DataError, "survey.csv:2", "'study'", "columns={'study': 'COLUMN'}"):
-        imported(at, path)
+        at.imported(path)
     with raises(DataError, "survey.csv:2", "'Q9'"):
-        imported(at, path, {**columns, "answer": "Q9"})
+        at.imported(path, columns={**columns, "answer": "Q9"})
     with raises(DataError, "'item'", "study, task, worker, skip, caption"):
-        imported(at, path, {"item": "Q1"})
+        at.imported(path, columns={"item": "Q1"})
 
 
 def test_a_list_of_participants_is_named_as_one_without_answers(desk, tmp_path):
     row = {"Submission id": "1", "Participant id": "p1", "Status": "APPROVED", "Age": "30"}
     with raises(DataError, "people.csv:2", "Prolific", "no answers", "tool"):
-        imported(desk("i2t", n=2), write_file(tmp_path / "people.csv", [row]))
+        desk("i2t", n=2).imported(write_file(tmp_path / "people.csv", [row]))
 
 
 @pytest.mark.filterwarnings("default::tellapart.errors.TellapartWarning")
@@ -386,17 +353,11 @@ def asked(desk, knows):
     return at, at.export(knows(at))
 
 
-@dataclass(frozen=True)
-class Instead:
-    """What the file then holds, where a change is no change of its rows."""
-
-    rows: Any
-
-
 def broken(path: Path, change: Callable[[Rows], object]) -> Path:
+    """Change the rows of a file; a tuple has what the file then holds in their place."""
     rows = json.loads(path.read_text())
     changed = change(rows)
-    path.write_text(json.dumps(changed.rows if isinstance(changed, Instead) else rows))
+    path.write_text(json.dumps(changed[0] if isinstance(changed, tuple) else rows))
     return path
 
 
@@ -437,8 +398,8 @@ def twice(rows: Rows) -> None:
         (lambda rows: rows[0].update(annotations=["x"]), ("'x'", "annotations")),
         (lambda rows: rows[0].pop("annotations"), ("JSON", "JSON_MIN")),
         (lambda rows: rows.insert(0, "x"), ("task", "0", "object", "'x'")),
-        (lambda rows: Instead({"tasks": rows}), ("Label", "Studio")),
-        (lambda rows: Instead([]), ("list", "tasks")),
+        (lambda rows: ({"tasks": rows},), ("Label", "Studio")),
+        (lambda rows: ([],), ("list", "tasks")),
     ],
 )
 def test_a_wrong_export_is_named(asked, change, message):
@@ -449,12 +410,8 @@ def test_a_wrong_export_is_named(asked, change, message):
 
 def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows):
     at = desk("coco-cf", n=2, annotators=("ann",))
-
-    def unanswered(rows: Rows) -> None:
-        del rows[0]["caption"]
-        rows[0]["annotation_id"] = None
-
-    path = broken(at.export_minimal(knows(at)), unanswered)
+    empty = {"annotation_id": None}
+    path = broken(at.export_minimal(knows(at)), lambda rows: [rows[0].pop("caption"), rows[0].update(empty)])
     with raises(DataError, "1", "4", "ann-00001"):
         at.imported(path)
 
@@ -473,16 +430,9 @@ def test_a_wrong_sheet_is_named(desk, reply, message):
     at = desk("coco-cf", n=2, annotators=("ann",))
     with raises(DataError, message):
         at.imported(*at.sheets(lambda *_: reply))
-
-
-def test_a_sheet_without_its_columns_is_named(desk, tmp_path):
-    at = desk("coco-cf", n=2, annotators=("ann",))
-    (tmp_path / "a.csv").write_text("study,task\nx,y\n")
+    without = write_file(at.folder.parent / "a.csv", [{"study": "x", "task": "y"}])
     with raises(DataError, "a.csv:2", "'caption'"):
-        at.imported(tmp_path / "a.csv")
-
-
-BOX = {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
+        at.imported(without)
 
 
 @pytest.mark.parametrize(
@@ -512,16 +462,13 @@ def test_a_wrong_box_or_text_is_named(desk, survey, reply, change, message):
         ("a.txt", "\udcff", "a.txt"),
     ],
 )
-def test_a_wrong_list_of_answers_is_named(tmp_path, name, content, message):
+def test_a_list_of_answers_is_json_or_lines_and_a_wrong_one_is_named(tmp_path, name, content, message):
+    good = {"a.json": '["yes", "no"]', "a.txt": "yes\n\nno\n"}
+    (tmp_path / name).write_text(good[name])
+    assert read_allowed(tmp_path / name) == {"yes", "no"}
     (tmp_path / name).write_text(content, errors="surrogateescape")
     with raises(DataError, message):
         read_allowed(tmp_path / name)
-
-
-def test_a_list_of_answers_is_json_or_lines(tmp_path):
-    (tmp_path / "a.json").write_text('["yes", "no"]')
-    (tmp_path / "a.txt").write_text("yes\n\nno\n")
-    assert read_allowed(tmp_path / "a.json") == read_allowed(tmp_path / "a.txt") == {"yes", "no"}
 
 
 @pytest.mark.parametrize(
@@ -594,7 +541,7 @@ def test_an_answer_cannot_lose_the_rule_that_it_breaks(desk):
 
 def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk):
     boxes = desk("box", shape=(1, 2), n=1, annotators=("ann",))
-    drawn = boxes.imported(boxes.export(lambda *_: {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}))
+    drawn = boxes.imported(boxes.export(lambda *_: BOX))
     at = desk("expression", shape=(1, 2), n=1, annotators=("bob",), earlier=Earlier(boxes.study, tuple(drawn)))
     answers = at.imported(at.export(lambda *_: {"expression": "the red cup"}))
     survey = find_survey("expression")

@@ -37,21 +37,13 @@ def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> Pair
 @pytest.mark.parametrize(
     ("survey", "shape", "units", "truths"),
     [
-        ("coco-cf", (2, 2), 2, {"0", "1"}),
-        ("coco-cf", (1, 2), 1, {"0"}),
-        ("i2t", (1, 5), 1, {"0"}),
-        ("t2i", (2, 2), 2, {"0", "1"}),
-        ("t2i", (3, 1), 1, {"0"}),
-        ("ambiguity", (2, 2), 2, {"0", "1"}),
-        ("best-image", (4, 1), 1, {""}),
-        ("match", (2, 2), 4, {"yes", "no"}),
-        ("match", (1, 3), 3, {"yes", "no"}),
-        ("caption", (2, 2), 2, {""}),
-        ("statement", (2, 2), 1, {""}),
-        ("question", (2, 1), 1, {""}),
+        ("coco-cf", (2, 2), 2, {"0", "1"}), ("coco-cf", (1, 2), 1, {"0"}), ("i2t", (1, 5), 1, {"0"}),
+        ("t2i", (2, 2), 2, {"0", "1"}), ("t2i", (3, 1), 1, {"0"}), ("ambiguity", (2, 2), 2, {"0", "1"}),
+        ("best-image", (4, 1), 1, {""}), ("match", (2, 2), 4, {"yes", "no"}), ("match", (1, 3), 3, {"yes", "no"}),
+        ("caption", (2, 2), 2, {""}), ("statement", (2, 2), 1, {""}), ("question", (2, 1), 1, {""}),
         ("box", (1, 2), 1, {""}),
     ],
-)
+)  # fmt: skip
 def test_each_survey_asks_its_units(survey, shape, units, truths):
     study = deal(find_survey(survey), pairs_of(shape), ("ann",))
     assert len(study.units) == len(study.tasks) == 8 * units
@@ -61,17 +53,13 @@ def test_each_survey_asks_its_units(survey, shape, units, truths):
 @pytest.mark.parametrize(
     ("survey", "shape", "message"),
     [
-        ("coco-cf", (2, 1), ("2", "1", "items")),
-        ("i2t", (3, 2), ("texts", "image")),
-        ("t2i", (1, 2), ("images", "text", "image")),
-        ("best-image", (2, 2), ("text", "images", "candidate")),
-        ("match", (2, 3), ("images", "texts")),
-        ("statement", (1, 2), ("items", "images")),
-        ("question", (3, 1), ("items", "images")),
-        ("expression", (1, 1), ("after", "box")),
+        ("coco-cf", (2, 1), ("2", "1", "items")), ("i2t", (3, 2), ("texts", "image")),
+        ("t2i", (1, 2), ("images", "text", "image")), ("best-image", (2, 2), ("text", "images", "candidate")),
+        ("match", (2, 3), ("images", "texts")), ("statement", (1, 2), ("items", "images")),
+        ("question", (3, 1), ("items", "images")), ("expression", (1, 1), ("after", "box")),
         ("error-category", (2, 2), ("study", "coco-cf")),
     ],
-)
+)  # fmt: skip
 def test_a_survey_that_does_not_fit_is_refused(survey, shape, message):
     with raises(DataError, message):
         deal(find_survey(survey), pairs_of(shape), ("ann",))
@@ -124,12 +112,10 @@ def test_a_sample_takes_whole_items_at_random():
 @pytest.mark.parametrize(
     ("phrase", "problems"),
     [
-        ("the cup on the left", ["names a place: left"]),
-        ("the left-hand cup", ["names a place: left"]),
-        ("the top-right cup", ["names a place: right, top"]),
-        ("the left-handed player’s bat", []),
+        ("the cup on the left", ["names a place: left"]), ("the left-hand cup", ["names a place: left"]),
+        ("the top-right cup", ["names a place: right, top"]), ("the left-handed player’s bat", []),
     ],
-)
+)  # fmt: skip
 def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
     assert find_survey("expression").problems({"expression": phrase}, frozenset()) == problems
 
@@ -137,20 +123,14 @@ def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
 @pytest.mark.parametrize(
     ("annotators", "how", "message"),
     [
-        ((), {}, ("annotators", "(none)")),
-        (("ann", "a/b"), {}, ("'a/b'", "annotators")),
-        (("..",), {}, "letters"),
-        (("ann", "Ann"), {}, ("name", "twice")),
-        (("ann", "bob", "cem"), {"each": 2}, ("3", "2", "annotators")),
+        ((), {}, ("annotators", "(none)")), (("ann", "a/b"), {}, ("'a/b'", "annotators")), (("..",), {}, "letters"),
+        (("ann", "Ann"), {}, ("name", "twice")), (("ann", "bob", "cem"), {"each": 2}, ("3", "2", "annotators")),
         (("ann",), {"sample": 0}, ("0", "items")),
     ],
-)
+)  # fmt: skip
 def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message):
     with raises(DataError, message):
         deal(find_survey("i2t"), pairs_of((2, 2)), annotators, **how)
-
-
-def test_an_unknown_survey_names_the_nearest():
     with raises(UnknownNameError, "'ambigous'", "'ambiguity'"):
         find_survey("ambigous")
 
@@ -179,8 +159,8 @@ def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text):
     study = deal(find_survey("i2t"), PairSet("s", (item,), Path()), ("ann",))
     (task,) = json.loads(tasks_json(study, "ann", lambda each: each.value))
     assert {task["data"]["option_a"], task["data"]["option_b"]} == {text, text + "!"}
-    text_of_sheet = sheet(find_survey("i2t"), study, "ann", lambda each: each.value)
-    (row,) = csv.DictReader(io.StringIO(text_of_sheet, newline=""))
+    written = sheet(find_survey("i2t"), study, "ann", lambda each: each.value)
+    (row,) = csv.DictReader(io.StringIO(written, newline=""))
     cells = {row["option_a"], row["option_b"]}
     assert cells == {spreadsheet_cell(text), spreadsheet_cell(text + "!")}
     assert not any(re.match(r"[=+\-@\t\r]", cell) for cell in cells)
@@ -209,8 +189,7 @@ def test_images_are_embedded_or_lie_where_label_studio_looks_and_frames_are_pict
     pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
     write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, ("ann",)), pairs)
     (image,) = (tmp_path / "study" / "images").iterdir()
-    assert image.suffix == ".png"
-    assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
+    assert (image.suffix, Image.open(image).getpixel((0, 0))) == (".png", (0, 0, 255))
 
 
 def test_a_full_folder_is_left_alone_and_a_missing_image_leaves_no_half_written_study(desk, tmp_path):
@@ -232,11 +211,9 @@ def test_a_full_folder_is_left_alone_and_a_missing_image_leaves_no_half_written_
     [
         ("A woman cuts a cake.", "A baker cuts a cake .", ("woman", "baker")),
         ("They'll tow your car.", "They 'll tow your bus .", ("car", "bus")),
-        ("Two Dogs", "two dogs", None),
-        ("a cat", "a cat sits", None),
-        ("a big cat", "a small dog", None),
+        ("Two Dogs", "two dogs", None), ("a cat", "a cat sits", None), ("a big cat", "a small dog", None),
         ("एक बेटा", "एक बेटी", ("बेटा", "बेटी")),  # they differ in a vowel sign
     ],
-)
+)  # fmt: skip
 def test_the_altered_words_are_found(first, second, words):
     assert altered_words(first, second) == words

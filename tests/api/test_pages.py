@@ -19,15 +19,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        pytest.param("python.md", 26, marks=pytest.mark.slow),
-        pytest.param("choice.md", 9, marks=pytest.mark.slow),
-        ("compare.md", 2),
-        ("curve.md", 2),
-        ("risk.md", 9),
-        pytest.param("study.md", 12, marks=pytest.mark.slow),
+        pytest.param("python.md", 26, marks=pytest.mark.slow), pytest.param("choice.md", 9, marks=pytest.mark.slow),
+        ("compare.md", 2), ("curve.md", 2), ("risk.md", 9), pytest.param("study.md", 12, marks=pytest.mark.slow),
         pytest.param("audit.md", 10, marks=[pytest.mark.slow, NEEDS_NLTK_DATA]),
     ],
-)
+)  # fmt: skip
 def test_the_examples_of_a_page_run(name, least, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples/eqsim_ablation/smoke_scenes", tmp_path / "whole")
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,10 +16,10 @@ from plain_towers import PREPARED, Towers
 
 import tellapart as ta
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError, RunError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-
 #: Clients that the environment of the tests lacks; after it on the path, so that none of its own packages is hidden.
 TRACKERS = Path(__file__).parents[2] / "scratch" / "trackers"
 
@@ -62,13 +61,10 @@ def trained(tmp_path, made_set, transformers):
             save_strategy="no", disable_tqdm=True, learning_rate=1e-2, **{"report_to": [], **options},
         )  # fmt: skip
         trainer = transformers.Trainer(
-            transformers.CLIPModel.from_pretrained(folder, config=config),
-            arguments,
-            train_dataset=rows,
+            transformers.CLIPModel.from_pretrained(folder, config=config), arguments, train_dataset=rows,
             data_collator=lambda rows: {"return_loss": True} | {k: torch.stack([r[k] for r in rows]) for k in rows[0]},
-            callbacks=[] if watch or probe is None else [probe],
-            processing_class=processor,
-        )
+            callbacks=[] if watch or probe is None else [probe], processing_class=processor,
+        )  # fmt: skip
         if watch:
             assert probe.watch(trainer) is probe
         trainer.train()
@@ -92,12 +88,10 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(trained.tmp_path / "out" / "runs" / "pairs")).Reload()
-    assert [event.step for event in events.Scalars("pairs/group_score")] == [0, 2, 4, 5]
-    assert len(probe.table()) == 16
+    assert ([event.step for event in events.Scalars("pairs/group_score")], len(probe.table())) == ([0, 2, 4, 5], 16)
     # The scores are those of the model as it is.
-    assert {name: v.value for name, v in probe.measure(trainer.model).items()} == {
-        name: v.value for name, v in probe.history[5].items()
-    }
+    now, then = probe.measure(trainer.model), probe.history[5]
+    assert {name: one.value for name, one in now.items()} == {name: one.value for name, one in then.items()}
 
 
 def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
@@ -178,13 +172,10 @@ def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(towers_pr
 
 
 def test_pictures_are_prepared_for_each_model_in_its_way(made_set):
-    models = [
-        ta.model(
-            Towers(), preprocess=lambda image, sign=sign: sign * PREPARED["preprocess"](image), tokenizer=tokenizer
-        )
-        for sign in (1, -1)
-        for tokenizer in [PREPARED["tokenizer"]]
-    ]
+    def prepared(sign: int):
+        return PREPARED | {"preprocess": lambda image: sign * PREPARED["preprocess"](image)}
+
+    models = [ta.model(Towers(), **prepared(sign)) for sign in (1, -1)]
     probe = ta.PairProbe(made_set(n=10), limit=None)
     for model in (*models, models[0]):
         held = probe._hold_model(model)
@@ -247,7 +238,6 @@ for _ in probe.follow(Towers(), range(4)):
 {finish}
 assert read == probe.history[4]["text_score"].value, read
 """
-
 CLIENTS = {
     "wandb": {
         "begin": "run = wandb.init(mode='offline', dir=sys.argv[2], project='pairs')",
@@ -277,11 +267,7 @@ def test_the_client_of_a_tracker_gets_the_numbers(client, made_set, tmp_path, mo
     script = TRACKED.format(client=client, **CLIENTS[client])
     places = {"TRACKIO_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "WANDB_SILENT": "true"}
     paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(made_set(n=10)), str(tmp_path)],
-        capture_output=True, text=True, check=False, env={**os.environ, **places, "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_python("-c", script, made_set(n=10), tmp_path, env={**os.environ, **places, "PYTHONPATH": paths})
 
 
 def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe, tmp_path, monkeypatch):
@@ -325,11 +311,9 @@ def test_what_a_probe_cannot_measure_is_said(made_set):
     probe = ta.PairProbe(pairs, preprocess=lambda image: torch.zeros(3), tokenizer=lambda texts: torch.zeros(9))
     with raises(ModelError, "Linear", "get_image_features"):
         probe.measure(torch.nn.Linear(2, 2))
-    with raises(RunError, "preprocess", "tokenizer"):
-        ta.PairProbe(pairs, preprocess=lambda image: image)
-    with raises(RunError, "every=0", "1", "steps"):
-        ta.PairProbe(pairs, every=0)
-    with raises(RunError, "batch_size=0", "1", "images"):
-        ta.PairProbe(pairs, batch_size=0)
-    with raises(RunError, "SummaryWriter", "W&B", "run"):
-        ta.PairProbe(pairs, log=7)
+    for options, facts in (
+        ({"preprocess": len}, ("preprocess", "tokenizer")), ({"every": 0}, ("every=0", "1", "steps")),
+        ({"batch_size": 0}, ("batch_size=0", "1", "images")), ({"log": 7}, ("SummaryWriter", "W&B", "run")),
+    ):  # fmt: skip
+        with raises(RunError, facts):
+            ta.PairProbe(pairs, **options)

@@ -3,13 +3,13 @@
 import ast
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import tellapart
+from scripts import run_python
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.streaming import class_name
 
@@ -23,23 +23,18 @@ def wrong_lines() -> set[int]:
 
 def lines_of_mypy(_folder: Path) -> dict[int, str]:
     # With the cache of `make types`, where there is one: a second in place of half a minute.
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(USES)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCE.parents[1], check=False)
+    done = run_python("-m", "mypy", "--strict", "--no-error-summary", USES, status=None, cwd=SOURCE.parents[1])
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     found = re.findall(r"typed_uses\.py:(\d+): error: (.+)", done.stdout)
     return {int(line): said for line, said in found}
 
 
 def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
-    settings = {
-        "include": [str(USES)],
-        "extraPaths": [str(SOURCE.parent)],
-        "typeCheckingMode": "standard",
-        "pythonVersion": "3.11",
-    }
+    settings = {"include": [str(USES)], "extraPaths": [str(SOURCE.parent)]}
+    settings |= {"typeCheckingMode": "standard", "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable]
-    done = subprocess.run([*command, "-p", str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False)
+    command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", tmp_path]
+    done = run_python(*command, status=None, cwd=tmp_path)
     found = json.loads(done.stdout)["generalDiagnostics"]
     errors = [one for one in found if one["severity"] == "error" and one["file"] == str(USES)]
     return {one["range"]["start"]["line"] + 1: one["message"] for one in errors}
@@ -56,9 +51,8 @@ def test_type_checkers_take_right_uses_and_refuse_wrong_ones(checker, read_error
 def test_stubs_name_what_is_loaded_on_first_use_and_the_class_of_every_metric():
     nodes = [node for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body if isinstance(node, ast.ImportFrom)]
     typed = {alias.asname: node.module for node in nodes for alias in node.names}
-    assert typed == {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()} | {
-        "metrics": "tellapart"
-    }
+    lazy = {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()}
+    assert typed == lazy | {"metrics": "tellapart"}
     assert set(tellapart.__all__) == {*typed, "__version__"}
 
     typed = re.findall(r"^class (\w+)", (SOURCE / "metrics" / "__init__.pyi").read_text(), re.MULTILINE)

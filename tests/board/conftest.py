@@ -11,13 +11,12 @@ pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[b
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from boards import open_board, write_run
+from boards import HOSTILE, open_board, write_run
 from browsers import chromium  # noqa: F401
+from pictures import plain
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.cli.main import app
-
-HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +50,12 @@ def gallery(tmp_path_factory) -> Path:
 
     Caption 0 finds its image third, behind two that are tied.
     """
-    from PIL import Image
-
     folder = tmp_path_factory.mktemp("gallery")
     (folder / "data").mkdir()
     (folder / "images").mkdir()
     rows = []
     for k in range(GALLERY):
-        Image.new("RGB", (24, 16), (10 * k, 0, 255 - 10 * k)).save(folder / "images" / f"{k}.png")
+        (folder / "images" / f"{k}.png").write_bytes(plain((10 * k, 0, 255 - 10 * k), (24, 16)))
         rows.append({"image": f"{k}.png", "caption": [f"caption {k} a <b>", f"caption {k} b"]})
     (folder / "data" / "coco_test.json").write_text(json.dumps(rows))
     scores = np.random.default_rng(0).normal(size=(GALLERY, 2 * GALLERY)).astype(np.float32)

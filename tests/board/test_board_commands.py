@@ -16,6 +16,7 @@ import pytest
 import tellapart as ta
 from boards import addresses_of, files_of, write_run
 from facts import raises
+from sets import contents
 from tellapart.board.rendering import StaticSite
 from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
@@ -51,14 +52,12 @@ def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
 @pytest.mark.slow
 def test_a_board_file_names_runs_and_numbers(command, tmp_path):
     write_run(tmp_path / "mine" / "a", "some-model", skill=1.0)
-    (tmp_path / "records.toml").write_text(
-        'source = "s"\n[[models]]\nname = "paper"\n[models.scores.shapes]\ngroup_score = 0.5'
-    )
+    paper = 'source = "s"\n[[models]]\nname = "paper"\n[models.scores.shapes]\ngroup_score = 0.5'
+    (tmp_path / "records.toml").write_text(paper)
     (tmp_path / "board.toml").write_text('[board]\ntitle = "Our <board>"\nruns = ["mine"]\nimported = ["records.toml"]')
     command("board", "export", "--board", "board.toml", "--out", "site", code=0)
     text = (tmp_path / "site" / "index.html").read_text()
-    assert "<h1>Our &lt;board&gt;</h1>" in text
-    assert "some-model" in text and "paper" in text
+    assert "<h1>Our &lt;board&gt;</h1>" in text and "some-model" in text and "paper" in text
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 
@@ -69,13 +68,9 @@ NAMED = ("--name", "board.example.org")
 def served(request, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server's address and process; it goes by another name, too, unless a test asks for no configuration."""
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "serve", "--port", "0", *getattr(request, "param", NAMED)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command = [sys.executable, "-m", "tellapart", "serve", "--port", "0", *getattr(request, "param", NAMED)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    server = subprocess.Popen(command, cwd=tmp_path, **streams)
     found = re.search(r"http://\S+", server.stdout.readline())
     assert found
     yield found[0], server
@@ -181,8 +176,7 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown
     every = {path.relative_to(site) for path in site.rglob("index.html")}
     ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
     left = ranks | {path for path in every if {"by", "map"} & set(path.parts)}
-    assert left
-    assert kept == every - left
+    assert left and kept == every - left
     assert not list(tmp_path.rglob("data.*"))
     for page in tmp_path.rglob("index.html"):
         assert files_of(page)
@@ -192,9 +186,7 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown
 @pytest.mark.slow
 def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> None:
     StaticSite(shown.tables, tmp_path, most_items=5).write()
-    files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
-    again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert again == files
+    assert contents(tmp_path) == contents(site)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path):

@@ -146,9 +146,8 @@ def test_one_address_has_not_all_the_connections(served, monkeypatch):
     monkeypatch.setitem(connections.SECONDS, "request", 600.0)  # nothing is closed because it is late
     assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
     monkeypatch.setattr(connections, "network", lambda host: "one")
-    monkeypatch.setattr(
-        connections.Connection, "_count_of_address", _without_loopback(connections.Connection._count_of_address)
-    )
+    counted = connections.Connection._count_of_address
+    monkeypatch.setattr(connections.Connection, "_count_of_address", _without_loopback(counted))
     with ExitStack() as open_:
         for _ in range(5):
             open_.enter_context(connected(served))

@@ -22,11 +22,6 @@ HERE = "/benchmarks/coco-retrieval/gallery/mine"
 
 
 @pytest.fixture
-def folder(gallery) -> Path:
-    return gallery
-
-
-@pytest.fixture
 def scores(gallery) -> np.ndarray:
     with np.load(gallery / "mine.npz") as file:
         return file["scores"]
@@ -43,12 +38,9 @@ def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_ma
     first = found["queries"][0]
     assert (first["texts"], first["rank"]) == (["caption 0 a <b>"], 3)
     assert [(one["title"], one["images"], one["score"], one["true"]) for one in first["first"]] == [
-        ("5", ["5.png"], 9, False),
-        ("7", ["7.png"], 9, False),
-        ("0", ["0.png"], 5, True),
-        ("1", ["1.png"], -1, False),
+        ("5", ["5.png"], 9, False), ("7", ["7.png"], 9, False), ("0", ["0.png"], 5, True), ("1", ["1.png"], -1, False),
         ("2", ["2.png"], -2, False),
-    ]
+    ]  # fmt: skip
     assert [link["args"]["side"] for link in found["sides"] if not link["current"]] == ["i2t"]
 
 
@@ -101,13 +93,13 @@ def test_what_is_not_there_is_said(client, address, said):
     assert said in found.json()["detail"]
 
 
-def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder, tmp_path):
+def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(gallery, tmp_path):
     old = tmp_path / "runs" / "mine"
     old.mkdir(parents=True)
-    record = json.loads((folder / "runs" / "mine" / "results.json").read_text())
+    record = json.loads((gallery / "runs" / "mine" / "results.json").read_text())
     del record["benchmarks"]["coco-retrieval"]["samples"], record["sha256"]
     (old / "results.json").write_text(json.dumps(record))
-    samples = read_samples(folder / "runs" / "mine", "coco-retrieval")
+    samples = read_samples(gallery / "runs" / "mine", "coco-retrieval")
     ranks = [replace(sample, output=dict(sample.output)["rank"]) for sample in samples]
     write_samples(old, "coco-retrieval", ranks)
     problems: list[str] = []
@@ -115,9 +107,8 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder, tmp_
     assert problems == []
     page = client.get("/models/mine")
     assert page.status_code == 200 and "Retrieval gallery" not in page.text
-    assert (
-        client.get("/benchmarks/coco-retrieval/items/0?format=json").json()["made"][0]["said"].isdigit()
-    )  # a bare rank
+    item = client.get("/benchmarks/coco-retrieval/items/0?format=json").json()
+    assert item["made"][0]["said"].isdigit()  # a bare rank
     found = client.get(f"{HERE}?format=json")
     assert found.status_code == 404
     assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
@@ -126,8 +117,8 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder, tmp_
 def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board: Board, tmp_path: Path) -> None:
     StaticSite(gallery_board.tables, tmp_path, most_items=QUERIES + 1).write()
     gallery = tmp_path / HERE.lstrip("/")
-    assert sorted(path.name for path in (gallery / "t2i" / "pages").iterdir()) == ["1", "2"]
-    assert sorted(path.name for path in (gallery / "i2t" / "pages").iterdir()) == ["1", "2"]
+    for side in ("t2i", "i2t"):
+        assert sorted(path.name for path in (gallery / side / "pages").iterdir()) == ["1", "2"]
     assert json.loads((gallery / "data.json").read_text())["queries"][0]["rank"] == 3
     targets = [target for page in gallery.rglob("index.html") for target in files_of(page)]
     assert sum(target.parent.name == "pictures" for target in targets) > 5 * QUERIES

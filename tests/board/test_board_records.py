@@ -57,8 +57,7 @@ def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(tmp_path):
     assert board.read_in(pytest.fail) == 0
     assert board.tables is before
     write_run(tmp_path / "b", "b", skill=2.0, seed=1)
-    assert board.read_in(pytest.fail) == 1
-    assert labels(board) == ["a", "b"]
+    assert (board.read_in(pytest.fail), labels(board)) == (1, ["a", "b"])
     assert board.tables.version > before.version
     items = [entry.items for entry in board.tables.entries.values()]
     assert items[0] is items[1]  # those of one benchmark are kept once
@@ -87,8 +86,7 @@ def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(tmp_path):
 
     assert folders() == ["1-later", "3-other"]
     shutil.rmtree(tmp_path / "1-later")
-    assert board.read_in(pytest.fail) == 0
-    assert folders() == ["2-earlier", "3-other"]
+    assert (board.read_in(pytest.fail), folders()) == (0, ["2-earlier", "3-other"])
     shutil.rmtree(tmp_path / "2-earlier")
     shutil.rmtree(tmp_path / "3-other")
     board.read_in(pytest.fail)
@@ -134,11 +132,8 @@ def test_tiers_are_those_of_the_statistics(tmp_path, clusters):
         write_run(tmp_path / str(seed), f"m{seed}", skill=skill, seed=seed, clusters=clusters)
     found = {name: read_samples(tmp_path / name, "shapes") for name in "012"}
     outcomes = {f"m{name}": [s.outcomes["group_score"] for s in samples] for name, samples in found.items()}
-    expected = {
-        name: tier.rank
-        for tier in tiers(outcomes, [s.cluster for s in found["0"]] if clusters else None)
-        for name in tier.names
-    }
+    own = tiers(outcomes, [s.cluster for s in found["0"]] if clusters else None)
+    expected = {name: tier.rank for tier in own for name in tier.names}
     assert open_board(tmp_path)[1].tables.tiers["shapes", "group_score"] == expected
     assert expected["m2"] > expected["m0"]
 
@@ -172,20 +167,9 @@ def test_samples_of_other_items_are_refused(tmp_path):
 def test_a_timing_gives_the_model_of_the_same_weights_its_cost(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     same, other = ({"name": "a", "fingerprint": f} for f in ("weights of a", "others"))
-    timing = {
-        "machine": {"processor": "P", "cores": 2, "system": "Linux"},
-        "device": "cpu",
-        "dtype": "float32",
-        "benchmark": "demo",
-        "pairs": 1,
-        "repeats": 1,
-        "warm_up": 0,
-        "batches": 1,
-        "latency": {"median": 0.02, "low": 0.01, "high": 0.03},
-        "parts": {},
-        "throughput": {"batch_size": 1},
-        "parameters": 1234,
-    }
+    timing = {"machine": {"processor": "P", "cores": 2, "system": "Linux"}, "device": "cpu", "dtype": "float32"}
+    timing |= {"benchmark": "demo", "pairs": 1, "repeats": 1, "warm_up": 0, "batches": 1, "parameters": 1234}
+    timing |= {"latency": {"median": 0.02, "low": 0.01, "high": 0.03}, "parts": {}, "throughput": {"batch_size": 1}}
     models = [timing | {"model": same}, timing | {"model": other, "parameters": 1}]
     content = {"schema": 1, "started": "", "command": "", "versions": {}, "models": models}
     (tmp_path / "timing.json").write_text(json.dumps(content))
@@ -203,15 +187,12 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(tmp_path):
     tables = open_board(BoardSettings(runs=(tmp_path,), imported=(path,)))[1].tables
     assert list(tables.benchmarks) == ["shapes"]
     ranks = tables.tiers["shapes", "group_score"]
-    rows = [
-        (model.name, model.kind, ranks.get(slug), tables.entries["shapes", slug].tie_rule)
+    rows = {
+        model.name: (model.kind, ranks.get(slug), tables.entries["shapes", slug].tie_rule)
         for slug, model in tables.models.items()
-    ]
-    assert sorted(rows) == [
-        ("a", "model", 1, ""),
-        ("b", "model", None, "not known"),
-        ("people", "human", None, "not known"),
-    ]
+    }
+    assert rows.pop("a") == ("model", 1, "")
+    assert rows == {"b": ("model", None, "not known"), "people": ("human", None, "not known")}
 
 
 def test_a_draw_of_answers_is_not_ranked_beside_its_model(tmp_path):

@@ -61,8 +61,7 @@ def test_every_number_is_in_the_data_and_each_model_in_its_place(client):
 
 def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_from(client):
     wide, narrow = client.get("/").text, client.get("/benchmarks/set03").text
-    assert '<table class="headline dense">' in wide
-    assert '<svg class="bar"' not in wide
+    assert '<table class="headline dense">' in wide and '<svg class="bar"' not in wide
     assert '<td class="score"><span class="value">51.00</span></td>' in wide
     assert narrow.count('<svg class="bar"') == MODELS - 1
     for page in (wide, narrow):
@@ -96,9 +95,8 @@ def test_models_without_a_cost_are_folded_where_they_are_many(client):
 @pytest.mark.slow
 def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: Path) -> None:
     StaticSite(board.tables, tmp_path).write()
-    assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
-        reversed(range(MODELS))
-    )
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("index.html", "pages/2/index.html")]
+    assert [int(name[1:]) for page in pages for name in rows(page)] == list(reversed(range(MODELS)))
     assert not (tmp_path / "pages" / "1").exists()
     assert (tmp_path / "data.json").exists()
     assert not (tmp_path / "pages" / "2" / "data.json").exists()
@@ -110,7 +108,3 @@ def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(board,
     with serve(create_app(board)) as address:
         assert look_through(page, address, ("/", "/pages/2", "/ranks", "/pareto/latency")) == []
     page.close()
-
-
-def rows_of(path: Path) -> list[int]:
-    return [int(name[1:]) for name in rows(path.read_text(encoding="utf-8"))]

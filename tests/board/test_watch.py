@@ -2,8 +2,6 @@
 
 import ctypes
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from boards import labels, open_board, until, write_run
+from scripts import run_python
 from tellapart.board import records
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings, _shorten_problem, signature, watch
@@ -64,8 +63,7 @@ def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
         over.set()
         for reader in readers:
             reader.join()
-    assert {row["title"] for row in app.get("/?format=json").json()["rows"]} == {"a", "b", "c"}
-    assert said == []
+    assert ({row["title"] for row in app.get("/?format=json").json()["rows"]}, said) == ({"a", "b", "c"}, [])
 
 
 def test_one_bad_run_hides_no_other(tmp_path):
@@ -99,8 +97,7 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(tmp_path):
     samples.write_bytes(whole)
     (runs / "c" / "results.json").unlink()
     board.read_in(pytest.fail)
-    assert client.get("/?format=json").json()["unread"] == []
-    assert labels(board) == ["a", "b"]
+    assert (client.get("/?format=json").json()["unread"], labels(board)) == ([], ["a", "b"])
 
 
 # What ends the thread may strike while it lists a folder, which then nobody closes.
@@ -124,9 +121,8 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
         for _ in range(5):
             looked.clear()
             assert looked.wait(20) and thread.ident
-            assert ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
-            )
+            number = ctypes.c_ulong(thread.ident)
+            assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(SystemExit))
         write_run(tmp_path / "a", "a", skill=1.0)
         until(lambda: labels(board) == ["a"])
         assert thread.is_alive()
@@ -151,8 +147,7 @@ class Killed(Event):
 tireless_thread("t", lambda: 0.05, Killed()).start()
 time.sleep(60)
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=50, check=False)
-    assert ended.returncode == -signal.SIGTERM
+    run_python("-c", script, status=-signal.SIGTERM, timeout=50)
 
 
 def test_healthz_says_how_old_the_board_is():
@@ -166,7 +161,6 @@ def test_healthz_says_how_old_the_board_is():
 
 
 def test_a_reason_holds_no_letter_that_cannot_be_shown():
-    said = _shorten_problem(
-        "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
-    )
+    path = Path("/srv/runs/a/results.json")
+    said = _shorten_problem(f"{path}: 'x\0\udcff' in /home/ann/.cache/y.json", path)
     assert said == r"results.json: 'x\x00\udcff' in …/y.json"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from boards import Forker
 from browsers import chromium  # noqa: F401
 from tellapart.board.submissions import worker
+from tellapart.board.submissions.accounts import COOKIE
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import add_routes
@@ -83,6 +84,15 @@ class Board:
     def send(self, data: bytes, *, user: str = "ann", model: str = "mine", file: str = "scores.npz"):
         params = {"model": model, "file": file}
         return self.client.post("/hidden/clocks/submissions", params=params, content=data, headers=self.of(user))
+
+    def form(self, *parts: tuple[str, bytes], boundary: str = "b", kind: str = "") -> tuple[bytes, dict[str, str]]:
+        """Return a form of parts that are written by hand, each its head and its content, and ann's headers."""
+        cookie = self.service.accounts.sign_in(self.tokens["ann"], hours=1)
+        key = ('name="key"', self.service.accounts.form_key(cookie).encode())
+        start = b"--b\r\nContent-Disposition: form-data; "
+        body = b"".join(start + head.encode() + b"\r\n\r\n" + data + b"\r\n" for head, data in (key, *parts))
+        headers = {"Cookie": f"{COOKIE}={cookie}", "Content-Type": kind or f"multipart/form-data; boundary={boundary}"}
+        return body + b"--b--\r\n", headers
 
     def see(self, answer, user: str = "ann") -> dict[str, Any]:
         """Return the state and numbers of a file."""
@@ -154,18 +164,11 @@ def quick_workers(request, monkeypatch, forker) -> None:
 
 @pytest.fixture
 def board(tmp_path, made_set) -> Iterator[Callable[..., Board]]:
-    """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's."""
+    """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's, the others the set's."""
     made: list[Board] = []
 
-    def make(
-        n: int = 24,
-        *,
-        shape: tuple[int, int] = (2, 2),
-        clusters: int | None = None,
-        limits: dict[str, Any] | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> Board:
-        pairs = made_set("clocks", n=n, shape=shape, clusters=clusters)
+    def make(n: int = 24, *, limits: Any = None, settings: Any = None, **how: Any) -> Board:
+        pairs = made_set("clocks", n=n, **how)
         assert len(read_pair_set(pairs)) == n
         made.append(Board(tmp_path, pairs, limits=limits or {}, settings=settings or {}))
         return made[-1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from facts import raises
-from tellapart.board.submissions.accounts import COOKIE, Database, RefusedError
+from tellapart.board.submissions.accounts import Database, RefusedError
 from tellapart.errors import StoreError
 
 
@@ -24,16 +24,11 @@ def stolen(made) -> dict[str, str]:
     made.service.accounts.revoke(revoked_id, by="root")
     digest = made.service.database.one("SELECT hex(digest) AS hex FROM token WHERE id = ?", id_)["hex"]
     return {
-        "revoked": revoked,
-        "another's secret": f"tap_{id_}_{other}",
-        "no secret": f"tap_{id_}_",
-        "secret without its end": good[:-1],
-        "unknown id": f"tap_{'0' * 12}_{secret}",
-        "the digest itself": f"tap_{id_}_{digest}",
-        "a query": "tap_' OR 1=1 --_x",
-        "nothing": "",
+        "revoked": revoked, "another's secret": f"tap_{id_}_{other}", "no secret": f"tap_{id_}_",
+        "secret without its end": good[:-1], "unknown id": f"tap_{'0' * 12}_{secret}",
+        "the digest itself": f"tap_{id_}_{digest}", "a query": "tap_' OR 1=1 --_x", "nothing": "",
         "not ASCII": "tap_é_ü",
-    }
+    }  # fmt: skip
 
 
 def test_a_token_that_is_not_good_opens_nothing_and_gets_no_reason(made):
@@ -43,8 +38,7 @@ def test_a_token_that_is_not_good_opens_nothing_and_gets_no_reason(made):
         headers = {"Authorization": f"Bearer {token}".encode()}
         for method, where in (("GET", "/submissions"), ("POST", "/hidden/clocks/submissions"), ("GET", "/admin/log")):
             answer = made.client.request(method, where, headers=headers)
-            assert answer.status_code == 401, what
-            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer"), what
             assert "revoked" not in answer.json()["detail"] or "mistyped, expired or revoked" in answer.json()["detail"]
     why = {entry["about"]["why"] for entry in made.service.log() if entry["what"] == "token refused"}
     assert why == {"revoked", "wrong secret"}
@@ -73,15 +67,9 @@ def test_revoking_a_token_ends_what_is_signed_in_with_it(made):
 @pytest.mark.parametrize("door", ["token", "form"])
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made, door, end):
-    data, where = made.npz(made.right()), "/hidden/clocks/submissions?model=m&file=s.npz"
-    headers = made.of("ann")
+    data, headers, where = made.npz(made.right()), made.of("ann"), "/hidden/clocks/submissions?model=m&file=s.npz"
     if door == "form":
-        cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
-        headers = {"Cookie": f"{COOKIE}={cookie}", "Content-Type": "multipart/form-data; boundary=b"}
-        key = made.service.accounts.form_key(cookie).encode()
-        parts = [b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n', key, b"\r\n--b\r\n"]
-        parts += [b'Content-Disposition: form-data; name="file"; filename="s.npz"\r\n\r\n', data, b"\r\n--b--\r\n"]
-        data = b"".join(parts)
+        data, headers = made.form(('name="file"; filename="s.npz"', data))
 
     def pieces() -> Iterator[bytes]:
         yield data[:200]
@@ -93,8 +81,7 @@ def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made, door, end):
 
     answer = made.client.post(where, content=pieces(), headers=headers)
     assert (answer.status_code, "nothing was counted" in answer.text) == (401, True)
-    assert made.service.database.all("SELECT * FROM submission") == []
-    assert list(made.queue.folder.iterdir()) == []
+    assert (made.service.database.all("SELECT * FROM submission"), list(made.queue.folder.iterdir())) == ([], [])
 
 
 ALLOWED = [
@@ -207,11 +194,8 @@ def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path):
         Database(tmp_path / "b.sqlite")
 
 
-DAY = 86_400.0
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("back", [60.0, 400 * DAY])
+@pytest.mark.parametrize("back", [60.0, 400 * 86_400.0])
 def test_limits_count_what_was_sent_later_than_now(board, back):
     made = board(8, limits={"daily": 2})
     for share in (1.0, 0.5):
@@ -226,7 +210,7 @@ def test_limits_count_what_was_sent_later_than_now(board, back):
 def test_a_file_that_waits_is_measured_and_counted_once(board):
     made = board(8, limits={"daily": 1})
     first, second = made.send(made.npz(made.right())), made.send(made.npz(made.right(0.5)))
-    made.clock.now -= 3 * DAY
+    made.clock.now -= 3 * 86_400
     made.work()
     assert (made.see(first)["state"], made.see(second)["state"]) == ("done", "surplus")
 

@@ -62,19 +62,9 @@ def test_reading_without_a_token_is_counted_by_address_and_with_one_by_token(boa
     assert made.client.get("/hidden", headers={"Cookie": f"tellapart_session={cookie}"}).status_code == 200
 
 
-def form(made, *parts: tuple[str, bytes], boundary: str = "b", kind: str = ""):
-    """Send a form of parts that are written by hand; each is its head and its content."""
-    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
-    key = ('name="key"', made.service.accounts.form_key(cookie).encode())
-    body = b"".join(
-        b"--b\r\nContent-Disposition: form-data; " + head.encode() + b"\r\n\r\n" + data + b"\r\n"
-        for head, data in (key, *parts)
-    )
-    headers = {
-        "Cookie": f"tellapart_session={cookie}",
-        "Content-Type": kind or f"multipart/form-data; boundary={boundary}",
-    }
-    return made.client.post("/hidden/clocks/submissions", content=body + b"--b--\r\n", headers=headers)
+def send_form(made, *parts: tuple[str, bytes], **how: str):
+    content, headers = made.form(*parts, **how)
+    return made.client.post("/hidden/clocks/submissions", content=content, headers=headers)
 
 
 FILE = ('name="file"; filename="s.npz"', b"x")
@@ -103,11 +93,10 @@ FORMS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", list(FORMS))
 def test_a_form_that_no_browser_sends_is_refused_and_leaves_nothing(made, name):
     how = dict(FORMS[name])
-    answer = form(made, *how.pop("parts"), **how)
-    assert answer.status_code in (400, 403, 413, 422), answer.text
-    assert len(answer.text) < 500
+    answer = send_form(made, *how.pop("parts"), **how)
+    assert answer.status_code in (400, 403, 413, 422) and len(answer.text) < 500, answer.text
     assert list(made.queue.folder.iterdir()) == []
-    assert form(made, MODEL, FILE).status_code == 303  # such as browsers send
+    assert send_form(made, MODEL, FILE).status_code == 303  # such as browsers send
 
 
 def test_a_form_from_another_site_is_refused_before_it_is_read(made):
@@ -115,12 +104,7 @@ def test_a_form_from_another_site_is_refused_before_it_is_read(made):
         raise AssertionError("the body was read")
         yield b""
 
-    cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
-    headers = {
-        "Cookie": f"tellapart_session={cookie}",
-        "Content-Type": "multipart/form-data; boundary=b",
-        "Sec-Fetch-Site": "same-site",
-    }
+    headers = made.form()[1] | {"Sec-Fetch-Site": "same-site"}
     answer = made.client.post("/hidden/clocks/submissions", content=never(), headers=headers)
     assert (answer.status_code, "another site" in answer.text) == (403, True)
 
@@ -131,12 +115,10 @@ async def trickle() -> dict[str, Any]:
 
 
 def test_a_body_that_trickles_in_is_given_up(made, monkeypatch):
-    monkeypatch.setattr(routes, "_GRACE", 0.2)
-    monkeypatch.setattr(routes, "_SLOWEST", 1 << 40)
-    monkeypatch.setattr(routes, "_SOON", 0.2)
+    for limit, value in (("_GRACE", 0.2), ("_SLOWEST", 1 << 40), ("_SOON", 0.2)):
+        monkeypatch.setattr(routes, limit, value)
     where = "/hidden/clocks/submissions?model=m&file=s.npz"
-    assert made.post(where, made.of("ann"), trickle)[0] == 408
-    assert list(made.queue.folder.iterdir()) == []
+    assert (made.post(where, made.of("ann"), trickle)[0], list(made.queue.folder.iterdir())) == (408, [])
     assert made.post("/sign-in", {}, trickle)[0] == 408
     assert made.send(b"x").status_code == 202  # and its place is free again
 
@@ -145,11 +127,8 @@ def test_one_user_sends_two_files_at_once_and_all_of_them_eight(made):
     uploads: UploadLimit = made.service.uploads
     with uploads.hold("ann"), uploads.hold("ann") as others:
         assert others == 1
-        answer = made.send(b"x")
-        assert (answer.status_code, answer.json()["detail"]) == (
-            429,
-            "ann is sending as many as may come, 2; wait until one has come",
-        )
+        answer, said = made.send(b"x"), "ann is sending as many as may come, 2; wait until one has come"
+        assert (answer.status_code, answer.json()["detail"]) == (429, said)
         assert made.send(b"x", user="bob").status_code == 202
     made.service.uploads = UploadLimit(each=9, most=1)
     with made.service.uploads.hold("bob"):
@@ -182,26 +161,17 @@ def test_other_methods_do_nothing(made, method):
 
 
 PATHS = [
-    "/hidden/%2e%2e/secret",
-    "/hidden/..%2f..%2fsecret",
-    "/hidden/clocks/..%2ftruth.json",
-    "/hidden/clocks/truth.json",
-    "/hidden/%00",
-    "/hidden/clocks%00",
-    "/hidden/CLOCKS",
-    "/hidden/" + "a" * 60_000,
-    "/submissions/..%5c..%5csecret",
-    "/submissions/%ff%fe",
-    "//hidden/clocks/task.zip",
-]
+    "/hidden/%2e%2e/secret", "/hidden/..%2f..%2fsecret", "/hidden/clocks/..%2ftruth.json", "/hidden/clocks/truth.json",
+    "/hidden/%00", "/hidden/clocks%00", "/hidden/CLOCKS", "/hidden/" + "a" * 60_000, "/submissions/..%5c..%5csecret",
+    "/submissions/%ff%fe", "//hidden/clocks/task.zip",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:40])
 def test_addresses_lead_to_what_is_published_and_nowhere_else(made, path):
     for accept in ("application/json", "text/html"):
         answer = made.client.get(path, headers={**made.of("root"), "Accept": accept})
-        assert answer.status_code == 404
-        assert len(answer.content) < 3000
+        assert answer.status_code == 404 and len(answer.content) < 3000
 
 
 def test_parts_of_the_task_file_are_not_made_without_end(made):
@@ -209,8 +179,7 @@ def test_parts_of_the_task_file_are_not_made_without_end(made):
     many = "bytes=" + ",".join(f"{k}-{k}" for k in range(0, 50_000, 2))
     for wanted in (many, "bytes=0-", "bytes=-5", "bytes=9-1", "bytes=0-99999999999999999999", "lines=1-2"):
         answer = made.client.get("/hidden/clocks/task.zip", headers={**made.of("rita"), "Range": wanted})
-        assert answer.status_code in (200, 206, 400, 416)
-        assert len(answer.content) <= 2 * len(whole.content)
+        assert answer.status_code in (200, 206, 400, 416) and len(answer.content) <= 2 * len(whole.content)
     assert whole.headers["Cache-Control"] == "private, no-store"  # a cookie may have opened it: no proxy keeps it
 
 
@@ -222,8 +191,7 @@ def test_pages_of_the_signed_in_are_kept_nowhere_and_a_session_is_new_and_secure
     chosen = {"Cookie": "tellapart_session=chosen-by-somebody-else"}
     answer = made.client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=chosen)
     given = answer.headers["Set-Cookie"]
-    assert "chosen" not in given
-    assert "Secure" not in given  # over http a browser would not send it back
+    assert "chosen" not in given and "Secure" not in given  # over http a browser would not send that back
     assert made.client.get("/submissions", headers=chosen).status_code == 401
     client = TestClient(made.client.app, base_url="https://board.example.org", follow_redirects=False)
     answer = client.post("/sign-in", data={"token": made.tokens["ann"]})
@@ -232,14 +200,9 @@ def test_pages_of_the_signed_in_are_kept_nowhere_and_a_session_is_new_and_secure
 
 def test_what_a_file_says_is_not_repeated_at_length_nor_turned_around(board):
     made = board(4)
-    nasty = "\u202e<script>\x1b[2J\x00" + "a" * 3_000_000
-    seen = made.measured(
-        ('{"label": "' + nasty.replace("\x1b", "\\u001b").replace("\x00", "\\u0000") + '", "score": 1}').encode(),
-        file="s.jsonl",
-    )
-    assert seen["state"] == "refused"
-    assert len(seen["error"]) < 200 and "aaaa" in seen["error"]
+    nasty = "\u202e<script>\\u001b[2J\\u0000" + "a" * 3_000_000
+    seen = made.measured(f'{{"label": "{nasty}", "score": 1}}'.encode(), file="s.jsonl")
+    assert seen["state"] == "refused" and len(seen["error"]) < 200 and "aaaa" in seen["error"]
     assert seen["error"].startswith("s.jsonl:1: field 'label': expected ID_c0_i0; got '\\u202e<script>\\x1b[2J\\x00aaa")
     page = made.client.get(f"/submissions/{seen['id']}", headers={**made.of("ann"), **PAGE}).text
-    assert "&lt;script&gt;" in page
-    assert str(made.folder) not in page
+    assert "&lt;script&gt;" in page and str(made.folder) not in page

@@ -20,7 +20,6 @@ from boards import until
 NAME = "board.example.org"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "board_server.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(NGINX is None or shutil.which("openssl") is None, reason="no nginx, or no openssl, here"),
@@ -91,9 +90,8 @@ def configuration(folder: Path, board: int, plain: int, port: int, path: str, *,
     }.items():
         assert old in text, old
         text = text.replace(old, new)
-    temporary = "".join(
-        f"{kind}_temp_path {folder / kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "".join(f"{kind}_temp_path {folder / kind};\n" for kind in kinds)
     return (
         f"daemon off; master_process off; pid {folder / 'pid'}; error_log {folder / 'error.log'};\nevents {{}}\n"
         f"http {{\naccess_log {folder / 'access.log'};\n{temporary}{text}\n}}\n"
@@ -111,16 +109,11 @@ def site(board, tmp_path, request) -> Iterator[Site]:
     folder.mkdir()
     subject = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},IP:127.0.0.1"]
     files = ["-keyout", folder / "c.key", "-out", folder / "c.pem"]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files],
-        check=True,
-        capture_output=True,
-    )
+    certify = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, *files]
+    subprocess.run(certify, check=True, capture_output=True)
     how = getattr(request, "param", {})
-    path = how.get("path", "")
-    (folder / "nginx.conf").write_text(
-        configuration(folder, direct, plain, port, path, strips=how.get("strips", False))
-    )
+    path, strips = how.get("path", ""), how.get("strips", False)
+    (folder / "nginx.conf").write_text(configuration(folder, direct, plain, port, path, strips=strips))
     words = ["--board", file, "--port", direct, "--name", NAME, "--proxy", how.get("trusted", "127.0.0.1")]
     words += ["--root-path", f"{path}/"] if path else []
     served = [
@@ -156,26 +149,21 @@ def test_pages_uploads_and_sessions_go_through_https(site):
         assert {"HttpOnly", "Secure", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
         client.cookies.clear()
 
-        data = site.board.npz(site.board.right())
-        sent = client.post(
-            "/hidden/clocks/submissions?model=mine&file=s.npz", content=data, headers=site.board.of("ann")
-        )
+        data, ann = site.board.npz(site.board.right()), site.board.of("ann")
+        address = "/hidden/clocks/submissions?model=mine&file=s.npz"
+        sent = client.post(address, content=data, headers=ann)
         assert sent.status_code == 202, sent.text
         at = sent.json()["at"]
         assert sent.headers["location"] == at and at.startswith("/submissions/")
         end = time.monotonic() + 60
-        while (seen := client.get(at, headers=site.board.of("ann")).json()["submission"])["state"] != "done":
+        while (seen := client.get(at, headers=ann).json()["submission"])["state"] != "done":
             assert time.monotonic() < end and seen["state"] in ("received", "validated", "measuring"), seen
             time.sleep(0.2)
         assert seen["public"]["values"]["group_score"] == 1.0
         task = client.get("/hidden/clocks/task.zip", headers=site.board.of("rita"))
         assert task.content[:2] == b"PK" and len(task.content) == int(task.headers["content-length"])
         # Of a body without a length (chunks) the proxy makes one with a length.
-        again = client.post(
-            "/hidden/clocks/submissions?model=mine&file=s.npz",
-            content=iter([data[:100], data[100:]]),
-            headers=site.board.of("ann"),
-        )
+        again = client.post(address, content=iter([data[:100], data[100:]]), headers=ann)
         assert (again.status_code, again.json()["again"]) == (200, True)
 
 
@@ -213,10 +201,9 @@ def test_below_a_path_every_address_stays_below_it(site):
         data = site.board.npz(site.board.right())
         files = {"file": ("s.npz", data, "application/octet-stream")}
         sent = client.post(f"{root}/hidden/clocks/submissions", data={"key": key[1], "model": "mine"}, files=files)
-        assert (sent.status_code, sent.headers["location"].rpartition("/")[0]) == (303, f"{root}/submissions"), (
-            sent.text
-        )
-        assert f'hx-get="{sent.headers["location"]}"' in client.get(sent.headers["location"], headers=reader).text
+        at = sent.headers["location"]
+        assert (sent.status_code, at.rpartition("/")[0]) == (303, f"{root}/submissions"), sent.text
+        assert f'hx-get="{at}"' in client.get(at, headers=reader).text
         gone = client.post(f"{root}/sign-out", data={"key": key[1]})
         assert (gone.headers["location"], f"Path={root}/;" in gone.headers["set-cookie"]) == (f"{root}/hidden", True)
         assert client.get(f"{root}/submissions", headers=reader).status_code == 401
@@ -224,14 +211,9 @@ def test_below_a_path_every_address_stays_below_it(site):
 
 def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site):
     with site.client() as client:
-        said = [
-            client.post(
-                "/sign-in",
-                data={"token": "tap_no_such"},
-                headers={"X-Forwarded-For": f"203.0.113.{k}", "Forwarded": f"for=203.0.113.{k};proto=http"},
-            ).status_code
-            for k in range(8)
-        ]
+        claims = [(f"203.0.113.{k}", f"for=203.0.113.{k};proto=http") for k in range(8)]
+        heads = ({"X-Forwarded-For": address, "Forwarded": forwarded} for address, forwarded in claims)
+        said = [client.post("/sign-in", data={"token": "tap_no_such"}, headers=head).status_code for head in heads]
     assert said[:4] == [401] * 4 and 429 in said, said
 
 

@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import run_python
 
 BENCH = Path(__file__).parents[2] / "bench"
 
@@ -16,16 +16,8 @@ def test_a_board_under_attack_loses_nothing(tmp_path):
     """That its first page is never older than 30 s is measured alone, on an idle machine: the record below."""
     options: dict[str, object] = {"--seconds": 20, "--files": 4, "--readers": 20, "--locked": 2, "--oldest": 600}
     options["--out"] = tmp_path / "found.json"
-    words = [str(word) for option in options.items() for word in option]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(BENCH / "board_attack.py"), *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = [word for option in options.items() for word in option]
+    run_python(BENCH / "board_attack.py", *words, env={**os.environ, "OMP_NUM_THREADS": "1"})
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["missed"] == [] and found["files_lost"] == 0
     assert found["servers_killed"] == 1 and found["measuring_processes_killed"] >= 1

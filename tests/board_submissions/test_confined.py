@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from boards import until
+from scripts import run_python
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="these guards, and /proc, are Linux's own")
-
 #: Confines itself as the process that reads a file does, and then tries; says what came of each.
 TRIES = """
 import ctypes, json, os, signal, socket, sys, threading
@@ -100,13 +100,9 @@ def job(board) -> tuple[Any, dict[str, Any], Path]:
     """A board, the job of reading a file that was sent to it, and the file's folder."""
     made = board(8)
     id_ = made.send(made.npz(made.right())).json()["id"]
-    own = {
-        "file": "sent.npz",
-        "name": "s.npz",
-        "published": str(made.service.prepared["clocks"].published),
-        "form_bytes": 1000,
-    }
-    return made, {**own, "task": "pairs", "seconds": 30, "memory_bytes": 2 << 30}, made.queue.folder / id_
+    own = {"file": "sent.npz", "name": "s.npz", "published": str(made.service.prepared["clocks"].published)}
+    limits = {"form_bytes": 1000, "task": "pairs", "seconds": 30, "memory_bytes": 2 << 30}
+    return made, own | limits, made.queue.folder / id_
 
 
 def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(board, tmp_path):
@@ -115,19 +111,11 @@ def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(board,
     own = tmp_path / "own"
     own.mkdir()
     (own / "sent.csv").write_text("mine")
-    done = subprocess.run(
-        [sys.executable, "-c", TRIES, str(own), str(made.folder / "state"), str(os.getpid())],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    said = json.loads(run_python("-c", TRIES, own, made.folder / "state", os.getpid(), env=environment).stdout)
     if len(said["lacking"]) == 2:
         pytest.skip("this kernel has neither Landlock nor a filter of system calls")
-    assert said["did"] == []
-    assert said["tried"] > 10
+    assert said["did"] == [] and said["tried"] > 10
     assert (said["own"], said["published"], said["sum"]) == ("mine", ["items"], 4096.0)
     assert (own / "sent.csv").read_text() == "mine"
 
@@ -143,12 +131,10 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(j
     made, asked, _ = job
     truth = {"truth": str(made.service.prepared["clocks"].truth), "metrics": ["group_score"], "step": 0.01}
     limits = {name: asked[name] for name in ("task", "seconds", "memory_bytes")}
-    worker = subprocess.Popen(
-        [sys.executable, "-c", "from tellapart.board.submissions import prepared as p, worker; worker.main(p.measure)"],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each of its threads takes address space
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    code = "from tellapart.board.submissions import prepared as p, worker; worker.main(p.measure)"
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # each of its threads takes address space
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    worker = subprocess.Popen([sys.executable, "-c", code], env=environment, **streams)
     worker.stdin.write(json.dumps({**truth, **limits}).encode() + b"\n")
     worker.stdin.flush()
     status = Path(f"/proc/{worker.pid}/status")
@@ -196,12 +182,10 @@ def test_a_guard_that_the_system_lacks_is_logged_once(board, caplog):
     made = board(4)
     for _ in range(3):
         made.queue._log_lacking(["landlock"])
-    assert [entry["about"] for entry in made.service.log() if "unconfined" in entry["what"]] == [
-        {"lacking": ["landlock"]}
-    ]
-    assert [record.getMessage() for record in caplog.records] == [
-        "files are measured without landlock: this system lacks it"
-    ]
+    logged = [entry["about"] for entry in made.service.log() if "unconfined" in entry["what"]]
+    assert logged == [{"lacking": ["landlock"]}]
+    (record,) = caplog.records
+    assert record.getMessage() == "files are measured without landlock: this system lacks it"
 
 
 @pytest.mark.slow
@@ -217,11 +201,8 @@ def test_a_reading_process_ends_with_its_server(job):
         "from tellapart.board.submissions.worker import ReadResult\n"
         "print(process._process.pid, flush=True)\nprocess.run(ReadResult)"
     )
-    started = subprocess.Popen(
-        [sys.executable, "-c", server, json.dumps({**asked, "file": "sent.jsonl"}), str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", server, json.dumps({**asked, "file": "sent.jsonl"}), str(folder)]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     status = Path(f"/proc/{int(started.stdout.readline())}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
     limits = [line.split() for line in status.with_name("limits").read_text().splitlines()]
@@ -272,37 +253,33 @@ def worked(made, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any
     return dict(made.see(answer))
 
 
+def echo(**said: Any) -> str:
+    return f"echo '{json.dumps(said)}'"
+
+
 ROUND = {"items": 4, "clusters": 4, "ties": 0, "values": {"group_score": 0.5}}
+MEASURED = echo(public=ROUND, private=ROUND)
 DIGITS = {**ROUND, "values": {"group_score": 0.123456789}}
 ABOVE_ONE = {**ROUND, "values": {"group_score": 7.0}}
 #: Output of a reader that a file has taken over.
 LIES = {
-    "no JSON": "echo hello",
-    "a list": "echo []",
-    "an unknown key": """echo '{"labels": "0110"}'""",
-    "numbers": f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'",
-    "a number for a text": """echo '{"refused": 5}'""",
-    "a text for a guard": """echo '{"unconfined": ["0110"]}'""",
-    "a reason for a failure": """echo '{"failed": "0110"}'""",
-    "no text": r"printf '\377\376\n'",
+    "no JSON": "echo hello", "a list": "echo []", "an unknown key": echo(labels="0110"), "numbers": MEASURED,
+    "a number for a text": echo(refused=5), "a text for a guard": echo(unconfined=["0110"]),
+    "a reason for a failure": echo(failed="0110"), "no text": r"printf '\377\376\n'",
     "a refusal without end": """printf '{"refused": "'; head -c 10000000 /dev/zero | tr '\\0' a; echo '"}'""",
-    "a line without end": "yes | tr -d '\\n'",
-    "lines without end": """yes '{"read": 0}'""",
-    "a form of no length": """echo '{"read": true}'""",
-    "a form of less than nothing": """echo '{"read": -1}'""",
+    "a line without end": "yes | tr -d '\\n'", "lines without end": """yes '{"read": 0}'""",
+    "a form of no length": """echo '{"read": true}'""", "a form of less than nothing": """echo '{"read": -1}'""",
     "a form of any length": """echo '{"read": 100000000000}'; yes""",
     "half a form": """echo '{"read": 100}'; echo '{"kind": "logit"'""",
-    "a child that keeps the door open": "sleep 300 & echo hello; exit",
-    "a signal": "kill -9 $$",
-}
+    "a child that keeps the door open": "sleep 300 & echo hello; exit", "a signal": "kill -9 $$",
+}  # fmt: skip
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(LIES))
 def test_a_reader_that_lies_has_its_own_file_refused_and_no_other(board, monkeypatch, tmp_path, name):
-    made = board(4)
-    measured = f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"  # it must never come to that
-    seen = worked(made, monkeypatch, script(tmp_path, STUB.format(read=LIES[name], measure=measured)))
+    made = board(4)  # which must never come to measure it
+    seen = worked(made, monkeypatch, script(tmp_path, STUB.format(read=LIES[name], measure=MEASURED)))
     assert (seen["state"], seen["public"]) == ("refused", None)
     assert seen["error"] == "reading the file did not end within 120 s and 2,048 MiB"
     assert made.service.standings("clocks") == []
@@ -315,42 +292,30 @@ def test_a_guard_that_lacks_is_logged_though_the_process_dies_of_its_file(board,
 
 
 FORMS = {
-    "nothing": b"",
-    "no JSON": b"hello",
-    "bytes": b"\xff\xfe\x00",
-    "a number": b"5",
-    "rows": b"[0.5, 0.5, 0.5, 0.5]",
-    "no kind": b'{"scores": ""}',
-    "another kind": form(kind="rank"),
-    "a further key": form(labels="0110"),
-    "nested scores": form(scores=[[0.5]]),
-    "nested without end": b"[" * 200,
-    "too few": form(np.zeros(15)),
-    "too many": form(np.zeros(17)),
-    "not a number": form([np.nan] * 16),
-    "infinite": form([-np.inf] * 16),
+    "nothing": b"", "no JSON": b"hello", "bytes": b"\xff\xfe\x00", "a number": b"5", "rows": b"[0.5, 0.5, 0.5, 0.5]",
+    "no kind": b'{"scores": ""}', "another kind": form(kind="rank"), "a further key": form(labels="0110"),
+    "nested scores": form(scores=[[0.5]]), "nested without end": b"[" * 200, "too few": form(np.zeros(15)),
+    "too many": form(np.zeros(17)), "not a number": form([np.nan] * 16), "infinite": form([-np.inf] * 16),
     "no probability": form([2.0] * 16, kind="probability"),
-    "half a number": form(scores=base64.b64encode(bytes(63)).decode()),
-    "no base64": form(scores="*" * 88),
+    "half a number": form(scores=base64.b64encode(bytes(63)).decode()), "no base64": form(scores="*" * 88),
     "ten million bytes": b"a" * 10_000_000,
-}
+}  # fmt: skip
 
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(FORMS))
 def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(board, monkeypatch, tmp_path, name):
-    made, measured = board(4), f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"
     (tmp_path / "form").write_bytes(FORMS[name])
-    read = f"echo '{json.dumps({'read': len(FORMS[name])})}'; cat {tmp_path / 'form'}"
-    seen = worked(made, monkeypatch, script(tmp_path, STUB.format(read=read, measure=measured)))
+    read = f"{echo(read=len(FORMS[name]))}; cat {tmp_path / 'form'}"
+    seen = worked(board(4), monkeypatch, script(tmp_path, STUB.format(read=read, measure=MEASURED)))
     assert (seen["state"], seen["public"]) == ("refused", None)
 
 
 def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(board, monkeypatch, tmp_path):
-    made, measured = board(4), f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"
+    made = board(4)
     (tmp_path / "form").write_bytes(form())
-    read = f"echo '{json.dumps({'read': len(form())})}'; cat {tmp_path / 'form'}; yes"
-    stub = script(tmp_path, STUB.format(read=read, measure=measured))
+    read = f"{echo(read=len(form()))}; cat {tmp_path / 'form'}; yes"
+    stub = script(tmp_path, STUB.format(read=read, measure=MEASURED))
     assert worked(made, monkeypatch, stub)["public"]["values"] == {"group_score": 0.5}
     (tmp_path / "said").write_text(json.dumps({"refused": "\u202e<b>\x1b[2J\n" + "a" * 3000}) + "\n")
     seen = worked(made, monkeypatch, script(tmp_path, f"#!/bin/sh\ncat {tmp_path / 'said'}\n"))
@@ -360,19 +325,14 @@ def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(board, m
 
 #: What a process prints that holds the truth and was taken over, instead of numbers; and one that only dies.
 SLIPS = {
-    "no JSON": "echo hello",
-    "a refusal": """echo '{"refused": "labels: 0110"}'""",
-    "a form": """echo '{"read": 4}'; echo 0110""",
-    "a failure in its own words": """echo '{"failed": "got 0.123456789"}'""",
-    "memory": """echo '{"failed": "memory"}'""",
-    "more digits than the step has": f"echo '{json.dumps({'public': DIGITS, 'private': ROUND})}'",
-    "private digits": f"echo '{json.dumps({'public': ROUND, 'private': DIGITS})}'",
-    "another metric": f"echo '{json.dumps({'public': {**ROUND, 'values': {'labels': 0.5}}, 'private': ROUND})}'",
-    "a number beyond one": f"echo '{json.dumps({'public': ABOVE_ONE, 'private': ROUND})}'",
-    "half of the numbers": f"echo '{json.dumps({'public': ROUND})}'",
-    "lines without end": "yes '{}'",
-    "a signal": "kill -9 $$",
-}
+    "no JSON": "echo hello", "a refusal": echo(refused="labels: 0110"), "a form": """echo '{"read": 4}'; echo 0110""",
+    "a failure in its own words": echo(failed="got 0.123456789"), "memory": echo(failed="memory"),
+    "more digits than the step has": echo(public=DIGITS, private=ROUND),
+    "private digits": echo(public=ROUND, private=DIGITS),
+    "another metric": echo(public={**ROUND, "values": {"labels": 0.5}}, private=ROUND),
+    "a number beyond one": echo(public=ABOVE_ONE, private=ROUND), "half of the numbers": echo(public=ROUND),
+    "lines without end": "yes '{}'", "a signal": "kill -9 $$",
+}  # fmt: skip
 
 
 @pytest.mark.few(2)
@@ -380,7 +340,7 @@ SLIPS = {
 def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(board, monkeypatch, tmp_path, name):
     made = board(4, limits={"daily": 1})
     (tmp_path / "form").write_bytes(form())
-    read = f"echo '{json.dumps({'read': len(form())})}'; cat {tmp_path / 'form'}"
+    read = f"{echo(read=len(form()))}; cat {tmp_path / 'form'}"
     seen = worked(made, monkeypatch, script(tmp_path, STUB.format(read=read, measure=SLIPS[name])))
     assert (seen["state"], seen["public"]) == ("stopped", None)  # and nothing that depends on labels
     assert seen["error"] == "the file could not be measured within 120 s and 2,048 MiB; it counts as measured"

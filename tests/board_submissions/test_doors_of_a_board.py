@@ -27,45 +27,19 @@ ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435
 #: In Lisu and small capitals, letter by letter, struck through, with accents; as a word among others.
 ALIKE += ["ranclom", "hurnan", "random", "  ORACLE ", "\uff42\uff4c\uff49\uff4e\uff44", "Human"]
 ALIKE += ["\ua4e7\ua4f4\ua4df\ua4ee\ua4e0", "\u029c\u1d1c\u1d0d\u1d00\u0274", "h u m a n", "b.l.i.n.d", "or-acle"]
-ALIKE += [
-    "h\u0336u\u0336m\u0336a\u0336n\u0336",
-    "h\u00fcm\u00e1n",
-    "Human (experts)",
-    "human-level model",
-    "HumanExperts",
-]
-ALIKE += [
-    "expert humans",
-    "People, five of each",
-    "Random (chance)",
-    "an Oracle",
-    "Bag of words, 2",
-    "\U0001d5db\u03c5man CLIP",
-    "CLIPHuman",
-    "1Human",
-    "human1",
-    "Oracle 1",
-    "hum4n",
-    "Crowd workers",
-    "volunteers (5)",
-]
+ALIKE += ["h\u0336u\u0336m\u0336a\u0336n\u0336", "h\u00fcm\u00e1n", "Human (experts)", "human-level model"]
+ALIKE += ["HumanExperts", "expert humans", "People, five of each", "Random (chance)", "an Oracle", "Bag of words, 2"]
+ALIKE += ["\U0001d5db\u03c5man CLIP", "CLIPHuman", "1Human", "human1", "Oracle 1", "hum4n", "Crowd workers"]
+ALIKE += ["volunteers (5)"]
 MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
 #: Other lines, nothing to see (in braille, too), marks alone, no letters, or too many.
 UNSEEN = [" ", "nul\0", "turned\u202eround", "two\u2028lines", "two\u2029lines", "\u3164", "clip\u2800", "\u0301\u0301"]
 UNSEEN += ["--- ???", "a" * 101]
 PLAIN = [
-    "\u6a21\u578b 2",
-    "CLIP (random crops)",
-    "a" * 100,
-    "\u03b1-CLIP",
-    "\u901a\u4e49VL-7B",
-    "\u30e2\u30c7\u30ebv2",
-    "\u043c\u043e\u0434\u0435\u043b\u044c",
-    "na\u00efve-CLIP",
-    "Humboldt-CLIP (8 experts)",
-    "randomised blinds, constants",
-    "Humanity-1B",
-]
+    "\u6a21\u578b 2", "CLIP (random crops)", "a" * 100, "\u03b1-CLIP", "\u901a\u4e49VL-7B", "\u30e2\u30c7\u30ebv2",
+    "\u043c\u043e\u0434\u0435\u043b\u044c", "na\u00efve-CLIP", "Humboldt-CLIP (8 experts)",
+    "randomised blinds, constants", "Humanity-1B",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*ALIKE, *MIXED, *UNSEEN])
@@ -89,11 +63,9 @@ def test_guesses_at_an_account_are_counted_from_all_addresses_together(board):
     codes = []
     for k in range(6):
         client = TestClient(made.client.app, client=(f"192.0.2.{k}", 1), follow_redirects=False)
-        headers = {"Authorization": f"Bearer {wrong}"}
-        as_form = (
-            client.post("/sign-in", data={"token": wrong}) if k % 2 else client.get("/submissions", headers=headers)
-        )
-        codes.append(as_form.status_code)
+        form, headers = {"token": wrong}, {"Authorization": f"Bearer {wrong}"}
+        answer = client.post("/sign-in", data=form) if k % 2 else client.get("/submissions", headers=headers)
+        codes.append(answer.status_code)
     assert codes == [401] * 3 + [429] * 3
     other = TestClient(made.client.app, client=("192.0.2.9", 1))
     assert other.get("/submissions", headers=made.of("ann")).status_code == 200  # she has her token
@@ -103,17 +75,14 @@ def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board
     made, form = board(4), {"Content-Type": "application/x-www-form-urlencoded"}
 
     def send(data: bytes, file: str):
-        params = {"model": "m", "file": file}
-        return made.client.post(
-            "/hidden/clocks/submissions", params=params, content=data, headers={**made.of("ann"), **form}
-        )
+        address = f"/hidden/clocks/submissions?model=m&file={file}"
+        return made.client.post(address, content=data, headers={**made.of("ann"), **form})
 
     whole = made.npz(made.right())
     spoiled = whole.translate(None, b"\r\n\0")
     for data, file in ((spoiled, "s.npz"), (b"id,scores a,1", "s.csv"), (b'{"a": 1}{"a": 2}', "s.jsonl")):
         answer = send(data, file)
-        assert answer.status_code == 422, answer.text
-        assert "--data-binary" in answer.json()["detail"]
+        assert answer.status_code == 422 and "--data-binary" in answer.json()["detail"], answer.text
     assert not made.service.database.all("SELECT id FROM submission")
     assert [path.name for path in made.queue.folder.iterdir()] == [".lock"] or not [*made.queue.folder.glob("*.part")]
     assert send(whole, "s.npz").status_code == 202  # --data-binary names the same type
@@ -127,8 +96,7 @@ def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board):
     assert made.service.database.all("SELECT model FROM submission")[0][0] == "m"
     for query, fact in (("?file=s.npz", "model=NAME"), ("?model=m", "file=NAME"), ("?model=m&file=s.txt", ".npz")):
         answer = made.client.post(f"{address}{query}", content=whole, headers=made.of("ann"))
-        assert answer.status_code == 422
-        assert fact in answer.json()["detail"]
+        assert answer.status_code == 422 and fact in answer.json()["detail"]
 
 
 def fail_file(made, id_: str) -> None:
@@ -143,11 +111,9 @@ def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(b
     id_ = made.send(made.npz(made.right())).json()["id"]
     fail_file(made, id_)
     file = made.file()
-    assert board_retry(file) == (id_,)
-    assert made.state(id_) == "received"
+    assert (board_retry(file), made.state(id_)) == ((id_,), "received")
     made.work()
-    assert made.state(id_) == "done"
-    assert board_retry(file) == ()
+    assert (made.state(id_), board_retry(file)) == ("done", ())
     with pytest.raises(RunError, match=id_):
         board_retry(file, id_)
     ends = [entry["what"].removeprefix("submission ") for entry in made.service.log() if "submission" in entry["what"]]
@@ -214,14 +180,11 @@ def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board):
     client = TestClient(create_app(Board(BoardSettings()), made.service))
     for method, address, status in (("GET", "/no-such", 404), ("DELETE", "/hidden/clocks", 405), ("POST", "/", 405)):
         answer = client.request(method, address)
-        assert answer.status_code == status
-        assert answer.json()["detail"]
+        assert answer.status_code == status and answer.json()["detail"]
         if status == 405:
             assert {"GET", method} <= set(answer.json()["detail"].replace(",", "").split())
-        page = client.request(method, address, headers={"Accept": "text/html,*/*"})
-        assert "<html" in page.text
-        script = client.request(method, address, headers={"Accept": "*/*", "HX-Request": "true"})
-        assert "<html" in script.text
+        for head in ({"Accept": "text/html,*/*"}, {"Accept": "*/*", "HX-Request": "true"}):  # a browser, and its script
+            assert "<html" in client.request(method, address, headers=head).text
     assert "<html" in client.get("/").text  # a page itself stays one for everybody
 
 
@@ -238,8 +201,7 @@ def test_a_strangers_run_folder_stops_no_board(tmp_path):
     (homes["steers"] / "results.json").write_text(json.dumps({"a\x1b[2J\u202e": np.pi}))
     said: list[str] = []
     Board(BoardSettings(runs=(tmp_path / "runs",))).read_in(said.append)
-    assert len(said) == 3
-    assert all(line.isprintable() for line in said)
+    assert [line.isprintable() for line in said] == [True] * 3
 
 
 def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(made_set, tmp_path):

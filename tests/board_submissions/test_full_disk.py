@@ -18,13 +18,8 @@ _MOUNT = "mount -t tmpfs -o size=3m,mode=700 none"
 
 def unshared(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program that may mount what it likes, and that nobody else sees."""
-    return subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", *command],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = ["unshare", "--user", "--map-root-user", "--mount", *command]
+    return subprocess.run(line, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
@@ -35,12 +30,8 @@ def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path):
     tried = unshared("sh", "-c", f"{_MOUNT} {tmp_path}")
     if tried.returncode:
         pytest.skip(f"a namespace of its own cannot be had or mounted in here: {tried.stderr.strip()[:200]}")
-    command = [
-        sys.executable,
-        *["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp"],
-        str(tmp_path / "in"),
-    ]
-    inner = unshared(*command, f"{__file__}::test_inside", **{_INSIDE: "1"})
+    quiet = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "in")]
+    inner = unshared(sys.executable, *quiet, f"{__file__}::test_inside", **{_INSIDE: "1"})
     assert inner.returncode == 0, inner.stdout + inner.stderr
     assert "1 passed" in inner.stdout
 
@@ -83,11 +74,11 @@ def inside(board, tmp_path: Path) -> None:
     ballast.unlink()
     until(lambda: all(row["state"] == "done" for row in made.service.database.all("SELECT state FROM submission")))
     third = made.send(good).json()["id"]
-    until(lambda: made.service.database.one("SELECT state FROM submission WHERE id = ?", third)["state"] != "received")
+    until(lambda: made.state(third) != "received")
     ballast = filled(state)  # and now while one is measured
     time.sleep(1.5)
     ballast.unlink()
-    until(lambda: made.service.database.one("SELECT state FROM submission WHERE id = ?", third)["state"] == "done")
+    until(lambda: made.state(third) == "done")
     made.service.stop()
 
     ids = {*waiting, third}

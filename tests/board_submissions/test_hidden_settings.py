@@ -3,10 +3,12 @@
 import io
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from PIL import Image
 import tellapart as ta
 from facts import check_facts, raises
 from pictures import encoded, plain
+from sets import put, record
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.hidden import (
     HiddenBenchmark,
@@ -26,14 +29,7 @@ from tellapart.board.submissions.hidden import (
     fit_limits,
     read_hidden,
 )
-from tellapart.board.submissions.prepared import (
-    hide,
-    measure_sent,
-    prepare,
-    published_metrics,
-    read_truth,
-    write_task,
-)
+from tellapart.board.submissions.prepared import hide, measure_sent, prepare, published_metrics, read_truth, write_task
 from tellapart.board.submissions.service import MeasuredSubmission, Submissions, as_result, open_submissions
 from tellapart.board.submissions.worker import read_published, read_sent, round_to
 from tellapart.cli.main import app
@@ -45,8 +41,6 @@ from tellapart.metrics.registry import METRICS
 from tellapart.tasks.pairs import PAIRS
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
-
-
 NAMED = '[[hidden]]\nname = "clocks"\nbenchmark = "{}"\n'
 
 
@@ -115,21 +109,6 @@ def test_metrics_that_cannot_be_told_are_refused(settings, shape, why):
         published_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
 
 
-def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(tmp_path, made_set):
-    benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
-    with raises(DataError, "6", "items"):
-        prepare(benchmark, tmp_path / "hidden", b"key")
-    assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
-
-
-def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path, made_set):
-    pairs = made_set(n=6)
-    (pairs / "images" / "3_0.png").write_bytes(b"no image")
-    with raises(DataError, "3_0.png"):
-        prepare(HiddenBenchmark(name="clocks", pairs=pairs, largest_share=100), tmp_path / "hidden", b"key")
-    assert list((tmp_path / "hidden").iterdir()) == []
-
-
 def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> None:
     """Run `tellapart board user` in this process, which raises what it refuses."""
     words = ["board", "user", *names, "--board", str(board), "--role", role, "--days", "1", *more]
@@ -181,8 +160,7 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(tmp_path
     monkeypatch.setattr("tellapart.board.submissions.prepared.write_task", write_and_wait)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: prepare(benchmark, tmp_path / "hidden", b"key"), range(2))
-    assert first == second
-    assert [path.name for path in (tmp_path / "hidden").iterdir()] == ["clocks"]
+    assert (first, [path.name for path in (tmp_path / "hidden").iterdir()]) == (second, ["clocks"])
 
 
 def settings(folder: Path, *hidden: dict[str, Any]) -> HiddenSettings:
@@ -234,9 +212,7 @@ def test_some_items_under_other_names_are_refused_too(tmp_path, made_set):
 def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path, made_set):
     pairs = made_set("clocks", n=24)
     found = read_pair_set(pairs)
-    items = [
-        Item(id=item.id, images=item.images, texts=tuple(f"no {text}" for text in item.texts)) for item in found.items
-    ]
+    items = [item.model_copy(update={"texts": tuple(f"no {text}" for text in item.texts)}) for item in found.items]
     images = {reference: found.read_bytes(reference) for item in items for reference in item.images}
     write_pair_set(tmp_path / "other", items, images, {"title": "Other", "licence": "CC0"})
     hidden = [{"name": name, "pairs": folder} for name, folder in (("clocks", pairs), ("other", tmp_path / "other"))]
@@ -254,11 +230,8 @@ def test_rows_of_one_picture_with_one_text_share_a_split(tmp_path, made_set):
     write_pair_set(tmp_path / "twice", items, images, {"title": "Twice", "licence": "CC0"})
     prepared = Submissions(settings(tmp_path, {"name": "twice", "pairs": tmp_path / "twice"})).prepared["twice"]
     hidden = read_truth(prepared.folder / "truth.json")
-    sides: dict[frozenset[str], set[bool]] = {}
-    for item, public in zip(hidden.records, hidden.public, strict=True):
-        sides.setdefault(frozenset(hidden.pixels[image] for image in item.images), set()).add(public)
-    assert len(sides) == 24
-    assert all(len(side) == 1 for side in sides.values())
+    shown = [frozenset(hidden.pixels[image] for image in item.images) for item in hidden.records]
+    assert len(set(shown)) == len(set(zip(shown, hidden.public, strict=True))) == 24
     assert 0 < sum(hidden.public) < 48
 
 
@@ -313,14 +286,13 @@ def test_each_shape_is_hidden_and_measured(name, made_set, tmp_path):
         sent = read_sent(tmp_path / "sent.npz", published, "pairs")
         splits = measure_sent(sent, hidden, first, 0.01)
         assert [one.values[first[-1]] for one in splits] == [expected] * 2
-    record = as_result(MeasuredSubmission("1", "ann", "mine", 0.0, *splits), ready).benchmarks["mine"]
-    assert (record.true, record.metrics[first[-1]].chance) == (ready.true, METRICS[first[-1]].chance(shape, ready.true))
+    result = as_result(MeasuredSubmission("1", "ann", "mine", 0.0, *splits), ready).benchmarks["mine"]
+    assert (result.true, result.metrics[first[-1]].chance) == (ready.true, METRICS[first[-1]].chance(shape, ready.true))
 
 
 def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():
-    items = [
-        Item(id=str(k), images=("0.png",), texts=(f"a {k}", f"no {k}", f"one {k}"), true=(0, 2)) for k in range(300)
-    ]
+    texts = [(f"a {k}", f"no {k}", f"one {k}") for k in range(300)]
+    items = [Item(id=str(k), images=("0.png",), texts=each, true=(0, 2)) for k, each in enumerate(texts)]
     hidden = hide(PAIRS, PairSet("cups", tuple(items), Path()), b"key", 0.5)
     false = [order.index(2) for order in hidden.texts]
     assert all(70 < false.count(place) < 130 for place in range(3))  # 100 +- 3.7 standard deviations
@@ -328,19 +300,11 @@ def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():
 
 
 def test_the_readme_says_how_many_texts_are_true(made_set, tmp_path):
-    from zipfile import ZipFile
-
     pairs = read_pair_set(with_truth(made_set("set", n=8, shape=(1, 3)), [0, 2]))
     benchmark = HiddenBenchmark(name="mine", pairs=Path("set"))
     write_task(tmp_path / "task.zip", benchmark, hide(PAIRS, pairs, b"key", 0.5), pairs.pixels)
     readme = ZipFile(tmp_path / "task.zip").read("README.txt").decode()
     assert "2 of the texts are true;\nwhich of them is not told" in readme and "belong together" not in readme
-
-
-def test_true_texts_that_no_metric_is_defined_for_are_refused(made_set, tmp_path):
-    folder = with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2])
-    with raises(DataError, "'mine'", "metric", "1", "4", "2"):
-        prepare(HiddenBenchmark(name="mine", pairs=folder), tmp_path / "hidden", b"key")
 
 
 def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set, tmp_path):
@@ -353,49 +317,59 @@ def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set,
         read_truth(path)
 
 
-def test_films_are_refused_before_anything_is_written(tmp_path):
-    rows = [{"id": str(k), "images": ["a.mp4", "b.mp4"], "texts": ["up", f"down {k}"]} for k in range(4)]
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name in ("a.mp4", "b.mp4"):
-        (tmp_path / "set" / name).write_bytes(b"film")
-    with raises(DataError, "'mine'", "'a.mp4'"):
-        prepare(HiddenBenchmark(name="mine", pairs=tmp_path / "set"), tmp_path / "hidden", b"key")
-    assert not (tmp_path / "hidden").exists()
+def spoilt(made_set) -> Path:
+    folder = made_set("set", n=6)
+    (folder / "images" / "3_0.png").write_bytes(b"no image")
+    return folder
+
+
+def films(made_set) -> Path:
+    rows = [record(id=str(k), images=["a.mp4", "b.mp4"], texts=["up", f"down {k}"]) for k in range(4)]
+    return put(made_set("set").with_name("films"), rows, images={"a.mp4": b"film", "b.mp4": b"film"})
+
+
+#: What makes a set, and the refusal.
+UNFIT: dict[str, tuple[Callable[..., Path], Any]] = {
+    "too small for two splits": (lambda made_set: made_set("set", n=6, clusters=1), ("6", "items")),
+    "an image that cannot be decoded": (spoilt, "3_0.png"),
+    "films": (films, ("'mine'", "'a.mp4'")),
+    "true texts that no metric is defined for": (
+        lambda made_set: with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2]), ("'mine'", "metric", "1", "4", "2"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_set_that_cannot_be_hidden_is_refused_and_leaves_nothing(name, tmp_path, made_set):
+    make, facts = UNFIT[name]
+    with raises(DataError, facts):
+        prepare(HiddenBenchmark(name="mine", pairs=make(made_set), largest_share=100), tmp_path / "hidden", b"key")
+    assert (tmp_path / "hidden").exists() == (make is spoilt) and [*(tmp_path / "hidden").glob("*")] == []
 
 
 @pytest.mark.parametrize("n", [40, 300])
 def test_a_new_board_opens_as_it_stands(n, made_set, command, tmp_path):
     pairs = made_set(n=n)
-    ran = command(
-        "board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"', code=0
-    )
+    named = ("--name", "clocks", "--title", 'Ours: "two"')
+    ran = command("board", "new", tmp_path / "board", "--pairs", pairs, *named, code=0)
     file = tmp_path / "board" / "board.toml"
     assert f"tellapart board user NAME... --board {file}" in ran.out and f"serve --board {file}" in ran.out
     limits = fit_limits(n, (2, 2))
     assert limits is not None and limits["step"] <= 0.05
     assert f" {100 * limits['step']:g} point" in ran.out and f"count: {limits['total']}\n" in ran.out
-    settings = read_hidden(file)
-    assert settings is not None and settings.hidden[0].name == "clocks"
-    assert (
-        ta.board_user("ann", file).role == "submitter"
-    )  # it makes the hidden files, and refuses limits that do not fit
+    assert read_hidden(file).hidden[0].name == "clocks"
+    # It makes the hidden files, and refuses limits that do not fit.
+    assert ta.board_user("ann", file).role == "submitter"
     with raises(DataError, "board.toml", "there"):
         ta.board_new(tmp_path / "board", pairs)
 
 
 def write_plain_set(folder: Path, shape: tuple[int, int]) -> Path:
-    items = [
-        ta.Item(
-            id=str(k),
-            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
-            texts=tuple(f"{k} cups of {t}" for t in range(shape[1])),
-        )
-        for k in range(120)
-    ]
-    ta.write_pair_set(
-        folder, items, {f"{k}_{i}.png": plain((k, i, 0)) for k in range(120) for i in range(shape[0])}, {}
-    )
+    names = [tuple(f"{k}_{i}.png" for i in range(shape[0])) for k in range(120)]
+    texts = [tuple(f"{k} cups of {t}" for t in range(shape[1])) for k in range(120)]
+    items = [ta.Item(id=str(k), images=names[k], texts=texts[k]) for k in range(120)]
+    images = {name: plain((k, i, 0)) for k, each in enumerate(names) for i, name in enumerate(each)}
+    ta.write_pair_set(folder, items, images, {})
     return folder
 
 
@@ -416,17 +390,14 @@ def test_a_set_of_which_no_metric_can_be_published_makes_no_board(tmp_path):
 def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(made_set, command, tmp_path, monkeypatch):
     pairs = made_set("lab/my_pairs", n=40)
     monkeypatch.chdir(tmp_path)
-    ran = command("board", "new", "lab/board", "--pairs", "lab/my_pairs")
-    assert ran.code == 0 and "`closes`" in ran.out, ran.err
+    assert "`closes`" in command("board", "new", "lab/board", "--pairs", "lab/my_pairs", code=0).out
     (tmp_path / "lab").rename(tmp_path / "moved")
     file = tmp_path / "moved" / "board" / "board.toml"
-    settings = read_hidden(file)
-    assert settings is not None and settings.hidden[0].closes is None
-    assert settings.hidden[0].pairs is not None
-    assert settings.hidden[0].pairs.resolve() == tmp_path / "moved" / "my_pairs"
+    (hidden,) = read_hidden(file).hidden
+    assert (hidden.closes, hidden.pairs.resolve()) == (None, tmp_path / "moved" / "my_pairs")
     assert ta.board_user("ann", file).role == "submitter"
     file.write_text(file.read_text().replace("# closes", "closes"))
-    assert (opened := read_hidden(file)) is not None and opened.hidden[0].closes is not None
+    assert read_hidden(file).hidden[0].closes is not None
     assert "/admin/hidden/my-pairs/close" in file.read_text()
     (tmp_path / "moved").rename(tmp_path / "lab")
     for given_pairs in (pairs, Path("lab/my_pairs")):  # an absolute path, and one to a folder that is not near
@@ -450,13 +421,12 @@ def test_what_cannot_be_a_board_is_refused(made_set, tmp_path):
 
 
 def test_a_folder_and_a_file_that_is_not_there_are_no_board_file(tmp_path):
-    with raises(DataError, "folder", str(tmp_path / "board.toml")):
-        ta.board_user("ann", tmp_path)
-    with raises(DataError, "folder", str(tmp_path / "board.toml")):
-        ta.board_export(tmp_path / "site", board=tmp_path)
-    for open_board in (lambda file: ta.board_user("ann", file), lambda file: ta.board_export(tmp_path, board=file)):
-        with raises(DataError, str(tmp_path / "board.toml"), "tellapart board new DIR --pairs"):
-            open_board(tmp_path / "board.toml")
+    file = tmp_path / "board.toml"
+    for open_board in (partial(ta.board_user, "ann"), lambda file: ta.board_export(tmp_path / "a", board=file)):
+        with raises(DataError, "folder", file):
+            open_board(tmp_path)
+        with raises(DataError, file, "tellapart board new DIR --pairs"):
+            open_board(file)
 
 
 def test_sixty_pairs_get_numbers_that_tell_models_apart():

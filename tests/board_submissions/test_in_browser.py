@@ -69,9 +69,7 @@ def test_without_scripts_a_user_looks_again_by_a_link(served, chromium):
 
 
 @pytest.mark.slow
-def test_what_was_sent_stands_with_its_score_or_the_reason_and_a_file_sent_again_is_answered(
-    served, chromium, tmp_path
-):
+def test_what_was_sent_has_its_score_or_the_reason_and_a_file_sent_again_is_answered(served, chromium, tmp_path):
     made, at = served
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right(0.5)))
     done = made.measured((tmp_path / "scores.npz").read_bytes(), model="half")
@@ -108,12 +106,9 @@ def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(board,
 def sent(served) -> dict[str, list[str]]:
     """A board with a file in every state; the paths of its pages for a user, and those of everybody."""
     made, _ = served
-    good = made.npz(made.right())
+    good, fewer = made.npz(made.right()), [item["id"] for item in made.task()][:-1]
     assert made.measured(good)["state"] == "done"
-    assert (
-        made.measured(made.npz(np.zeros((23, 2, 2)), ids=[item["id"] for item in made.task()][:-1]))["state"]
-        == "refused"
-    )
+    assert made.measured(made.npz(np.zeros((23, 2, 2)), ids=fewer))["state"] == "refused"
     files = {state: made.npz(made.right() + k) for k, state in enumerate(("received", "measuring", "failed"), start=1)}
     seen = [made.see(made.send(data, user="ann", model=state)) for state, data in files.items()]
     with made.service.database.change() as rows:
@@ -151,12 +146,10 @@ def test_the_form_is_filled_in_by_keyboard_alone(served, chromium):
     made, at = served
     page = signed_in(chromium, made, at)
     page.goto(f"{at}/hidden/clocks")
-    reached = []
+    reached, name = [], "document.activeElement.labels?.[0]?.innerText ?? document.activeElement.innerText"
     for _ in range(40):
         page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate("document.activeElement.labels?.[0]?.innerText ?? document.activeElement.innerText")
-        )
+        reached.append(page.evaluate(name))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", reached
         if reached[-1] == "Send":
             break

@@ -19,6 +19,18 @@ def logged(made, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
+def open_with(opened, pragma: str) -> Callable[..., Any]:
+    """Open a database with another setting of SQLite: its most pages, or no wait for others."""
+
+    @contextmanager
+    def open_(self):
+        with opened(self) as rows:
+            rows.execute(f"PRAGMA {pragma}")
+            yield rows
+
+    return open_
+
+
 @pytest.mark.slow
 def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board):
     made = board(4, limits={"daily": 2, "total": 2})
@@ -43,13 +55,8 @@ def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(bo
     made = board(4)
     first = made.measured(b"id,a\n", file="scores.csv")
     assert first["state"] == "refused"
-    assert made.send(b"id,a\n", file="other.csv").json() == {
-        "id": first["id"],
-        "state": "refused",
-        "model": "mine",
-        "at": f"/submissions/{first['id']}",
-        "again": True,
-    }
+    expected = {"id": first["id"], "state": "refused", "model": "mine", "at": f"/submissions/{first['id']}"}
+    assert made.send(b"id,a\n", file="other.csv").json() == expected | {"again": True}
     assert made.measured(b"id,a\n", file="scores.jsonl")["id"] != first["id"]
     made.clock.now += 86_400
     assert made.measured(b"id,a\n", file="scores.csv")["id"] != first["id"]
@@ -81,8 +88,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board):
     made = board()
     seen = made.measured(made.npz(made.right()))
     made.queue._record_end(seen["id"], "failed", "late", public=None)
-    assert made.state(seen["id"]) == "done"
-    assert logged(made, "submission done") == 1
+    assert (made.state(seen["id"]), logged(made, "submission done")) == ("done", 1)
 
 
 def test_a_file_that_takes_the_server_down_again_is_given_up_and_one_process_works(board):
@@ -144,20 +150,12 @@ def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
     made = board(4, limits={"daily": 100, "total": 100})
     with made.service.database.change() as rows:
         pages = rows.execute("PRAGMA page_count").fetchone()[0]
-    opened = type(made.service.database)._open_connection
-
-    @contextmanager
-    def small(self):
-        with opened(self) as rows:
-            rows.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to say that the disk is full
-            yield rows
-
-    monkeypatch.setattr(type(made.service.database), "_open_connection", small)
+    kind = type(made.service.database)  # SQLite's own way to say that the disk is full
+    monkeypatch.setattr(kind, "_open_connection", open_with(kind._open_connection, f"max_page_count = {pages}"))
     monkeypatch.setattr(service, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
-    full = [answer for answer in answers if answer.status_code == 507]
-    assert full
-    assert all("nothing was counted" in answer.json()["detail"] for answer in full)
+    full = [answer.json()["detail"] for answer in answers if answer.status_code == 507]
+    assert full and all("nothing was counted" in detail for detail in full)
     taken = {answer.json()["id"] for answer in answers if answer.status_code == 202}
     assert {path.name for path in made.queue.folder.iterdir()} == taken
     assert {row["id"] for row in made.service.database.all("SELECT id FROM submission")} == taken
@@ -169,10 +167,8 @@ def test_useless_files_are_not_looked_at_without_end(board, monkeypatch):
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")
-    answer = made.send(b"x")
-    assert answer.status_code == 429
-    said = "3 files of ann wait or came to nothing today, and no more are read; the next day"
-    assert answer.json()["detail"].startswith(said)
+    answer, said = made.send(b"x"), "3 files of ann wait or came to nothing today, and no more are read; the next day"
+    assert answer.status_code == 429 and answer.json()["detail"].startswith(said)
     assert made.send(b"waits").json()["again"]
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_400
@@ -215,9 +211,8 @@ def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
     monkeypatch.setattr(service, "_AGAIN", 0.01)
     other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")  # locks out all other writers
-    monkeypatch.setattr(
-        type(made.service.database), "_open_connection", in_no_time(type(made.service.database)._open_connection)
-    )
+    kind = type(made.service.database)
+    monkeypatch.setattr(kind, "_open_connection", open_with(kind._open_connection, "busy_timeout = 0"))
     with ThreadPoolExecutor(1) as pool:
         ending = pool.submit(made.queue._record_end, id_, "failed", "kept")
         time.sleep(0.2)
@@ -226,18 +221,6 @@ def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
         ending.result(timeout=10)
     other.close()
     assert made.state(id_) == "failed"
-
-
-def in_no_time(opened) -> Callable[..., Any]:
-    """Open a database that does not wait for others."""
-
-    @contextmanager
-    def open_(self):
-        with opened(self) as rows:
-            rows.execute("PRAGMA busy_timeout = 0")
-            yield rows
-
-    return open_
 
 
 def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(board):
@@ -301,8 +284,7 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     finally:
         first.stop()
         through_first.close()
-    assert logged(made, "submission done") == 2
-    assert logged(made, "submission taken up again") == 0
+    assert (logged(made, "submission done"), logged(made, "submission taken up again")) == (2, 0)
 
 
 def left(made) -> tuple[dict[str, int], ...]:
@@ -331,8 +313,7 @@ def test_a_misspelt_benchmark_is_answered_with_its_name(board, typed, facts):
     made = board(4)
     ann, params = made.of("ann"), {"model": "a", "file": "a.npz"}
     sent = made.client.post(f"/hidden/{typed}/submissions", params=params, content=b"x", headers=ann)
-    seen = [made.client.get(f"/hidden/{typed}{what}", headers=ann) for what in ("", "/task.zip")]
-    for answer in (sent, *seen):
+    for answer in (sent, *(made.client.get(f"/hidden/{typed}{what}", headers=ann) for what in ("", "/task.zip"))):
         assert answer.status_code == 404
         check_facts(answer.json()["detail"], repr(typed), facts)
 
@@ -340,17 +321,12 @@ def test_a_misspelt_benchmark_is_answered_with_its_name(board, typed, facts):
 @pytest.mark.slow
 def test_limits_of_a_day_and_in_all_hold_for_each_user(board):
     made = board(4, limits={"daily": 2, "total": 3})
-    counted = [made.measured(made.npz(made.right(share)))["state"] for share in (1.0, 0.5)]
-    assert counted == ["done", "done"]
-    assert left(made) == ({"today": 0, "in_all": 1}, {"today": 2, "in_all": 3})
-    assert made.send(b"x").status_code == 429
+    assert [made.measured(made.npz(made.right(share)))["state"] for share in (1.0, 0.5)] == ["done"] * 2
+    assert (left(made), made.send(b"x").status_code) == (({"today": 0, "in_all": 1}, {"today": 2, "in_all": 3}), 429)
     assert made.send(b"x", user="bob").status_code == 202
     made.clock.now += 86_399
-    assert (
-        made.send(b"x")
-        .json()["detail"]
-        .startswith("ann has used today's submissions (2) to clocks; the next day (UTC)")
-    )
+    said = "ann has used today's submissions (2) to clocks; the next day (UTC)"
+    assert made.send(b"x").json()["detail"].startswith(said)
     made.clock.now += 1
     assert left(made)[0] == {"today": 1, "in_all": 1}  # of two a day
     assert made.measured(made.npz(made.right(0.25)))["state"] == "done"

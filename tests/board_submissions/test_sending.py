@@ -150,10 +150,9 @@ def test_the_task_file_tells_nothing_of_the_labels(board):
         info = [Image.open(io.BytesIO(archive.read(name))).info for name in archive.namelist() if name.endswith(".png")]
     items = [json.loads(row) for row in listing.splitlines()]
     assert all(set(item) == {"id", "images", "texts"} for item in items)
-    for word in ("item-", "scene-", "swap", "_0.png", 'left":', "cluster", "tags"):
-        assert word not in listing
-    assert times == {(1980, 1, 1, 0, 0, 0)}
-    assert info == [{}] * 240
+    told = ("item-", "scene-", "swap", "_0.png", 'left":', "cluster", "tags")
+    assert [word for word in told if word in listing] == []
+    assert (times, info) == ({(1980, 1, 1, 0, 0, 0)}, [{}] * 240)
     # Neither the items' order nor the places of images and texts go with the file's own.
     texts = {frozenset(item.texts): k for k, item in enumerate(pairs.items)}
     order = [texts[frozenset(item["texts"])] for item in items]
@@ -188,18 +187,14 @@ def test_private_numbers_and_their_rank_change_are_shown_only_after_closing(boar
         for page in pages:
             for accept in ("application/json", "text/html"):
                 answer = made.client.get(page, headers={**made.of(user), "Accept": accept})
-                assert answer.status_code == 200
+                assert answer.status_code == 200 and "private %" not in answer.text
                 assert not (accept == "application/json" and '"private":{' in answer.text.replace(" ", ""))
-                assert "private %" not in answer.text
-    row = made.client.get("/hidden/clocks").json()["models"]
-    assert [(one["model"], one["rank"], one["private_rank"]) for one in row] == [("ann", 1, None), ("bob", 2, None)]
+    rows = made.client.get("/hidden/clocks").json()["models"]
+    assert [(one["model"], one["rank"], one["private_rank"]) for one in rows] == [("ann", 1, None), ("bob", 2, None)]
     assert made.client.post("/admin/hidden/clocks/close", headers=made.of("root")).status_code == 200
     rows = made.client.get("/hidden/clocks").json()["models"]
-    assert [(one["model"], one["rank"], one["private_rank"], one["change"]) for one in rows] == [
-        ("bob", 2, 1, 1),
-        ("ann", 1, 2, -1),
-    ]
-    assert rows[1]["private"]["group_score"]["value"] == 0.0
+    ranks = [(one["model"], one["rank"], one["private_rank"], one["change"]) for one in rows]
+    assert (ranks, rows[1]["private"]["group_score"]["value"]) == ([("bob", 2, 1, 1), ("ann", 1, 2, -1)], 0.0)
     assert "Places gained" in made.client.get("/hidden/clocks", headers={"Accept": "text/html"}).text
     answer = made.send(made.npz(honest))
     assert (answer.status_code, "closed" in answer.json()["detail"]) == (409, True)
@@ -215,9 +210,7 @@ def test_records_of_the_leaderboard_carry_what_the_pages_say(board):
     assert found.fingerprint.startswith("hidden-")
     assert set(found.by["split"]) == {"public"}
     value = found.metrics["group_score"]
-    assert (value.n, value.chance) == (12, pytest.approx(1 / 6))
-    assert value.high is not None
-    assert value.low < value.value < value.high
+    assert (value.n, value.chance) == (12, pytest.approx(1 / 6)) and value.low < value.value < value.high
     assert made.service.results() == [result]
     made.clock.now += 1
     made.measured(made.npz(made.right()))  # a better file of the same model takes its place
@@ -275,15 +268,11 @@ def test_a_path_in_the_files_name_goes_nowhere(made):
 @pytest.mark.parametrize(
     ("file", "shown"),
     [
-        ("mine.NPZ", "mine.npz"),
-        ("C:\\Users\\ann\\my scores.npz", "my scores.npz"),
-        ("../../etc/a.b.npz", "a.b.npz"),
-        ("\u202eturned\x1b[2J\n.npz", "turned[2J.npz"),
-        ("a" * 500 + ".npz", "a" * 76 + ".npz"),
-        ("\x00.npz", "file.npz"),
-        ("sent.csv.npz", "sent.csv.npz"),
+        ("mine.NPZ", "mine.npz"), ("C:\\Users\\ann\\my scores.npz", "my scores.npz"), ("../../etc/a.b.npz", "a.b.npz"),
+        ("\u202eturned\x1b[2J\n.npz", "turned[2J.npz"), ("a" * 500 + ".npz", "a" * 76 + ".npz"),
+        ("\x00.npz", "file.npz"), ("sent.csv.npz", "sent.csv.npz"),
     ],
-)
+)  # fmt: skip
 def test_the_sender_sees_a_files_name_and_nothing_that_a_name_could_hide(made, file, shown):
     seen = made.measured(b"no archive", file=file)
     assert (seen["state"], seen["error"].split(" is not")[0]) == ("refused", shown)
@@ -342,13 +331,10 @@ def shown(board) -> Iterator[tuple[Any, TestClient]]:
 def test_a_users_model_on_two_hidden_benchmarks_is_one_row_and_another_users_is_another(shown):
     made, _ = shown
     split, prepared = Split(30, 30, 0, {"group_score": 0.95}), made.service.prepared["clocks"]
-    sent = (
-        MeasuredSubmission(str(number), user, "mine", 0.0, split, None) for number, user in enumerate(("ann", "bob"))
-    )
-    of_ann, of_bob = (as_result(row, prepared) for row in sent)
     again = replace(prepared, benchmark=prepared.benchmark.model_copy(update={"name": "second"}), fingerprint="2")
-    second = as_result(MeasuredSubmission("2", "ann", "mine", 0.0, split, None), again)
-    made.service.results = lambda: [of_ann, second, of_bob]
+    sent = [("ann", prepared), ("ann", again), ("bob", prepared)]
+    rows = [(MeasuredSubmission(str(k), user, "mine", 0.0, split, None), of) for k, (user, of) in enumerate(sent)]
+    made.service.results = lambda: [as_result(*row) for row in rows]
     rows = open_board(BoardSettings(), submissions=made.service)[0].get("/?format=json").json()["rows"]
     assert {row["title"]: sum(map(bool, row["cells"])) for row in rows} == {"mine": 3, "mine (2)": 1}
 
@@ -359,13 +345,9 @@ def test_no_page_shows_digits_that_rounding_took_and_a_heat_map_counts_published
         text = client.get(path).text
         assert '<span class="value">95</span>' in text and "95.0" not in text, path
         assert "30 public of 60 items, rounded to 5 points" in text, path
-    _, client = shown
-    path = "/benchmarks/clocks/map/split/group_score"
+    path, whole = "/benchmarks/clocks/map/split/group_score", "30 public of 60 items, rounded to 5 points"
     rows = client.get(path, params={"format": "json"}).json()["rows"]
-    assert [(row["title"], row["n"]) for row in rows] == [
-        ("public", 30),
-        ("30 public of 60 items, rounded to 5 points", 30),
-    ]
+    assert [(row["title"], row["n"]) for row in rows] == [("public", 30), (whole, 30)]
     assert [cell["text"] for row in rows for cell in row["cells"]] == ["95", "95"]
     text = client.get(path).text
     assert ">95<" in text and "95.0" not in text and "all items" not in text
@@ -382,9 +364,6 @@ def test_every_page_links_to_the_sign_in_and_the_form_names_the_page_of_the_user
     client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=page)
     again = client.get("/sign-in", headers=page)
     assert (again.status_code, again.headers["Location"]) == (303, "/submissions")
-    made, client = shown
-    page = {"Accept": "text/html"}
-    client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=page)
     text = client.get("/hidden/clocks", headers=page).text
     (note,) = [line for line in text.splitlines() if 'id="public-name"' in line]
     assert "This page" in note and "user name" in note
@@ -471,9 +450,10 @@ def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items, st
             middle = low.copy()
             middle[differ[: differ.size // 2]] = high[differ[: differ.size // 2]]
             at_middle = server.score(middle)
-            low, at_low, high, at_high = (
-                (low, at_low, middle, at_middle) if at_middle != at_low else (middle, at_middle, high, at_high)
-            )
+            if at_middle != at_low:
+                high, at_high = middle, at_middle
+            else:
+                low, at_low = middle, at_middle
         (item,) = differ
         assert server.labels[item] == (high if at_high > at_low else low)[item]
         asked.append(server.asked)
@@ -498,17 +478,13 @@ def test_so_many_files_are_needed_that_their_bits_reach_the_labels(items, step, 
 @given(st.integers(1, 5000), STEPS)
 def test_the_first_step_is_where_the_rounded_number_first_rises(items, step):
     needed = first_step(items, step)
-    if needed <= items:
-        assert round_to(needed / items, step) > 0
+    assert needed > items or round_to(needed / items, step) > 0
     assert round_to((needed - 1) / items, step) == 0
 
 
-@pytest.mark.parametrize("step", [0.03, 0.0, -0.1, 0.7, 1.0])
-def test_a_step_that_does_not_divide_one_is_refused(step):
-    with raises(MetricError, "1", "divide"):
-        round_to(0.5, step)
-
-
-def test_only_fractions_are_rounded():
+def test_a_step_that_does_not_divide_one_and_a_number_beyond_one_are_refused():
+    for step in (0.03, 0.0, -0.1, 0.7, 1.0):
+        with raises(MetricError, "1", "divide"):
+            round_to(0.5, step)
     with raises(MetricError, "[0, 1]"):
         round_to(1.5, 0.01)

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from fastapi.testclient import TestClient
-from typer.testing import CliRunner
 
 from boards import open_board
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.records import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
-from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 
 
@@ -35,21 +33,16 @@ def numbers(made, sent: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, tmp_path):
+def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, command, tmp_path):
     made = board()
     sent = made.measured(made.npz(made.right(0.8, private=0.6)))
     (made.folder / "runs").mkdir()
-    given = ["--runs", str(made.folder / "runs"), "--board", str(made.file()), "--out", str(tmp_path / "site")]
-    for _ in range(2):
-        done = CliRunner().invoke(app, ["board", "export", *given], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
     site = tmp_path / "site"
-    assert json.loads((site / "hidden/clocks/data.json").read_text()) == json.loads(
-        made.client.get("/hidden/clocks").text
-    )
+    for _ in range(2):
+        command("board", "export", "--runs", made.folder / "runs", "--board", made.file(), "--out", site, code=0)
+    assert json.loads((site / "hidden/clocks/data.json").read_text()) == made.client.get("/hidden/clocks").json()
     page = (site / "hidden/clocks/index.html").read_text()
-    assert f"{100 * sent['public']['values']['group_score']:.4g}" in page
-    assert "<form" not in page
+    assert f"{100 * sent['public']['values']['group_score']:.4g}" in page and "<form" not in page
     assert " items, rounded to 1 point" in (site / "index.html").read_text()  # beside the number of the first page, too
     assert "/sign-in" not in page and "/sign-in" not in (site / "index.html").read_text()
     assert '"../hidden/index.html"' in page.replace("../../hidden", "../hidden")
@@ -66,12 +59,11 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, tmp_
     assert not [text for text in kept if text.encode() in told]
 
 
-def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set, tmp_path):
+def test_a_site_of_a_board_that_was_never_served_makes_no_state(command, made_set, tmp_path):
     file = tmp_path / "board.toml"
     (tmp_path / "runs").mkdir()
     file.write_text(f'[board]\nruns = ["runs"]\n[[hidden]]\nname = "clocks"\npairs = "{made_set("clocks", n=4)}"\n')
-    done = CliRunner().invoke(app, ["board", "export", "--board", str(file), "--out", str(tmp_path / "site")])
-    assert done.exit_code == 0, done.output
+    command("board", "export", "--board", file, "--out", tmp_path / "site", code=0)
     assert not (tmp_path / "state").exists()
     assert "hidden" not in (tmp_path / "site" / "index.html").read_text()
 
@@ -133,8 +125,7 @@ def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened):
     sent = client.post("/hidden/demo-statements/submissions", params=params, content=filled, headers=head)
     assert sent.status_code == 202, sent.text
     with service.queue.lock() as mine:
-        assert mine
-        assert service.queue.work_one()
+        assert mine and service.queue.work_one()
     seen = client.get(sent.json()["at"], headers=head).json()["submission"]
     assert (seen["state"], seen["public"]["values"]) == ("done", {"accuracy": 0.5})  # every sentence is true once
     read()

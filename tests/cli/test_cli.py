@@ -65,9 +65,8 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
 
 
 def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed):
-    ran = command(
-        "run", "-m", "colours", "-m", "random", "-m", "constant", "-b", f"folder:{made_set()}", "--out", "r", code=0
-    )
+    models = (word for model in ("colours", "random", "constant") for word in ("-m", model))
+    ran = command("run", *models, "-b", f"folder:{made_set()}", "--out", "r", code=0)
     rows = [line.split()[0] for line in ran.out.splitlines() if re.match(r"\w[\w-]* +\d+\.\d\d \[", line)]
     assert rows == ["colours", "random", "constant"]
     assert "chance" in ran.out and "ties broken at random" in ran.out
@@ -77,8 +76,7 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
     assert ran.out.endswith("\nreport: r/report.html\n")
     assert "\n\n\n" not in re.sub(r" +\n", "\n", ran.out).replace("\n\nchance", "\nchance")
     shown = command("show", "r")
-    assert shown.out == ran.out
-    assert ran.err == ""
+    assert (shown.out, ran.err) == (ran.out, "")
 
 
 def test_runs_on_other_items_never_share_a_table(command, made_set):
@@ -177,12 +175,10 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
     name = f"folder:{made_set()}"
     for out in ("r", "other", "third"):
         ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", out, code=0)
-        assert ESCAPE not in ran.out
-        assert "[red]" in ran.out
+        assert ESCAPE not in ran.out and "[red]" in ran.out
     for runs in (("r", "other"), ("r", "other", "third")):
         ran = command("compare", *runs, code=0)
-        assert ESCAPE not in ran.out
-        assert "[red] (run 2)" in ran.out
+        assert ESCAPE not in ran.out and "[red] (run 2)" in ran.out
 
 
 # The embedded benchmark and model

@@ -40,8 +40,7 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name)
 def test_every_option_has_a_text_and_a_name_in_errors_and_every_command_an_example(name):
     assert [option.name for option in COMMANDS[name].params if not option.help and not option.hidden] == []
     text = inspect.getdoc(function_of(name)) or ""
-    assert "+SKIP" not in text
-    assert ">>> " in text
+    assert "+SKIP" not in text and ">>> " in text
     table = options_of(COMMANDS[name])
     for parameter, option in table.items():
         said = parameter if parameter.endswith("=False") else f"{parameter}="
@@ -71,11 +70,10 @@ def test_captions_alone_have_no_output_of_a_set(argument, tmp_path):
 
 
 def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(command):
-    with pytest.raises(TellapartError) as raised:
+    with raises(TellapartError, "limit=") as raised:
         tellapart.evaluate("oracle", "demo", limit="x")
-    assert "limit=" in str(raised.value) and "--limit" not in str(raised.value)
-    done = command("run", "-m", "oracle", "--limit", "x", "--out", "run")
-    assert done.code == 2 and "--limit" in done.err and "limit=" not in done.err
+    done = command("run", "-m", "oracle", "--limit", "x", "--out", "run", code=2)
+    assert "--limit" not in str(raised.value) and "--limit" in done.err and "limit=" not in done.err
 
 
 # The help: panels by the reason to read it, and one example that opens each command's help.
@@ -107,10 +105,8 @@ def test_a_list_of_commands_does_not_show_the_examples(command):
 
 def test_the_first_help_has_panels_with_the_most_used_commands_first(command):
     text = command("--help").out
-    panels = re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE)
-    assert panels == [
-        "Options", "Measure", "Compare and publish", "Build and check pairs", "Train", "Host", "Tools"
-    ]  # fmt: skip
+    panels = ["Options", "Measure", "Compare and publish", "Build and check pairs", "Train", "Host", "Tools"]
+    assert re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE) == panels
     assert re.search(r"Measure ─+╮\n│ run ", text)
     assert re.search(r"Compare and publish ─+╮\n│ compare ", text)
 

@@ -52,21 +52,16 @@ def test_a_loop_of_links_is_one_line(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["bogus"], "No such command 'bogus'"),
-        (["rum"], "Did you mean 'run'"),
+        (["bogus"], "No such command 'bogus'"), (["rum"], "Did you mean 'run'"),
         (["run", "--modle", "random"], "No such option: --modle"),
         (["run", "--batch-size", "0"], "Invalid value for '--batch-size'"),
         (["run", "--batch-size", "many"], "Invalid value for '--batch-size'"),
-        (["run", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["run", "-m"], "Option '-m' requires an argument"),
-        (["run", "random"], "unexpected extra argument"),
-        (["score", "winoground"], "Missing option '--scores'"),
-        (["export"], "Missing argument 'BENCHMARK'"),
-        (["score"], "Missing option '--scores'"),
-        (["compare"], "Missing argument 'RUN...'"),
-        (["ls"], "Missing argument 'WHAT'"),
+        (["run", "--seed", "-1"], "Invalid value for '--seed'"), (["run", "-m"], "Option '-m' requires an argument"),
+        (["run", "random"], "unexpected extra argument"), (["score", "winoground"], "Missing option '--scores'"),
+        (["export"], "Missing argument 'BENCHMARK'"), (["score"], "Missing option '--scores'"),
+        (["compare"], "Missing argument 'RUN...'"), (["ls"], "Missing argument 'WHAT'"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_use_is_one_line_that_says_what_is_wrong_and_which_help_to_read(command, arguments, said):
     ran = command(*arguments)
     assert (ran.code, ran.out) == (2, "")
@@ -105,9 +100,8 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
     name = f"folder:{made_set()}"
     command("run", "-m", "random", "-b", name, "--out", "r")
     Path("costs.csv").write_text("model,milliseconds\nrandom,1\nrandom,2\n")
-    command(
-        "time", "-m", "random", "-b", name, "--repeats", "1", "--warm-up", "1", "--batch-size", "2", "--out", "t.json"
-    )
+    quick = ("--repeats", "1", "--warm-up", "1", "--batch-size", "2")
+    command("time", "-m", "random", "-b", name, *quick, "--out", "t.json")
     timings = json.loads(Path("t.json").read_text())
     timings["models"] *= 2
     Path("t.json").write_text(json.dumps(timings))
@@ -117,22 +111,15 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
         check_facts(ran.err, "error", said)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["run", "-m", "random"],
-        ["score", "demo", "--scores", "a.csv"],
-        ["export", "demo", "--to", "a.csv"],
-        ["audit", "demo"],
-        ["time", "-m", "random"],
-        ["detect", "demo", "-m", "random"],
-        ["annotate", "export", "match", "demo", "--to", "study"],
-        ["ls", "benchmarks"],
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_data_folder_that_is_not_there_is_one_line(command, arguments):
-    ran = command(*arguments, "--data", "gone")
+READ_DATA = (
+    "run -m random", "score demo --scores a.csv", "export demo --to a.csv", "audit demo", "time -m random",
+    "detect demo -m random", "annotate export match demo --to study", "ls benchmarks",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", READ_DATA)
+def test_a_data_folder_that_is_not_there_is_one_line(command, call):
+    ran = command(*call.split(), "--data", "gone")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     check_facts(ran.err, "error", "--data gone", "folder")
 
@@ -141,7 +128,6 @@ def test_a_data_folder_that_is_not_there_is_one_line(command, arguments):
 
 #: Options that only some models take; tests/models/test_find.py goes through them by family.
 OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b", "--reading-b"}
-
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
     "--adaptive", "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as",
@@ -154,102 +140,57 @@ ACT = {
     "--resume", "--role", "--root-path", "--runs", "--sample", "--scorer", "--scores", "--seeds", "--short", "--small",
     "--text-model", "--title", "--to", "--trained-on", "--until", "--warm-up", "--without", "--workers",
 }  # fmt: skip
-
 #: Options that say what may be read, or are kept in the record: they act where there is something to.
 OFFERS = {"--outside-images", "--cache"}
-
 #: Command and option: draws or checks that every call may make, and files that every call may need.
 OFFERED = {
     *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "risk", "detect", "why")),
     *((command, "--seed") for command in ("annotate export", "annotate agree")),
     ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
 }  # fmt: skip
-
-#: Command and option -> a call in which it would do nothing.
-IDLE: Mapping[tuple[str, str], list[str]] = {
-    ("curve", "--data"): ["curve", "a", "--over", "size", "--data", "."],
-    ("curve", "--columns"): ["curve", "a", "--over", "size", "--columns", "caption=a"],
-    ("curve", "--device"): ["curve", "a", "--over", "size", "--device", "cuda"],
-    ("run", "--check"): ["run", "--check", "3"],
-    ("run", "--temperature"): ["run", "--temperature", "0.5"],
-    ("run", "--flips"): ["run", "--flips", "0.1"],
-    ("run", "--columns"): ["run", "--columns", "image_0=a"],
-    ("run", "--frames"): ["run", "-m", "random", "--frames", "3"],
-    ("run", "--no-cache"): ["run", "--cache", "c", "--no-cache"],
-    ("run", "--data"): ["run", "--data", "."],
-    ("run", "--images"): ["run", "--images", "."],
-    ("run", "--strict"): ["run", "-b", "folder:none", "--strict"],
-    ("score", "--data"): ["score", "demo", "--scores", "a.csv", "--data", "."],
-    ("score", "--images"): ["score", "demo", "--scores", "a.csv", "--images", "."],
-    ("score", "--strict"): ["score", "svo-probes", "--scores", "a.csv", "--strict"],
-    ("export", "--data"): ["export", "folder:none", "--to", "a.csv", "--data", "."],
-    ("export", "--images"): ["export", "demo", "--to", "a.csv", "--images", "."],
-    ("audit", "--data"): ["audit", "demo", "--data", "."],
-    ("audit", "--images"): ["audit", "demo", "--images", "."],
-    ("detect", "--data"): ["detect", "demo", "-m", "demo-encoder", "--data", "."],
-    ("detect", "--images"): ["detect", "demo", "-m", "demo-encoder", "--images", "."],
-    ("parity", "--data"): ["parity", "demo-encoder", "demo-encoder", "--data", "."],
-    ("parity", "--images"): ["parity", "demo-encoder", "demo-encoder", "--images", "."],
-    ("time", "--data"): ["time", "-m", "demo-encoder", "--data", "."],
-    ("time", "--images"): ["time", "-m", "demo-encoder", "--images", "."],
-    ("annotate export", "--data"): ["annotate", "export", "match", "demo", "--to", "s", "--data", "."],
-    ("annotate export", "--images"): ["annotate", "export", "match", "demo", "--to", "s", "--images", "."],
-    ("items", "--data"): ["items", "a", "--data", "."],
-    ("items", "--images"): ["items", "a", "--images", "."],
-    ("ls", "--data"): ["ls", "models", "--data", "."],
-    ("score", "--columns"): ["score", "demo", "--scores", "a.csv", "--columns", "image_0=a"],
-    ("export", "--columns"): ["export", "demo", "--to", "a.csv", "--columns", "image_0=a"],
-    ("audit", "--columns"): ["audit", "demo", "--columns", "image_0=a"],
-    ("audit", "--open"): ["audit", "demo", "--open"],
-    ("check", "--device"): ["check", "--device", "cuda"],
-    ("check", "--seed"): ["check", "--seed", "3"],
-    ("compare", "--margin"): ["compare", "a", "b", "--margin", "1"],
-    ("compare", "--max-drop"): ["compare", "a", "b", "--max-drop", "1"],
-    ("compare", "--markdown"): ["compare", "a", "b", "--markdown"],
-    ("compare", "--by"): ["compare", "a", "b", "--gate", "--by", "type"],
-    ("compare", "--baseline"): ["compare", "a", "b", "--gate", "--baseline", "a"],
-    ("items", "--kind"): ["items", "a", "--kind", "logit"],
-    ("items", "--to"): ["items", "a", "--to", "ids.txt"],
-    ("ls", "--task"): ["ls", "models", "--task", "pairs"],
-    ("ls", "--language"): ["ls", "models", "--language", "en"],
-    ("ls", "--media"): ["ls", "models", "--media", "images"],
-    ("ls", "--year"): ["ls", "models", "--year", "2020"],
-    ("mine", "--reading"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--reading", "itm"],
-    ("mine", "--negatives"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--negatives", "3"],
-    ("mine", "--hard"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--hard", "3"],
-    ("mine", "--seed"): ["mine", "r.jsonl", "-m", "demo-encoder", "--out", "o.jsonl", "--seed", "3"],
-    ("table", "--seed"): ["table", "RUN", "--no-tiers", "--seed", "3"],
-    ("plot", "--seed"): ["plot", "bars", "a", "--out", "a.svg", "--seed", "3"],
-    ("detect", "--folds"): ["detect", "demo", "-m", "demo-encoder", "--trained-on", "demo", "--folds", "3"],
-    ("push", "--config"): ["push", "a", "me/a", "--config", "all"],
-    ("push", "--split"): ["push", "a", "me/a", "--split", "train"],
-    ("build", "--ray-gpus"): ["build", "RECIPE", "--ray-gpus", "1"],
-    ("build", "--insecure"): ["build", "r.toml", "--pairs", "p.jsonl", "--insecure"],
-    ("train", "--against"): ["train", "TOML", "--against", "a"],
-    ("table", "--costs"): ["table", "RUN", "--costs", "c.csv"],
-    ("table", "--average"): ["table", "RUN", "--average"],
-    ("table", "--benchmark"): ["table", "RUN", "--layout", "vlue", "-b", "demo"],
-    ("table", "--no-tiers"): ["table", "RUN", "--layout", "vlue", "--no-tiers"],
-    ("table", "--sort"): ["table", "RUN", "--layout", "vlue", "--sort", "tr"],
-    ("plot", "--costs"): ["plot", "tiers", "a", "--out", "a.svg", "--costs", "c.csv"],
-    ("plot", "--cost"): ["plot", "bars", "a", "--out", "a.svg", "--cost", "memory"],
-    ("plot", "--item"): ["plot", "bars", "a", "--out", "a.svg", "--item", "3"],
-    ("plot", "--tag"): ["plot", "bars", "a", "--out", "a.svg", "--tag", "type"],
-    ("plot", "--sort"): ["plot", "agree", "a", "--out", "a.svg", "--sort", "text_score"],
-    ("plot", "--metric"): ["plot", "matrix", "a", "--out", "a.svg", "--item", "3", "--metric", "text_score"],
-    ("plot", "--benchmark"): ["plot", "cost", "a", "--out", "a.svg", "-b", "demo"],
-    ("plot", "--label"): ["plot", "cost", "a", "--out", "a.svg", "--label", "a=b"],
-    ("convert", "--card"): ["convert", "compact:a", "b", "--card", "c.md"],
-    ("convert", "--out"): ["convert", "compact:a", "b", "--out", "c.md"],
-    ("convert", "--tokenizer"): ["convert", "a", "--to", "lm-eval", "--tokenizer", "t"],
-    ("annotate export", "--after"): ["annotate", "export", "match", "demo", "--to", "s", "--after", "e"],
-    ("annotate import", "--columns"): ["annotate", "import", "s", "a.json", "--columns", "task=a"],
-    ("annotate export", "--prefix"): ["annotate", "export", "match", "demo", "--to", "s", "--embed", "--prefix", "p"],
-    ("board check", "--board"): ["board", "check", "backup", "--board", "b.toml"],
-    ("cache prune", "--model"): ["cache", "prune", "--cache", "c", "--all", "--model", "a"],
-    ("cache prune", "--prepared"): ["cache", "prune", "--cache", "c", "--all", "--prepared"],
+#: A call, and options that would each do nothing in it.
+IDLE_CALLS: Mapping[str, tuple[str, ...]] = {
+    "annotate export match demo --to s": ("--data .", "--images .", "--after e"),
+    "annotate export match demo --to s --embed": ("--prefix p",), "annotate import s a.json": ("--columns task=a",),
+    "audit demo": ("--data .", "--images .", "--columns image_0=a", "--open"),
+    "board check backup": ("--board b.toml",), "build RECIPE": ("--ray-gpus 1",),
+    "build r.toml --pairs p.jsonl": ("--insecure",), "cache prune --cache c --all": ("--model a", "--prepared"),
+    "check": ("--device cuda", "--seed 3"), "compare a b": ("--margin 1", "--max-drop 1", "--markdown"),
+    "compare a b --gate": ("--by type", "--baseline a"), "convert a --to lm-eval": ("--tokenizer t",),
+    "convert compact:a b": ("--card c.md", "--out c.md"),
+    "curve a --over size": ("--data .", "--columns caption=a", "--device cuda"),
+    "detect demo -m demo-encoder": ("--data .", "--images ."),
+    "detect demo -m demo-encoder --trained-on demo": ("--folds 3",),
+    "export demo --to a.csv": ("--images .", "--columns image_0=a"), "export folder:none --to a.csv": ("--data .",),
+    "items a": ("--data .", "--images .", "--kind logit", "--to ids.txt"),
+    "ls models": ("--data .", "--task pairs", "--language en", "--media images", "--year 2020"),
+    "mine r.jsonl -m demo-encoder --out o.jsonl": ("--reading itm", "--negatives 3", "--hard 3", "--seed 3"),
+    "parity demo-encoder demo-encoder": ("--data .", "--images ."), "plot agree a --out a.svg": ("--sort text_score",),
+    "plot bars a --out a.svg": ("--seed 3", "--cost memory", "--item 3", "--tag type"),
+    "plot cost a --out a.svg": ("--benchmark demo", "--label a=b"),
+    "plot matrix a --out a.svg --item 3": ("--metric text_score",), "plot tiers a --out a.svg": ("--costs c.csv",),
+    "push a me/a": ("--config all", "--split train"),
+    "run": ("--check 3", "--temperature 0.5", "--flips 0.1", "--columns image_0=a", "--data .", "--images ."),
+    "run --cache c": ("--no-cache",), "run -b folder:none": ("--strict",), "run -m random": ("--frames 3",),
+    "score demo --scores a.csv": ("--data .", "--images .", "--columns image_0=a"),
+    "score svo-probes --scores a.csv": ("--strict",), "table RUN": ("--costs c.csv", "--average"),
+    "table RUN --layout vlue": ("--benchmark demo", "--no-tiers", "--sort tr"), "table RUN --no-tiers": ("--seed 3",),
+    "time -m demo-encoder": ("--data .", "--images ."), "train TOML": ("--against a",),
 }  # fmt: skip
 
+
+def _command_of(call: str) -> str:
+    """Return the longest name of a command with which a call begins."""
+    words = call.split()
+    return next(name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS)
+
+
+#: Command and option -> a call in which it would do nothing.
+IDLE = {
+    (_command_of(call), option.split()[0]): f"{call} {option}".split()
+    for call, options in IDLE_CALLS.items()
+    for option in options
+}
 #: The files that these calls read before they look at the option.
 FILES = {
     "TOML": """
@@ -299,7 +240,5 @@ def test_an_option_that_would_do_nothing_is_refused_by_name(entry, command, idle
 
 @pytest.fixture(scope="module")
 def idle_run(tmp_path_factory) -> Path:
-
-    return tellapart.evaluate(
-        "oracle", "demo", limit=6, out=tmp_path_factory.mktemp("idle") / "run", cache=False
-    ).folder
+    out = tmp_path_factory.mktemp("idle") / "run"
+    return tellapart.evaluate("oracle", "demo", limit=6, out=out, cache=False).folder

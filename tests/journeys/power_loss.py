@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 #: Path below the folder -> a file's bytes, or None for a folder.
 Image = Mapping[str, bytes | None]
-
 _SOURCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -146,10 +147,10 @@ def _collect(node: _Node, place: str, image: dict[str, bytes | None], *, late: b
             _collect(child, f"{path}/", image, late=late)
 
 
-def build_library(folder: Path) -> Path | None:
-    """Compile the library; return None where there is no compiler."""
+def build_library(folder: Path) -> Path:
+    """Compile the library; skip the test where there is no compiler."""
     if shutil.which("gcc") is None:
-        return None
+        pytest.skip("no C compiler on this machine")
     source, library = folder / "power.c", folder / "power.so"
     source.write_text(_SOURCE)
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)

@@ -47,32 +47,28 @@ def test_a_run_that_moved_with_its_pairs_finds_them(ran, tmp_path):
 def test_a_report_with_pictures_is_not_replaced_by_one_without(ran):
     before = Path("A/runs/hf/report.html").read_bytes()
     shutil.rmtree("A/my_pairs")
-    shown = ran("show", "A/runs/hf", "--json")
-    assert shown.code == 0
+    shown = ran("show", "A/runs/hf", "--json", code=0)
     assert "A/my_pairs" in shown.err
     check_facts(shown.err, "images")
-    assert len(shown.json["warnings"]) == 2
-    assert Path("A/runs/hf/report.html").read_bytes() == before
+    assert (len(shown.json["warnings"]), Path("A/runs/hf/report.html").read_bytes()) == (2, before)
 
 
 def test_a_report_that_never_had_pictures_says_that_it_has_none(ran):
     shutil.rmtree("A/my_pairs")
     Path("A/runs/hf/report.html").unlink()
-    shown = ran("show", "A/runs/hf")
-    assert shown.code == 0 and shown.err.startswith("warning: ")
+    assert ran("show", "A/runs/hf", code=0).err.startswith("warning: ")
     assert not pictures("A/runs/hf/report.html")
 
 
 def test_a_bundled_run_is_sent_whole(ran, tmp_path):
     before = Path("A/runs/hf/report.html").read_bytes()
-    assert ran("show", "A/runs/hf", "--bundle").code == 0
+    ran("show", "A/runs/hf", "--bundle", code=0)
     archive = shutil.make_archive(str(tmp_path / "sent"), "zip", "A/runs/hf")
     shutil.rmtree("A")
     shutil.unpack_archive(archive, tmp_path / "other")
     Path("other/report.html").unlink()
     shown = ran("show", "other")
-    assert (shown.code, shown.err) == (0, "")
-    assert Path("other/report.html").read_bytes() == before
+    assert (shown.code, shown.err, Path("other/report.html").read_bytes()) == (0, "", before)
 
 
 @pytest.mark.slow
@@ -85,44 +81,35 @@ def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran, tmp_path, bun
     board, _ = open_board(tmp_path / "B" / "runs")
     (column,) = board.get("/?format=json").json()["columns"]
     slug = column["link"]["args"]["slug"]
-    answers = [
-        board.get(f"/benchmarks/{slug}/items/{item}/pictures/{image}") for item in range(4) for image in range(2)
-    ]
-    assert {answer.status_code for answer in answers} == {200}
-    assert {answer.headers["content-type"] for answer in answers} == {"image/png"}
+    places = [f"/benchmarks/{slug}/items/{item}/pictures/{image}" for item in range(4) for image in range(2)]
+    answers = {(answer.status_code, answer.headers["content-type"]) for answer in map(board.get, places)}
+    assert answers == {(200, "image/png")}
 
 
 def test_two_paths_to_one_set_are_one_benchmark(ran, tmp_path, monkeypatch):
     assert ran("run", "-m", "random", "-b", f"folder:{tmp_path}/A/my_pairs", "--out", "b").code == 0
     assert [*read_result(tmp_path / "b").benchmarks] == [*read_result(tmp_path / "A/runs/hf").benchmarks]
-    compared = ran("compare", "A/runs/hf", "b")
-    assert compared.code == 0, compared.err
+    ran("compare", "A/runs/hf", "b", code=0)
     table = ran("table", "A/runs/hf", "b")
     assert "| colours |" in table.out and "| random |" in table.out
-    twice = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", f"folder:{tmp_path}/A/my_pairs", "--out", "c")
-    assert twice.code == 2 and "once" in twice.err
+    twice = ("-b", "folder:A/my_pairs", "-b", f"folder:{tmp_path}/A/my_pairs")
+    assert "once" in ran("run", "-m", "random", *twice, "--out", "c", code=2).err
 
 
 @pytest.mark.slow
 def test_two_sets_of_one_name_are_told_apart_by_their_content(ran, made_set):
     made_set("B/my_pairs", n=4, seed=1)
-    done = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", "folder:B/my_pairs", "--out", "both")
-    assert done.code == 0, done.err
+    ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", "folder:B/my_pairs", "--out", "both", code=0)
     record = read_result(Path("both"))
     first, second = (part.fingerprint[:8] for part in record.benchmarks.values())
     assert [*record.benchmarks] == [f"folder:my_pairs#{first}", f"folder:my_pairs#{second}"] and first != second
     assert pictures("both/report.html")
-    mixed = ran("run", "-m", "random", "-b", "folder:B/my_pairs", "--out", "b")
-    assert mixed.code == 0
-    refused = ran("compare", "A/runs/hf", "b")
-    assert refused.code == 2
-    check_facts(refused.err, "folder:my_pairs", "runs")
+    ran("run", "-m", "random", "-b", "folder:B/my_pairs", "--out", "b", code=0)
+    check_facts(ran("compare", "A/runs/hf", "b", code=2).err, "folder:my_pairs", "runs")
 
 
 def test_a_model_gets_the_name_that_its_user_gives_it(ran):
     named = ("run", "-m", "colours", "-b", "folder:A/my_pairs", "--out", "named", "--name")
-    assert ran(*named, "Our CLIP").code == 0
-    assert read_result(Path("named")).model.name == "Our CLIP"
-    table = ran("table", "named")
-    assert "| Our CLIP |" in table.out
+    assert (ran(*named, "Our CLIP").code, read_result(Path("named")).model.name) == (0, "Our CLIP")
+    assert "| Our CLIP |" in ran("table", "named").out
     assert ran(*named, "Our CLIP", "--name", "b").code == 2

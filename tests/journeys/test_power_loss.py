@@ -18,11 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def library(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("p")
-    made = build_library(folder)
-    if made is None:
-        pytest.skip("no C compiler on this machine")
-    return made
+    return build_library(tmp_path_factory.mktemp("p"))
 
 
 def some(images: list[Image], most: int = 4) -> list[Image]:
@@ -87,9 +83,8 @@ def test_training_goes_on_and_ends_in_the_same_bytes(library, tmp_path, command,
 
     root = tmp_path / "disk"
     root.mkdir()
-    test = squares(tmp_path / "test", 4, seed=1)
     config = tmp_path / "train.toml"
-    report = {"benchmarks": [f"folder:{test}"], "alphas": [0.0, 0.5, 1.0]}
+    report = {"benchmarks": [f"folder:{squares(tmp_path / 'test', 4, seed=1)}"], "alphas": [0.0, 0.5, 1.0]}
     config.write_text(toml(table(tmp_path, report=report)))
     words = ("train", config, "--out", root / "run")
     images = images_of(tellapart(*words), root, library, OMP_NUM_THREADS="1")
@@ -105,5 +100,4 @@ def test_training_goes_on_and_ends_in_the_same_bytes(library, tmp_path, command,
         command(*words, "--resume", code=0)
         found = files_of(root / "run")
         assert found.keys() == whole.keys()
-        for name, content in whole.items():
-            assert found[name] == content, name
+        assert [name for name, content in whole.items() if found[name] != content] == []

@@ -27,10 +27,8 @@ def files(tmp_path) -> dict[str, Path]:
     folder.mkdir(parents=True)
     ids = []
     for subset, published in SUBSETS.items():
-        rows = {
-            str(k): {"filename": f"{k}.jpg", "caption": f"a cat {k}", "negative_caption": f"a dog {k}"}
-            for k in range(published[0])
-        }
+        texts = ((f"{k}", f"a cat {k}", f"a dog {k}") for k in range(published[0]))
+        rows = {k: {"filename": f"{k}.jpg", "caption": true, "negative_caption": false} for k, true, false in texts}
         (folder / f"{subset}.json").write_text(json.dumps(rows))
         ids += [f"{subset}/{k}" for k in rows]
     bivlc, winoground = find_benchmark("bivlc").outline(), find_benchmark("winoground").outline()

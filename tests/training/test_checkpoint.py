@@ -3,10 +3,8 @@
 import hashlib
 import json
 import resource
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from training_sets import Stopped, config, logged, stop_after
 
 import tellapart as ta
 from facts import check_facts, raises
+from scripts import limited
 from tellapart.errors import MissingDependencyError, ModelError, RunError, TellapartWarning
 from tellapart.training import run_files
 from tellapart.training.losses.loss import read_terms
@@ -63,8 +62,11 @@ def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_pat
         run_files.write_checkpoint(tmp_path, module, optimiser, run_files.TrainingState(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
     (tmp_path / "step-00000011").mkdir()
-    result = run_files.latest_checkpoint(tmp_path)
-    assert result.name == "step-00000010"
+    last = run_files.latest_checkpoint(tmp_path)
+    assert last.name == "step-00000010"
+    command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    told = subprocess.run(command, cwd=last, check=True, capture_output=True)
+    assert told.stdout.count(b": OK\n") == 3
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
@@ -73,21 +75,10 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@contextmanager
-def little_room() -> Iterator[None]:
-    """No file may have more than 4 KiB."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 @pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
 def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path, content):
     name = "state.json" if "text" in content else "weights.safetensors"
-    with little_room(), raises(RunError, "best", "too large", "resume=True"):
+    with limited(resource.RLIMIT_FSIZE, 4096), raises(RunError, "best", "too large", "resume=True"):
         run_files.write_folder(tmp_path / "best", {name: content})
     assert list(tmp_path.iterdir()) == []
 
@@ -126,10 +117,10 @@ def test_another_models_checkpoint_is_refused(tmp_path):
     run_files.write_checkpoint(tmp_path, module, optimiser, run_files.TrainingState(2), keep=1)
     with raises(RunError, "model", "weights", "shape"):
         run_files.read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
+    weights = run_files.weights_of(module)
+    del weights["2.weight"]
     with raises(ModelError, "model", "2.weight", "weights"):
-        run_files.copy_weights(
-            {name: value for name, value in run_files.weights_of(module).items() if name != "2.weight"}, module
-        )
+        run_files.copy_weights(weights, module)
     wider, moments = trained()
     wider.add_module("3", torch.nn.Linear(1, 1))
     run_files.write_checkpoint(tmp_path / "other", wider, moments, run_files.TrainingState(1), keep=1)
@@ -148,32 +139,20 @@ def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp
     for step in (1, 2):
         run_files.write_checkpoint(tmp_path, *trained(steps=step), run_files.TrainingState(step), keep=2)
     first, second = sorted(tmp_path.iterdir())
-    kept = (second / "state.json").read_bytes()
-    shutil.copy(first / "state.json", second)
-    seal(second)
-    with raises(RunError, "state.json", "step 1", "step-00000002", "delete"):
-        run_files.read_checkpoint(second, *trained())
-    (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"unmoved": 1'))
-    with raises(RunError, "state.json", "step-00000002", "delete"):
-        run_files.read_checkpoint(second, *trained())
-    (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"later": 0'))
-    seal(second)
-    with raises(RunError, "state.json", "another version", "later, unmoved", "step-00000002"):
-        run_files.read_checkpoint(second, *trained())
-    (second / "SHA256SUMS").unlink()
+    state, sums = (second / "state.json").read_bytes(), second / "SHA256SUMS"
+    for content, sealed, facts in (
+        ((first / "state.json").read_bytes(), True, ("step 1", "delete")),
+        (state.replace(b'"unmoved": 0', b'"unmoved": 1'), False, "delete"),
+        (state.replace(b'"unmoved": 0', b'"later": 0'), True, ("another version", "later, unmoved")),
+    ):
+        (second / "state.json").write_bytes(content)
+        if sealed:
+            seal(second)
+        with raises(RunError, "state.json", "step-00000002", facts):
+            run_files.read_checkpoint(second, *trained())
+    sums.unlink()
     with raises(RunError, "SHA256SUMS", "step-00000002", "delete"):
         run_files.read_checkpoint(second, *trained())
-
-
-def test_the_sums_are_those_of_sha256sum(tmp_path):
-    run_files.write_checkpoint(tmp_path, *trained(), run_files.TrainingState(2), keep=1)
-    told = subprocess.run(
-        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
-        cwd=tmp_path / "step-00000002",
-        check=True,
-        capture_output=True,
-    )
-    assert told.stdout.count(b": OK\n") == 3
 
 
 def test_best_weights_of_another_type_or_step_are_refused(tmp_path):
@@ -259,9 +238,7 @@ def written(path: Path, steps: int, **terms: float) -> Path:
         (60, {"image_to_text": 1e-9, "gradient_norm": 0.0, "learning_rate": 0.0}, ()),
     ],
 )
-def test_terms_that_are_0_at_each_of_the_first_50_steps_are_named_with_the_reason_of_their_loss(
-    tmp_path, steps, terms, facts
-):
+def test_terms_that_are_0_at_each_of_50_steps_are_named_with_the_reason_of_their_loss(tmp_path, steps, terms, facts):
     losses = read_terms({"name": "itc", "also": {"eqsim": {}}})
     line = run_files.describe_idle(written(tmp_path / "log.jsonl", steps, **terms), losses)
     check_facts(line, *facts)
@@ -270,8 +247,7 @@ def test_terms_that_are_0_at_each_of_the_first_50_steps_are_named_with_the_reaso
 
 @pytest.mark.slow
 def test_a_run_names_its_idle_terms(tmp_path):
-    loss = {"name": "eqsim", "alpha": 0.99}
-    settings = config(tmp_path, loss=loss, optimiser={"steps": 50, "learning_rate": 1e-3}, batch={"size": 4})
+    settings = config(tmp_path, loss={"name": "eqsim", "alpha": 0.99}, optimiser={"steps": 50}, batch={"size": 4})
     with pytest.warns(TellapartWarning) as told:
         run_training(settings, tmp_path, tmp_path / "run")
     record = read_record(tmp_path / "run")
@@ -283,11 +259,8 @@ def test_a_run_names_its_idle_terms(tmp_path):
 
 def _events(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """Tag -> steps and values, as TensorBoard shows them."""
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason="needs the extra 'train'"
-    )
-    read = accumulator.EventAccumulator(str(folder))
-    read.Reload()
+    module = "tensorboard.backend.event_processing.event_accumulator"
+    read = pytest.importorskip(module, reason="needs the extra 'train'").EventAccumulator(str(folder)).Reload()
     return {tag: [(one.step, one.value) for one in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
 
 

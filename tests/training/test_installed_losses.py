@@ -7,6 +7,7 @@ from tiny_fusion import blip
 from training_sets import config, logged
 
 from facts import raises
+from scripts import install
 from tellapart.api.listing import ls
 from tellapart.catalog import LOSSES
 from tellapart.errors import DataError
@@ -41,25 +42,15 @@ def declared(batch):
 
 OTHER = DualLoss(negclip, negative_captions=2)
 """
-POINTS = """
-weighted = installed_losses:weighted
-matched = installed_losses:matched
-declared = installed_losses:declared
-other = installed_losses:OTHER
-positional = installed_losses:positional
-odd = installed_losses:odd
-number = installed_losses:SOURCE
-"""
+FUNCTIONS = ("weighted", "matched", "declared", "positional", "odd")
+NAMES = {"other": "OTHER", "number": "SOURCE"} | dict(zip(FUNCTIONS, FUNCTIONS, strict=True))
+POINTS = "".join(f"\n{name} = installed_losses:{member}" for name, member in NAMES.items())
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    about = tmp_path / "site" / "installed_losses-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-losses\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[tellapart.losses]{POINTS}")
-    (about.parent / "installed_losses.py").write_text(f"{SOURCE}\nSOURCE = 1\n")
-    monkeypatch.syspath_prepend(str(about.parent))
+    install(tmp_path / "site", "installed_losses", f"[tellapart.losses]{POINTS}", f"{SOURCE}\nSOURCE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
 def totals(folder: Path, out: str, **changes) -> list[float]:

@@ -30,12 +30,9 @@ def write_config(folder: Path, **changes) -> Path:
 def interrupt(*arguments: object, when: Callable[[], bool]) -> str:
     """Start a training run, interrupt it as soon as something is there, and return what is said."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "train", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+        [sys.executable, "-m", "tellapart", "train", *map(str, arguments)], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
     patience = time.monotonic() + 120
     while not when():
         assert process.poll() is None and time.monotonic() < patience

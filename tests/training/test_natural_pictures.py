@@ -24,9 +24,7 @@ COLOURS = ("red", "green", "blue", "black", "white", "brown")
 def coco(folder: Path, count: int = 24) -> Path:
     """COCO's files in small: captions of two coloured things, training pictures, and Karpathy's test pictures."""
     rng = np.random.default_rng(0)
-    images = []
-    annotations = []
-    tested = []
+    images, annotations, tested = [], [], []
     for k in range(count):
         split = "train2014" if k < count - 4 else "val2014"
         name = f"COCO_{split}_{k:012d}.jpg"
@@ -35,10 +33,8 @@ def coco(folder: Path, count: int = 24) -> Path:
         Image.fromarray(pixels).resize((32, 32), Image.Resampling.BICUBIC).save(folder / split / name)
         first, second = rng.choice(THINGS, 2, replace=False)
         one, other = rng.choice(COLOURS, 2, replace=False)
-        captions = [
-            f"A {one} {first} next to a {other} {second}.",
-            f"The {other} {second} sits behind a {one} {first}.",
-        ]
+        captions = [f"A {one} {first} next to a {other} {second}."]
+        captions += [f"The {other} {second} sits behind a {one} {first}."]
         if split == "val2014":
             tested.append({"image": f"{split}/{name}", "caption": captions})
             continue
@@ -82,8 +78,7 @@ def test_one_command_makes_negatives_trains_and_measures_before_and_after(comman
     assert len({item.tags["subset"] for item in made.items}) >= 3
     # What was measured is the gallery below --data, of the start and of what was trained.
     rows = {row["metric"]: row for row in record["comparison"]["rows"]}
-    assert rows["i2t_recall@1"]["n"] == 4
-    assert record["steps"] == 4
+    assert (rows["i2t_recall@1"]["n"], record["steps"]) == (4, 4)
     assert record["data"]["rows"] + record["data"]["validation"] == len(made.items)
     # Its set stays, and is not made again for another run.
     card = tmp_path / "sets" / "coco-negatives" / "card.json"
@@ -98,11 +93,8 @@ def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_pat
     (data / "more").mkdir(parents=True)
     sources = {"train": ["folder:train", "folder:more", "rows.jsonl"], "folder": str(data)}
     settings = config(tmp_path, data=sources)
-    assert find_sources(settings.data, tmp_path) == [
-        "folder:train",
-        f"folder:{data / 'more'}",
-        str(data / "rows.jsonl"),
-    ]
+    expected = ["folder:train", f"folder:{data / 'more'}", str(data / "rows.jsonl")]
+    assert find_sources(settings.data, tmp_path) == expected
     assert settings.fingerprint() == config(tmp_path, data=sources | {"folder": None}).fingerprint()
     with raises(DataError, "data=", "data.folder"):
         data_locations(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)

@@ -42,14 +42,13 @@ def trained(tmp_path):
     rows.append({"step": 4, "validation_group_score": 0.6875})
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     values = {"validation": {"every": 4}, "data": {"share": 0.7}, "report": {"benchmarks": ["demo"]}}
+    counts = {"rows": 24, "images": 24, "items": 12}
     record = made_record(
         config=config(tmp_path, **values).model_dump(mode="json"),
         fingerprint="0123",
         start="tellapart:huggingface:itc:1:" + "ab" * 32,
         model=f"local-dir:{folder}/model",
-        data=DataRecord(
-            rows=24, images=24, items=12, fingerprint="f" * 64, validation=4, validation_metric="group_score"
-        ),
+        data=DataRecord(**counts, fingerprint="f" * 64, validation=4, validation_metric="group_score"),
         leaks=(Leak("demo", ("a.png",), (), 600),),
         steps=4,
         best_step=4,
@@ -90,9 +89,8 @@ def test_the_page_says_first_what_was_gained_and_lost(trained):
 
 
 def reasons_of(label: str, square: tuple[tuple[float, ...], ...]) -> Reasons:
-    benchmark = BenchmarkResult(
-        title="demo", fingerprint="0", shape=(2, 2), kind="similarity", metrics={}, origin="demo"
-    )
+    facts = {"title": "demo", "fingerprint": "0", "shape": (2, 2), "kind": "similarity", "origin": "demo"}
+    benchmark = BenchmarkResult(**facts, metrics={})
     samples = [Sample(id=f"{k}", cluster=f"{k}", scores=square, outcomes={}) for k in range(20)]
     return measure_reasons(label, "demo", benchmark, samples)[0]
 
@@ -146,9 +144,8 @@ def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(trained, cap
     Trained(folder, (record,)).show()
     out = capsys.readouterr().out
     assert out.startswith("kept the weights after step 4 of 4: group_score 68.75 % on 4 items held out of the training")
-    assert (
-        f"\nbetter, p after Holm below .05: demo text_score\nworse, p after Holm below .05: {HOSTILE} accuracy\n" in out
-    )
+    better, worse = (f"{side}, p after Holm below .05:" for side in ("better", "worse"))
+    assert f"\n{better} demo text_score\n{worse} {HOSTILE} accuracy\n" in out
     assert out.rstrip().endswith(f"report: {folder}/report.html")
 
 

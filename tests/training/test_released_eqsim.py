@@ -26,8 +26,6 @@ import reference_losses as reference
 from tiny_native import released_eqsim
 
 pytestmark = pytest.mark.slow
-
-
 PARTS = {
     "fiber": {"true", "wrong_text", "wrong_image", "eqsim.itc", "eqsim.v1", "eqsim.v2"},
     "meter": {"rank", "v1", "v2", "itm.true", "itm.wrong_text", "itm.wrong_image"},

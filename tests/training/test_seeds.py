@@ -77,9 +77,8 @@ def test_many_metrics_are_corrected_together():
     records = [made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)]
     result = over_seeds(records)
     ps = sorted(row.p for row in result if row.p is not None)
-    assert sorted(row.p_holm for row in result if row.p_holm is not None) == pytest.approx(
-        [min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])]
-    )
+    expected = [min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])]
+    assert sorted(row.p_holm for row in result if row.p_holm is not None) == pytest.approx(expected)
 
 
 def test_two_configurations_are_paired_on_the_seeds_that_both_have():
@@ -92,13 +91,9 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
         between(first, second[2:])
     with raises(RunError, "benchmark", "report"):
         between(first, [made(1, (0.5,), (0,), names="z")])
-    sides = [
-        [
-            record.model_copy(update={"data": record.data.model_copy(update={"reported": {"a": content}})})
-            for record in some
-        ]
-        for some, content in ((first, "1"), (second, "2"))
-    ]
+    data = [first[0].data.model_copy(update={"reported": {"a": content}}) for content in "12"]
+    pairs = zip((first, second), data, strict=True)
+    sides = ([each.model_copy(update={"data": own}) for each in some] for some, own in pairs)
     with raises(RunError, "items", "a", "benchmarks"):  # sets of one name are not one set
         between(*sides)
 
@@ -128,32 +123,22 @@ def test_only_what_is_not_done_is_trained_again(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train_seeds(told, tmp_path / "out", 4, once)
     result = train_seeds(told, tmp_path / "out", 4, once, resume=True)
-    assert trained == [0, 1, 2, 2, 3]
-    assert [record.config["seed"] for record in result] == [0, 1, 2, 3]
+    assert (trained, [record.config["seed"] for record in result]) == ([0, 1, 2, 2, 3], [0, 1, 2, 3])
     # Another configuration or limit is not what was trained: `start` decides what is to be said of it.
     train_seeds(config(tmp_path, optimiser={"weight_decay": 0.0}), tmp_path / "out", 1, once, resume=True)
     train_seeds(told, tmp_path / "out", 1, once, resume=True, limit=3)
     assert trained[5:] == [0, 0]
 
 
-def test_seeds_on_different_data_are_no_sample(tmp_path):
-    told = config(tmp_path)
-
+@pytest.mark.parametrize("field", ["data", "start"])
+def test_seeds_on_different_data_or_from_different_starts_are_no_sample(field, tmp_path):
     def once(one, folder):
-        data = DataRecord(rows=1, images=1, items=1, fingerprint=str(one.seed // 2))
-        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"data": data})
+        other = str(one.seed // 2)
+        other = DataRecord(rows=1, images=1, items=1, fingerprint=other) if field == "data" else other
+        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={field: other})
         return FinishedRun("x", None, False, record=record)
 
-    with raises(RunError, "seed-002", "trained"):
-        train_seeds(told, tmp_path / "out", 3, once)
-
-
-def test_seeds_from_different_starts_are_no_sample(tmp_path):
-    def once(one, folder):
-        record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"start": str(one.seed // 2)})
-        return FinishedRun("x", None, False, record=record)
-
-    with raises(RunError, "seed-002", "start"):
+    with raises(RunError, "seed-002", "trained" if field == "data" else "start"):
         train_seeds(config(tmp_path), tmp_path / "out", 3, once)
 
 
@@ -163,30 +148,19 @@ def test_the_command_trains_resumes_and_compares(tmp_path, command):
     values = table(tmp_path, report={"benchmarks": [name]}, optimiser={"steps": 2}, seed=7)
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
     arguments = ("train", tmp_path / "run.toml", "--out", tmp_path / "a", "--allow-leak")
-    ran = command(*arguments, "--seeds", 2, "--json")
-    assert ran.code == 0, ran.err
+    ran = command(*arguments, "--seeds", 2, "--json", code=0)
     assert (ran.json["seeds"], ran.json["against"]) == ([7, 8], None)
     records = [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)]
     rows = {row["metric"]: row for row in ran.json["start"]}
-    for row in records[0].comparison.rows:
-        seconds = records[1].comparison.rows
-        other = next(each for each in seconds if each.metric == row.metric)
-        assert rows[row.metric]["mean"] == pytest.approx((row.b + other.b) / 2)
+    for row, other in zip(*(record.comparison.rows for record in records), strict=True):
+        assert row.metric == other.metric and rows[row.metric]["mean"] == pytest.approx((row.b + other.b) / 2)
     assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
     assert (tmp_path / "a/seed-007/model/README.md").is_file()
-    again = command(*arguments, "--seeds", 2, "--resume", "--against", tmp_path / "a")
-    assert again.code == 0, again.err
+    again = command(*arguments, "--seeds", 2, "--resume", "--against", tmp_path / "a", code=0)
     assert "2 seeds, percent" in again.out and again.out.count("group_score") == 2
     assert [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)] == records  # nothing ran again
-    refused = command(*arguments, "--seeds", 2)
-    assert refused.code != 0
-    check_facts(refused.err, "--resume", "run")
-    alone = command(*arguments, "--against", tmp_path / "a")
-    assert alone.code != 0
-    check_facts(alone.err, "--against", "--seeds", "N")
-
-
-ALPHAS = tuple(k / 10 for k in range(11))
+    check_facts(command(*arguments, "--seeds", 2, code=2).err, "--resume", "run")
+    check_facts(command(*arguments, "--against", tmp_path / "a", code=2).err, "--against", "--seeds", "N")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -209,26 +183,23 @@ def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_
     before = {"counter": torch.tensor(1), "mean": torch.tensor([0.1, 2.0])}
     after = {"counter": torch.tensor(4), "mean": torch.tensor([0.7, -1.0])}
     copies = [{name: value.clone() for name, value in end.items()} for end in (before, after)]
-    for alpha in ALPHAS:
+    for alpha in (k / 10 for k in range(11)):
         state = interpolate(before, after, alpha)
         assert (state.keys(), state["counter"].dtype) == (before.keys(), torch.int64)
         assert state["counter"].item() == (1 if alpha < 0.5 else 4)
-        assert torch.equal(
-            state["mean"], ((1 - alpha) * before["mean"].double() + alpha * after["mean"].double()).float()
-        )
+        mean = (1 - alpha) * before["mean"].double() + alpha * after["mean"].double()
+        assert torch.equal(state["mean"], mean.float())
         for value in state.values():
             value.zero_()
-    assert all(
-        torch.equal(end[name], copy[name]) for end, copy in zip((before, after), copies, strict=True) for name in copy
-    )
+    for end, copy in zip((before, after), copies, strict=True):
+        assert all(torch.equal(end[name], value) for name, value in copy.items())
 
 
-@pytest.mark.parametrize(
-    ("headlines", "best"), [((0.2, 0.4, 0.4), 0.999), ((0.4, 0.3, 0.4), 0.0), ((0.1, 0.2, 0.4), 1.0)]
-)
-def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_the_start(
-    monkeypatch, tmp_path, headlines, best
-):
+BEST = [((0.2, 0.4, 0.4), 0.999), ((0.4, 0.3, 0.4), 0.0), ((0.1, 0.2, 0.4), 1.0)]
+
+
+@pytest.mark.parametrize(("headlines", "best"), BEST)
+def test_a_sweep_keeps_the_best_model_and_of_equals_the_nearest_to_the_start(monkeypatch, tmp_path, headlines, best):
     values = dict(zip((0.0, 0.999, 1.0), headlines, strict=True))
 
     def run(_settings, folder, expect, **_):
@@ -245,9 +216,7 @@ def test_a_sweep_keeps_the_best_model_and_of_equally_good_ones_the_nearest_to_th
         return f"weights {float(weights['w']):g}"
 
     monkeypatch.setattr(training_run, "run", run)
-    ends = {"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}
-    sweep = training_run.run_sweep(
-        ends, [1.0, 0.0, 0.999], save, Settings(models=("x",), benchmarks=("demo",)), tmp_path, EmbeddingStore(None)
-    )
+    ends, asked = ({"w": torch.tensor(0.0)}, {"w": torch.tensor(1.0)}), Settings(models=("x",), benchmarks=("demo",))
+    sweep = training_run.run_sweep(ends, [1.0, 0.0, 0.999], save, asked, tmp_path, EmbeddingStore(None))
     assert (sweep.best, sweep.model) == (best, f"weights {best:g}")
     assert [folder.parent.name for folder in tmp_path.glob("*/model")] == [f"alpha-{sweep.label(best)}"]

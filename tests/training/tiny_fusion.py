@@ -5,7 +5,6 @@ from pathlib import Path
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
-
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
 VISION = TOWER | {"image_size": 16, "patch_size": 8}

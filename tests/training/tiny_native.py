@@ -24,9 +24,8 @@ MAKE = {"meter": meter_state, "fiber": partial(fiber_state, sharp=2.0)}
 def native(folder: Path, family: str) -> str:
     """One that can be trained, or ALBEF, which cannot."""
     folder.mkdir()
-    import_torch().save(
-        {"state_dict": (MAKE | {"albef": albef_state})[family](), "global_step": 3}, folder / "model.ckpt"
-    )
+    state = (MAKE | {"albef": albef_state})[family]()
+    import_torch().save({"state_dict": state, "global_step": 3}, folder / "model.ckpt")
     (folder / "config.json").write_text(json.dumps({"model_type": family, **SETTINGS}))
     save_tokenizer(folder, words())
     return f"{family}:{folder / 'model.ckpt'}"
@@ -44,14 +43,10 @@ def released_eqsim(folder: Path, family: str) -> dict[str, Any]:
     model = native(folder / f"{family}-tiny", family)
     opened = open_model(find_family(family), model.partition(":")[2], runtime(ModelOptions()))
     return {
-        "name": "tiny",
-        "preset": f"eqsim-{family}-f30k",
-        "model": model,
-        "image_size": opened.module.config.image_size,
+        "name": "tiny", "preset": f"eqsim-{family}-f30k", "model": model, "image_size": opened.module.config.image_size,
         "dropout": {'"*.output.dense"': 0.0, '"*text_transformer.embeddings"': 0.0},
         "data": {"train": [str(sources / "rows.jsonl")]},
         "optimiser": {"steps": 2, "warm_up": 0, "learning_rate": 1e-3, "epsilon": 1e-2},
-        "batch": {"size": 8, "accumulate": 2},
-        "matching": {"negatives": {"meter": 3, "fiber": 1}[family]},
+        "batch": {"size": 8, "accumulate": 2}, "matching": {"negatives": {"meter": 3, "fiber": 1}[family]},
         "validation": {"every": 1},
-    }
+    }  # fmt: skip

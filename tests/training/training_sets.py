@@ -1,6 +1,5 @@
 """Small sets to train on, architectures without weights, and configurations."""
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from facts import raises
+from pictures import encoded
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import RunError
@@ -26,7 +25,6 @@ from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
-
 OPEN_CLIP = {
     "model_cfg": {
         "embed_dim": 16,
@@ -35,7 +33,6 @@ OPEN_CLIP = {
     },
     "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
 }
-
 #: Changes of the architecture: a ResNet, which normalises by batches.
 RESNET = {"vision_cfg": {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8, "head_width": 64}}
 
@@ -51,9 +48,7 @@ def squares(folder: Path, count: int = 12, *, seed: int = 0) -> Path:
             pixels = rng.integers(0, 40, (16, 16, 3)).astype(np.uint8)
             pixels[4:12, :8] += np.array(COLOURS[left], np.uint8)
             pixels[4:12, 8:] += np.array(COLOURS[right], np.uint8)
-            file = io.BytesIO()
-            Image.fromarray(pixels).save(file, "PNG")
-            images[name] = file.getvalue()
+            images[name] = encoded(pixels)
         texts = (f"a {first} square left of a {second} one", f"a {second} square left of a {first} one")
         items.append(Item(id=f"item-{k}", images=names, texts=texts, tags={"aspect": "location"}))
     write_pair_set(folder, items, images, {"title": "squares"})
@@ -155,18 +150,23 @@ def logged(out: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
 
 
+def near(one: Path, other: Path, relative: float = 1e-4, absolute: float = 2e-5, *, floor: float = 1e-6) -> None:
+    """Two runs have the same log, up to a relative rounding, and the same weights, up to an absolute one."""
+    for line, same in zip(logged(one), logged(other), strict=True):
+        assert line == pytest.approx(same, rel=relative, abs=floor)
+    assert far(weights(one), weights(other)) < absolute
+
+
+def moved(out: Path, start: str = "start/open_clip_model.safetensors") -> set[str]:
+    """The names of the tensors that a run has changed."""
+    after = weights(out)
+    return {name for name, value in read_state_dict(out / start).items() if not bool((after[name] == value).all())}
+
+
 def compared(benchmark: str, a: float, b: float, metric: str = "group_score", **more) -> MetricComparison:
     """A metric of the start and of the trained model, with a test that finds them apart."""
-    values = {
-        "n": 100,
-        "difference": b - a,
-        "low": None,
-        "high": None,
-        "method": "bootstrap",
-        "only_a": 1,
-        "only_b": 11,
-    }
-    values |= {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None}
+    values = {"n": 100, "difference": b - a, "low": None, "high": None, "method": "bootstrap"}
+    values |= {"only_a": 1, "only_b": 11, "p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None}
     return MetricComparison(benchmark=benchmark, metric=metric, a=a, b=b, **values | more)
 
 

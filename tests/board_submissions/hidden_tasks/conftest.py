@@ -13,6 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_tasks import CASES, Row, hidden_task, lines, made, picture
 
+from scripts import install
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, BoardSettings
@@ -53,13 +54,8 @@ ASKED = one_file(
 @pytest.fixture(autouse=True)
 def tiny_choice(tmp_path, monkeypatch) -> None:
     """Install benchmarks of a group's own, as another package would."""
-    about = tmp_path / "site" / "tiny-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(
-        "[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\ntiny-yes-no = tiny_choice:ASKED\n"
-    )
-    (tmp_path / "site" / "tiny_choice.py").write_text(INSTALLED)
+    points = "[tellapart.benchmarks]\ntiny-choice = tiny_choice:TINY\ntiny-yes-no = tiny_choice:ASKED\n"
+    install(tmp_path / "site", "tiny_choice", points, INSTALLED)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "tiny_choice", raising=False)
 
@@ -106,14 +102,12 @@ class Hosted:
             shown = {name: picture(archive.read(name)) for name in archive.namelist() if name.startswith("images/")}
         root = self.place.images
         own = {path.relative_to(root).as_posix(): picture(path.read_bytes()) for path in root.rglob("*.*")}
-        looks = {
-            name: min(own, key=lambda path: float(np.abs(own[path] - pixels).mean())) for name, pixels in shown.items()
-        }
-        records = self.records.rows
+        far = {name: {path: float(np.abs(own[path] - pixels).mean()) for path in own} for name, pixels in shown.items()}
+        looks = {name: min(own, key=far[name].__getitem__) for name in shown}
         found = []
         for row in rows:
             seen = {key: looks[value] for key, value in row.items() if value in looks}
-            (record,) = [record for record in records if self.case.find(record, seen, row)]
+            (record,) = [record for record in self.records.rows if self.case.find(record, seen, row)]
             found.append((row, record))
         return found
 

@@ -15,6 +15,7 @@ from tiny_tasks import CASES, EACH, N, hidden_task, lines, made, unique, write_j
 
 from facts import check_facts, raises
 from pictures import plain
+from sets import file_bytes
 from steps import steps_of
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.hidden import HiddenBenchmark
@@ -65,11 +66,10 @@ def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted, task):
         pictures = [name for name in archive.namelist() if name.startswith("images/")]
         opened = [Image.open(io.BytesIO(archive.read(name))) for name in pictures]
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    rows = [json.loads(line) for line in listing.splitlines()]
     assert HIDEABLE[task].send in readme
-    assert all(row["prediction"] is None for row in rows)
-    for word in (*case.gold, "label", "answer", "bbox", "true", "COCO_", "tags", "cluster"):
-        assert word not in listing
+    assert all(json.loads(line)["prediction"] is None for line in listing.splitlines())
+    told = (*case.gold, "label", "answer", "bbox", "true", "COCO_", "tags", "cluster")
+    assert [word for word in told if word in listing] == []
     assert {Path(name).suffix for name in pictures} == {case.suffix}
     assert not any(set(image.info) - {"jfif", "jfif_version", "jfif_unit", "jfif_density"} for image in opened)
     assert {image.format for image in opened} == {"JPEG" if case.suffix == ".jpg" else "PNG"}
@@ -83,8 +83,7 @@ def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted, task):
 def test_what_a_file_is_read_with_is_what_is_published(hosted, task):
     case, board = CASES[task], hosted(task)
     path = board.service.prepared["mine"].published
-    found = path.read_text()
-    records = read_published(path, task)
+    found, records = path.read_text(), read_published(path, task)
     assert records == board.truth.bare()
     with board.archive() as archive:
         listing = [json.loads(line) for line in archive.read("items.jsonl").decode().splitlines()]
@@ -113,36 +112,30 @@ def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn()
 def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_path):
     place = made(task, tmp_path / "data")
     records = find_benchmark(CASES[task].benchmark, place).records()
-    how = HIDEABLE[task]
-    rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
-    many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(sorted(rows, key=repr)))
+    rows = sorted(records.rows, key=repr)
+    many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(rows))
     hidden = hide(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
     places = {new_id(b"key", row.id): k for k, row in enumerate(many)}
     order = [places[row.id] for row in hidden.records.rows]
     assert abs(np.corrcoef(order, range(len(order)))[0, 1]) < 0.16  # 5 standard deviations of 960 rows
-    sides: dict[str, set[bool]] = {}
-    for cluster, public in zip(how.clusters(hidden.records.rows), hidden.public, strict=True):
-        sides.setdefault(cluster, set()).add(public)
-    assert {len(side) for side in sides.values()} == {1}
+    clusters = list(HIDEABLE[task].clusters(hidden.records.rows))
+    assert len(set(clusters)) == len(set(zip(clusters, hidden.public, strict=True)))
     assert HiddenRows.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
 
 
 def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path):
-    place = made("vqa", tmp_path / "data")
-    records = find_benchmark("vlue-vqa", place).records()
+    records = find_benchmark("vlue-vqa", made("vqa", tmp_path / "data")).records()
     hidden = hide(TASKS["vqa"], records, b"key", 0.5, ".png")
-    side = {row.id: public for row, public in zip(hidden.records.rows, hidden.public, strict=True)}
-    asked: dict[str, list[bool]] = {}
-    for row in hidden.records.rows:
-        asked.setdefault(row.texts, []).append(side[row.id])
+    asked: dict[tuple[str, ...], list[bool]] = {}
+    for row, public in zip(hidden.records.rows, hidden.public, strict=True):
+        asked.setdefault(row.texts, []).append(public)
     assert all(len(own) == 2 and len(set(own)) == 1 for own in asked.values())
 
 
 def test_one_image_that_has_lost_something_makes_all_of_them_jpeg():
     lossless = [b"\x89PNG\r\n\x1a\n", b"\x93NUMPY", plain(size=(4, 4), form="WEBP")]
-    assert suffix_for(lossless) == ".png"
-    assert suffix_for([*lossless, b"\xff\xd8\xff"]) == ".jpg"
+    assert (suffix_for(lossless), suffix_for([*lossless, b"\xff\xd8\xff"])) == (".png", ".jpg")
 
 
 @pytest.mark.slow
@@ -224,11 +217,9 @@ def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted):
     filled = "".join(json.dumps({**row, "prediction": said[row["id"]]}) + "\n" for row, _ in known)
     table = "id,prediction\n" + "".join(f"{id_},{p}\n" for id_, p in reversed(said.items()))
     listed = json.dumps([{"id": id_, "prediction": p} for id_, p in said.items()])
-    numbers = [
-        board.send(data.encode(), file=file)["public"]["values"]
-        for data, file in ((filled, "a.jsonl"), (table, "a.csv"), (listed, "a.json"))
-    ]
-    assert numbers[0] == numbers[1] == numbers[2]
+    files = {"a.jsonl": filled, "a.csv": table, "a.json": listed}
+    first, *others = (board.send(data.encode(), file=name)["public"]["values"] for name, data in files.items())
+    assert others == [first] * 2
 
 
 @pytest.mark.slow
@@ -250,18 +241,14 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted):
     board.shown.read_in(problems.append)
     assert problems == []
     page = {"Accept": "text/html"}
-    about = board.client.get("/hidden/mine").json()["benchmark"]
-    assert (about["task"], about["items"], about["what"]) == (
-        "nlvr2", N, "48 statements (a sentence about two images: true or false)",
-    )  # fmt: skip
+    about, what = board.client.get("/hidden/mine").json()["benchmark"], "a sentence about two images: true or false"
+    assert (about["task"], about["items"], about["what"]) == ("nlvr2", N, f"48 statements ({what})")
     assert about["what"] in board.client.get("/hidden/mine", headers=page).text
     for at in ("/", "/benchmarks/mine", "/models/better", "/hidden", "/ranks"):
         answer = board.client.get(at, headers=page)
-        assert answer.status_code == 200, at
-        assert str(board.folder) not in answer.text, at
+        assert answer.status_code == 200 and str(board.folder) not in answer.text, at
     shown = board.client.get("/benchmarks/mine", headers=page).text
-    assert "better" in shown
-    assert f">{100 * found.metrics['accuracy'].value:g}<" in shown
+    assert "better" in shown and f">{100 * found.metrics['accuracy'].value:g}<" in shown
     assert "Statements of ours" in board.client.get("/hidden", headers=page).text
 
 
@@ -270,9 +257,7 @@ def test_a_sender_sees_which_field_predictions_were_read_from(hosted):
     right = {row["id"]: case.right(record, row) for row, record in board.known()}
 
     def rows(*fields: str) -> bytes:
-        return "".join(
-            f"{json.dumps({'id': id_, **dict.fromkeys(fields, said)})}\n" for id_, said in right.items()
-        ).encode()
+        return file_bytes("p.jsonl", [{"id": id_, **dict.fromkeys(fields, said)} for id_, said in right.items()])
 
     sent = board.send(rows("answer"))
     assert (sent["state"], sent["field"]) == ("done", "answer")
@@ -297,9 +282,8 @@ def test_a_file_that_is_not_right_is_refused_precisely(hosted, task, tmp_path):
         ({**right, first: {"a": 1}}, ("sent.jsonl:6", "'prediction'", WRONG_TYPE[task], "{'a'", "1}")),
     ):
         (tmp_path / "sent.jsonl").write_bytes(lines(spoilt))
-        with pytest.raises(ScoreError) as caught:
+        with raises(ScoreError, why) as caught:
             read_sent(tmp_path / "sent.jsonl", truth.bare(), task)
-        check_facts(str(caught.value), why)
         assert not any(gold in str(caught.value) for gold in case.gold)
 
 
@@ -326,14 +310,11 @@ def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(h
         ("grounding", "[NaN, 0, 4, 4]", ("NaN", "JSON")),
         ("grounding", '"[NaN, 0, 4, 4]"', ("[x, y, width, height]", "box")),
         ("grounding", "[0, 0, 4]", ("[x, y, width, height]", "box")),
-        ("grounding", "[0, 0, 1e999, 4]", ("1e999", "large")),
-        ("grounding", f"[0, 0, {'9' * 5000}, 4]", "large"),
-        ("nlvr2", '"maybe"', ("'maybe'", "label")),
-        ("nlvr2", "null", "no prediction"),
-        ("vqa", "1.5", ("1.5", "text")),
+        ("grounding", "[0, 0, 1e999, 4]", ("1e999", "large")), ("grounding", f"[0, 0, {'9' * 5000}, 4]", "large"),
+        ("nlvr2", '"maybe"', ("'maybe'", "label")), ("nlvr2", "null", "no prediction"), ("vqa", "1.5", ("1.5", "text")),
         ("vqa", "[" * 100_000, "100"),
     ],
-)
+)  # fmt: skip
 def test_a_prediction_that_is_none_is_refused(task, said, why, tmp_path):
     records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()
     hidden = hide(TASKS[task], records, b"key", 0.5, ".png")
@@ -341,9 +322,8 @@ def test_a_prediction_that_is_none_is_refused(task, said, why, tmp_path):
     rows[3] = (rows[3][0], said)
     data = "".join(f'{{"id": "{id_}", "prediction": {prediction}}}\n' for id_, prediction in rows)
     (tmp_path / "sent.jsonl").write_text(data)
-    with pytest.raises((ScoreError, DataError)) as caught:
+    with raises((ScoreError, DataError), why):
         read_sent(tmp_path / "sent.jsonl", hidden.bare(), task)
-    check_facts(str(caught.value), why)
 
 
 @pytest.mark.slow
@@ -365,10 +345,8 @@ def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused
     board = hosted("vqa")
     rows = "".join(f"{row['id']}," + "\x01" * 1000 + "\n" for row, _ in board.known())
     seen = board.send(f"id,prediction\n{rows}".encode(), file="mine.csv")
-    assert (seen["state"], seen["error"]) == (
-        "refused",
-        "mine.csv holds control characters without end; send predictions without them",
-    )
+    said = "mine.csv holds control characters without end; send predictions without them"
+    assert (seen["state"], seen["error"]) == ("refused", said)
     seen = board.send(lines({row["id"]: "\ud800" for row, _ in board.known()}))
     check_facts(seen["error"], ":1", "'\\ud800'", "half of a character")
 

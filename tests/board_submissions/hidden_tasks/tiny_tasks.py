@@ -15,11 +15,7 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.board.submissions.hidden import HiddenBenchmark
 
 N = 48
-
-
 COLOURS = ("crimson", "teal", "ochre", "indigo")
-
-
 GOLD = ("zwartbles", "quokka", "axolotl", "pangolin")  # answers that stand nowhere else
 Row = Mapping[str, Any]
 
@@ -149,7 +145,6 @@ CASES = {
         ),
     )
 }  # fmt: skip
-
 
 EACH = pytest.mark.parametrize("task", CASES)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from facts import raises
+from pictures import plain
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
 from tellapart.training.config import DataConfig
@@ -21,10 +21,8 @@ from tellapart.training.loop import left_over
 from tellapart.training.training_run import find_sources
 
 
-def picture(value: int, size: tuple[int, int] = (6, 4)) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", size, (value, 2 * value, 9)).save(file, "PNG")
-    return file.getvalue()
+def picture(value: int) -> bytes:
+    return plain((value, 2 * value, 9), (6, 4))
 
 
 def write_shard(path: Path, members: dict[str, bytes], kind: str = "w") -> Path:
@@ -43,12 +41,8 @@ def shards(tmp_path):
         members = {}
         for sample in range(3):
             key, number = f"{shard:05}{sample:04}", 10 * shard + sample
-            facts = {
-                "caption": "not this",
-                "url": "http://x",
-                "negative_captions": [f"no {number}"],
-                "status": "success",
-            }
+            facts = {"caption": "not this", "url": "http://x", "status": "success"}
+            facts |= {"negative_captions": [f"no {number}"]}
             members[f"{key}.json"] = json.dumps(facts).encode()
             members[f"{key}.png"] = picture(number)
             members[f"{key}.txt"] = f"picture {number}\n".encode()

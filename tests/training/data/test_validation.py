@@ -68,8 +68,7 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path):
     rows = read_rows(["set"], tmp_path)
     kept, rest = rows.split(0.7)
     left = left_over(rest)
-    assert left.shape == (2, 2)
-    assert len(left) * 2 + len(kept) == len(rows)
+    assert (left.shape, len(left) * 2 + len(kept)) == ((2, 2), len(rows))
     assert left.pixels(left.items[0].images[1]).shape == (16, 16, 3)
     assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
 
@@ -130,8 +129,6 @@ def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_som
         np.mean([any(better_beyond_doubt(one, first, pairs.outline.clusters, count) for one in run) for run in seen])
         for count in (1, looks)
     )
-    assert alone > 0.1
-    assert together <= 0.05
-    assert better_beyond_doubt(
-        [1] * 30 + first[30:], first, pairs.outline.clusters, looks
-    )  # fifteen more, and none fewer
+    assert alone > 0.1 and together <= 0.05
+    more = [1] * 30 + first[30:]  # fifteen more, and none fewer
+    assert better_beyond_doubt(more, first, pairs.outline.clusters, looks)

@@ -30,12 +30,9 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
         found = trainable.module.eval()(images, texts)
         model = trainable.module.model
         whole = torch.nn.functional.pad(texts["input_ids"], (0, 24 - texts["input_ids"].shape[1]))
-        own = model.forward_intermediates(
-            (images["pixels"].permute(0, 3, 1, 2) / 255 - 0.5) / 0.5,
-            whole,
-            normalize_intermediates=True,
-            image_output_fmt="NLC",
-        )
+        prepared = (images["pixels"].permute(0, 3, 1, 2) / 255 - 0.5) / 0.5
+        as_read = {"normalize_intermediates": True, "image_output_fmt": "NLC"}
+        own = model.forward_intermediates(prepared, whole, **as_read)
         patches = own["image_intermediates"][-1] @ model.visual.proj
         words = own["text_intermediates"][-1] @ model.text_projection
     normalize = torch.nn.functional.normalize
@@ -45,18 +42,13 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
     torch.testing.assert_close(found["words"], normalize(words, dim=-1)[:, :length], rtol=1e-4, atol=1e-6)
     ends = texts["input_ids"].argmax(-1).tolist()
     assert ends == [9, 2]
-    expected = [[0 < k <= end for k in range(length)] for end in ends]
-    assert found["real_words"].tolist() == expected
+    assert found["real_words"].tolist() == [[0 < k <= end for k in range(length)] for end in ends]
     torch.testing.assert_close(found["words"][[0, 1], ends], found["texts"])  # the vector of a text is that of its end
 
 
 def test_a_run_learns_to_tell_captions_apart_by_patches_and_words(tmp_path):
-    settings = config(
-        tmp_path,
-        loss={"name": "fsc-clip", "local": 1.0},
-        data={"negative_captions": 1},
-        optimiser={"steps": 16, "learning_rate": 3e-3, "epsilon": 1e-8},
-    )
+    loss, optimiser = {"name": "fsc-clip", "local": 1.0}, {"steps": 16, "learning_rate": 3e-3, "epsilon": 1e-8}
+    settings = config(tmp_path, loss=loss, data={"negative_captions": 1}, optimiser=optimiser)
     run_training(settings, tmp_path, tmp_path / "run")
     steps = [line for line in logged(tmp_path / "run") if "local" in line]
     assert len(steps) == 16

@@ -1,5 +1,7 @@
 """Low-rank updates alone are trained and kept; the written model has them merged, and is an ordinary one."""
 
+import re
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.training import encoders
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders import (
     add_updates,
@@ -52,20 +55,15 @@ def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path):
     learnt = {name for name in kept if ".lora_" in name}
     # Beside them the contrastive scale, and a mask that is no weight.
     assert {name.rpartition(".")[2] for name in kept.keys() - learnt} <= {"logit_scale", "attn_mask"}
-    matrices = {
-        name.replace(".default", "").replace(".parametrizations", "").replace("t.0.", "t."): kept[name]
-        for name in learnt
-    }
+    cut = re.compile(r"\.default|\.parametrizations|(?<=t)\.0(?=\.)")
+    matrices = {cut.sub("", name): kept[name] for name in learnt}
     before, after = _weights(tmp_path / "run" / "start"), _weights(tmp_path / "run" / "model")
     assert before.keys() == after.keys()
     changed = set()
     for name, value in after.items():
         change = value - before[name]
-        halves = [
-            (f"model.{stem}.lora_A.weight", f"model.{stem}.lora_B.weight")
-            for stem in (name, name.removesuffix(".weight"))
-        ]
-        for a, b in halves:
+        for stem in (name, name.removesuffix(".weight")):
+            a, b = (f"model.{stem}.lora_{half}.weight" for half in "AB")
             if a in matrices:
                 # Of an attention, too, the update is added once.
                 assert torch.allclose(change, 2.0 * matrices[b] @ matrices[a], atol=1e-6), name
@@ -75,10 +73,8 @@ def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path):
             assert float(change.abs().max()) == 0, name
     # Of one block in each tower: packed projections, the attention's last one, and the MLP.
     assert len(changed) == len(learnt) // 2 == 8
-    assert {
-        "visual.transformer.resblocks.0.attn.in_proj_weight",
-        "transformer.resblocks.0.attn.out_proj.weight",
-    } <= changed
+    block = "transformer.resblocks.0.attn"
+    assert {f"visual.{block}.in_proj_weight", f"{block}.out_proj.weight"} <= changed
     layers = ("attn.in_proj", "attn.out_proj", "mlp.c_fc", "mlp.c_proj")
     for tower in ("model.transformer.resblocks.*", "model.visual.transformer.resblocks.*"):
         for text in (finished.record.updated, (tmp_path / "run" / "model" / "README.md").read_text()):
@@ -122,14 +118,12 @@ class Holder:
         self.module = module
 
 
-@pytest.mark.parametrize(
-    ("make", "layers"),
-    [
-        (lambda: torch.nn.MultiheadAttention(8, 2), {"in_proj", "out_proj"}),
-        (lambda: torch.nn.MultiheadAttention(8, 2, kdim=6, vdim=4), {"q_proj", "k_proj", "v_proj", "out_proj"}),
-    ],
-)
-def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make, layers):
+SIZES = [({}, {"in_proj", "out_proj"}), ({"kdim": 6, "vdim": 4}, {"q_proj", "k_proj", "v_proj", "out_proj"})]
+
+
+@pytest.mark.parametrize(("sizes", "layers"), SIZES)
+def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(sizes, layers):
+    make = partial(torch.nn.MultiheadAttention, 8, 2, **sizes)
     torch.manual_seed(1)
     attention = make().eval()
     inputs = [torch.randn(3, 2, width) for width in (8, attention.kdim, attention.vdim)]
@@ -150,17 +144,11 @@ def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make, lay
         plain.load_state_dict(attention.state_dict())
         assert torch.allclose(plain(*inputs)[0], moved, atol=1e-6)
         assert torch.allclose(attention(*inputs)[0], moved, atol=1e-6)
-    b, a = (
-        learnt["out_proj.parametrizations.weight.0.lora_B.weight"],
-        learnt["out_proj.parametrizations.weight.0.lora_A.weight"],
-    )
+    b, a = (learnt[f"out_proj.parametrizations.weight.0.lora_{half}.weight"] for half in "BA")
     assert torch.allclose(plain.out_proj.weight - bits["out_proj.weight"], 3.0 * b @ a, atol=1e-6)
     assert torch.equal(attention(*inputs)[0], moved)
-    frozen = {
-        name.replace("parametrizations.", "").removesuffix(".original"): value
-        for name, value in attention.state_dict().items()
-        if "lora_" not in name
-    }
+    state = {name: value for name, value in attention.state_dict().items() if "lora_" not in name}
+    frozen = {re.sub(r"parametrizations\.|\.original$", "", name): value for name, value in state.items()}
     assert frozen.keys() == bits.keys() and all(torch.equal(value, bits[name]) for name, value in frozen.items())
 
 
@@ -183,8 +171,6 @@ def test_layers_that_no_gradient_reaches_are_found():
 
 
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path, monkeypatch):
-    from tellapart.training import encoders
-
     find = encoders.find_model
 
     def with_another(*arguments):
@@ -205,12 +191,17 @@ def test_other_parametrisations_of_a_model_stay_as_they_are():
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
 
 
-def test_dropout_before_a_projection_inside_an_attention_is_refused():
+def test_dropout_before_a_projection_inside_an_attention_and_targets_that_match_nothing_are_refused():
     with raises(ModelError, "lora.dropout", "self_attn.out_proj", "lora.targets"):
         add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)
     only = LoraConfig(rank=2, dropout=0.1, targets=["linear1"])
     add_updates(Holder(block := torch.nn.TransformerEncoderLayer(8, 2)), only, 0)
     assert count_updated(block) == {"linear1": 1}
+    block = torch.nn.TransformerEncoderLayer(8, 2)
+    with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
+        find_linear_layers(block, ["linear1", "q_proj"])
+    with raises(ModelError, "model", "layer"):
+        find_linear_layers(torch.nn.LayerNorm(2))
 
 
 def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path):
@@ -245,16 +236,11 @@ def test_a_run_with_updates_goes_on_to_the_same_bytes(make, lora, layers, tmp_pa
 def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     settings = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
-    result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
-    record = result.record
-    ends = {alpha: record.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
-    scores = [
-        (row.b, row.a)
-        for row in record.comparison.rows
-        if row.metric in {"text_score", "image_score", "group_score", "match_score"}
-    ]
-    assert ends[1.0] == pytest.approx(float(np.mean([a for a, _ in scores])))
-    assert ends[0.0] == pytest.approx(float(np.mean([b for _, b in scores])))
+    record = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True).record
+    metrics = {"text_score", "image_score", "group_score", "match_score"}
+    rows = [row for row in record.comparison.rows if row.metric in metrics]
+    for alpha, side in ((0.0, "a"), (1.0, "b")):
+        assert record.sweep.curve[alpha][0] == pytest.approx(float(np.mean([getattr(row, side) for row in rows])))
 
 
 def test_a_fusion_encoder_is_adapted_too(tmp_path):
@@ -264,11 +250,3 @@ def test_a_fusion_encoder_is_adapted_too(tmp_path):
     before, after = _weights(tmp_path / "blip"), _weights(tmp_path / "run" / "model")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert "itm_head.weight" in changed and all(name.endswith(".weight") and before[name].ndim == 2 for name in changed)
-
-
-def test_targets_that_match_nothing_are_refused():
-    block = torch.nn.TransformerEncoderLayer(8, 2)
-    with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
-        find_linear_layers(block, ["linear1", "q_proj"])
-    with raises(ModelError, "model", "layer"):
-        find_linear_layers(torch.nn.LayerNorm(2))

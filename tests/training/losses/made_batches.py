@@ -13,10 +13,8 @@ from tellapart.training.losses.loss import Batch, Loss, LossParts, Matches, find
 
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")
-
 #: The numbers of texts that a batch may have.
 TEXT_IDS = ("text_ids", "negative_text_ids", "positive_text_ids", "unit_ids")
-
 IDS = [0, 1, 2, 0, 3, 4, 2, 5]
 
 
@@ -33,13 +31,9 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, *, alike: boo
     numbers = {name: torch.randint(9, shape, generator=generator) for name, shape in shapes.items() if alike}
     images = units(b, d, seed=seed)
     texts = images + 0.7 * units(b, d, seed=seed + 1)
-    mates = Batch(
-        units(b, d, seed=seed + 3),
-        units(b, d, seed=seed + 4),
-        torch.tensor(scale, dtype=torch.float64),
-        torch.tensor(ids) * 0 + 100 + torch.arange(b),
-        text_ids=torch.randint(9, (b,), generator=generator) if alike else None,
-    )
+    others = (units(b, d, seed=seed + 3), units(b, d, seed=seed + 4), torch.tensor(scale, dtype=torch.float64))
+    of_others = torch.randint(9, (b,), generator=generator) if alike else None
+    mates = Batch(*others, 100 + torch.arange(b), text_ids=of_others)
     return Batch(
         images=images,
         texts=texts / texts.norm(dim=-1, keepdim=True),
@@ -62,27 +56,14 @@ def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, *, alike: boo
 
 def reordered(made: Batch, order: Tensor) -> Batch:
     """The same pairs in another order."""
-    mates = None
-    if made.mates is not None:
-        old = made.mates
-        mates = replace(
-            old,
-            images=old.images[order],
-            texts=old.texts[order],
-            image_ids=old.image_ids[order],
-            text_ids=None if old.text_ids is None else old.text_ids[order],
-        )
-    return replace(
-        made,
-        images=made.images[order],
-        texts=made.texts[order],
-        image_ids=made.image_ids[order],
-        negative_texts=made.negative_texts[order],
-        has_negative=made.has_negative[order],
-        positive_texts=made.positive_texts[order],
-        **{name: None if (one := getattr(made, name)) is None else one[order] for name in LOCAL + TEXT_IDS},
-        mates=mates,
-    )
+
+    def pick(batch: Batch, names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: None if (one := getattr(batch, name)) is None else one[order] for name in names}
+
+    old, shared = made.mates, ("images", "texts", "image_ids")
+    mates = None if old is None else replace(old, **pick(old, (*shared, "text_ids")))
+    names = (*shared, "negative_texts", "has_negative", "positive_texts", *LOCAL, *TEXT_IDS)
+    return replace(made, mates=mates, **pick(made, names))
 
 
 def matches(seed: int = 0, negatives: int = 4) -> Matches:
@@ -98,25 +79,17 @@ def matches(seed: int = 0, negatives: int = 4) -> Matches:
     image_ids = text_ids.clone()
     text_ids[4, 0], image_ids[4, 0] = 1, 5
     return Matches(
-        true=logits(b) + 1,
-        wrong_texts=logits(b, negatives),
-        wrong_images=logits(b, negatives),
-        counterparts=logits(b, negatives) + 1,
-        image_ids=ids,
-        negative_text_ids=text_ids,
-        negative_image_ids=image_ids,
-    )
+        true=logits(b) + 1, wrong_texts=logits(b, negatives), wrong_images=logits(b, negatives),
+        counterparts=logits(b, negatives) + 1, image_ids=ids, negative_text_ids=text_ids, negative_image_ids=image_ids,
+    )  # fmt: skip
 
 
 #: Options of losses that would show little by their defaults.
 OPTIONS: dict[str, Any] = {
-    "ce-clip": {"bound": 1.0},
-    "negbench": {"contrast": 0.5, "choice": 0.5},
-    "hardneg": {"k": 2},
-    "eqsim": {"alpha": 0.01, "k": 2},
-    "eqsim-itm": {"alpha": 0.001, "k": 1},
+    "ce-clip": {"bound": 1.0}, "negbench": {"contrast": 0.5, "choice": 0.5}, "hardneg": {"k": 2},
+    "eqsim": {"alpha": 0.01, "k": 2}, "eqsim-itm": {"alpha": 0.001, "k": 1},
     "eqsim-ranking": {"alpha": 0.001, "variant": "v2-all"},
-}
+}  # fmt: skip
 
 
 def of_the_catalogue(kind: type[Loss], **options: dict[str, Any]) -> dict[str, Callable[..., LossParts]]:

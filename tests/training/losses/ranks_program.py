@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,14 +21,12 @@ from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import Batch, DualLoss, FusionLoss, LossParts, Matches, gather, hard_negatives
 
 DUAL = of_the_catalogue(DualLoss) | {
-    "released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
-    **{f"eqsim {v}": lambda made, v=v: eqsim(made, alpha=0.01, k=2, variant=v) for v in VARIANTS},
-    "block": lambda made: eqsim(made, alpha=0.01, k=2, normalise="block"),
-    "none": lambda made: eqsim(made, alpha=0.001, k=2, normalise="none"),
+    "released": partial(eqsim, alpha=0.001, k=4, as_released=True),
+    **{f"eqsim {variant}": partial(eqsim, alpha=0.01, k=2, variant=variant) for variant in VARIANTS},
+    "block": partial(eqsim, alpha=0.01, k=2, normalise="block"),
+    "none": partial(eqsim, alpha=0.001, k=2, normalise="none"),
 }
-FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.001, as_released=True)
-}
+FUSION = of_the_catalogue(FusionLoss) | {"eqsim-itm-released": partial(eqsim_itm, alpha=0.001, as_released=True)}
 ENCODED = ("images", "texts", "negative_texts", "positive_texts", "units", "patches", "words")
 
 
@@ -71,10 +70,8 @@ def record(parts: LossParts, learned: list[Tensor], size: int) -> dict[str, Tens
     if size > 1:
         for gradient in gradients:
             dist.all_reduce(gradient)
-    return {
-        **{name: part.detach() for name, part in parts.items()},
-        **{f"gradient {k}": gradient / size for k, gradient in enumerate(gradients)},
-    }
+    averaged = {f"gradient {k}": gradient / size for k, gradient in enumerate(gradients)}
+    return {name: part.detach() for name, part in parts.items()} | averaged
 
 
 def unequal_ranks_are_refused(rank: int) -> bool:

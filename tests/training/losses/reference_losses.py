@@ -184,12 +184,9 @@ def close_sets(C, same, k):
 
 
 VARIANTS = {
-    "eqsim": ("distant", "close"),
-    "v1-all+v2-close": ("all", "close"),
-    "v1-all": ("all", ""),
-    "v2-all": ("", "all"),
+    "eqsim": ("distant", "close"), "v1-all+v2-close": ("all", "close"), "v1-all": ("all", ""), "v2-all": ("", "all"),
     "v2-close": ("", "close"),
-}
+}  # fmt: skip
 
 
 def four_of(C, scale, same, normalise, i, j):

@@ -1,6 +1,7 @@
 """Every loss equals its own reference in float64 numpy, part by part."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -90,9 +91,8 @@ def facts_of(made: Batch) -> set[tuple[int, int]]:
 def test_the_losses_of_dual_encoders(seed, ids, chunk, alike):
     made = batch(seed, ids, chunk=chunk, alike=alike)
     L, alike = logits(made), same(made)
-    assert (alike != alike.T).any() == (
-        made.text_ids is not None
-    )  # of two texts and images, one cell alone may be true
+    # Of two texts and images, one cell alone may be true.
+    assert (alike != alike.T).any() == (made.text_ids is not None)
     images, texts, scale = made.images.numpy(), made.texts.numpy(), made.scale.item()
     assert_equal(itc(made), reference.itc(L, alike))
     assert_equal(siglip(made), reference.siglip(L - 3.0, alike))
@@ -135,9 +135,8 @@ def test_the_losses_of_an_images_own_captions(present, ids, chunk, alike):
         settings = dict(zip(("contrast", "choice", "paraphrase"), weights, strict=True))
         assert_equal(clic(made, **settings), expected)
     U, F = ([scale * made.images.numpy() @ made.units[:, k, side].numpy().T for k in (0, 1)] for side in (0, 1))
-    unit_ids = (
-        [(None, torch.zeros(n))] * 2 if made.unit_ids is None else [pair.unbind(1) for pair in made.unit_ids.unbind(1)]
-    )
+    unnamed = [(None, torch.zeros(n))] * 2
+    unit_ids = unnamed if made.unit_ids is None else [pair.unbind(1) for pair in made.unit_ids.unbind(1)]
     meant, untrue = [true_of(made, unit) for unit, _ in unit_ids], [~true_of(made, foil) for _, foil in unit_ids]
     for kind in ("own", "all"):
         expected = reference.cs_clip(L, N, columns, U, F, true, 0.7, kind, meant, untrue)
@@ -165,9 +164,8 @@ def test_tripletclip_is_negclip_of_both_sides(chunk, alike):
     made.mates.image_ids[3] = 4
     ids, others = made.image_ids.numpy(), made.mates.image_ids.numpy()
     sides = [(made.images.numpy(), made.texts.numpy()), (made.mates.images.numpy(), made.mates.texts.numpy())]
-    L, L2, LN, L2N = (
-        made.scale.item() * sides[image][0] @ sides[text][1].T for image, text in ((0, 0), (1, 1), (0, 1), (1, 0))
-    )
+    crossed, scale = ((0, 0), (1, 1), (0, 1), (1, 0)), made.scale.item()
+    L, L2, LN, L2N = (scale * sides[image][0] @ sides[text][1].T for image, text in crossed)
     crosses = [others[:, None] == others[None, :], ids[:, None] == others[None, :], others[:, None] == ids[None, :]]
     if alike:
         mates, facts = made.mates, facts_of(made)
@@ -237,8 +235,7 @@ def test_the_losses_of_fusion_encoders(seed):
     text_ids, image_ids = made.negative_text_ids.numpy(), made.negative_image_ids.numpy()
     has_text, has_image = (text_ids >= 0) & (text_ids != ids), (image_ids >= 0) & (image_ids != ids)
     counted = has_text & has_image & (text_ids == image_ids)
-    assert (counted != has_text).any()
-    assert (~has_text).any()
+    assert (counted != has_text).any() and (~has_text).any()
     matching, ranked = reference.itm(true, texts, images, has_text, has_image), reference.ranking(true, texts, has_text)
     assert_equal(itm(made), matching)
     assert_equal(ranking(made), ranked)
@@ -247,32 +244,22 @@ def test_the_losses_of_fusion_encoders(seed):
     mined = np.random.default_rng(seed).random(result.shape) < 0.5
     for close in (result, mined):
         given = made if close is result else replace(made, close=torch.tensor(close))
-        for variant in VARIANTS:
-            for alpha in (0.0, 0.1):
-                options = {"alpha": alpha, "beta": 0.2, "k": 2, "variant": variant}
-                parts = reference.eqsim_matching(
-                    true, texts, images, own, counted, close & counted, alpha=alpha, beta=0.2, variant=variant
-                )
-                for loss, name, base in ((eqsim_itm, "itm", matching), (eqsim_ranking, "rank", ranked)):
-                    whole = {name: base["total"], **parts}
-                    assert_equal(loss(given, **options), {**whole, "total": sum(whole.values())})
+        for variant, alpha in product(VARIANTS, (0.0, 0.1)):
+            options = {"alpha": alpha, "beta": 0.2, "variant": variant}
+            parts = reference.eqsim_matching(true, texts, images, own, counted, close & counted, **options)
+            for loss, name, base in ((eqsim_itm, "itm", matching), (eqsim_ranking, "rank", ranked)):
+                whole = {name: base["total"], **parts}
+                assert_equal(loss(given, k=2, **options), {**whole, "total": sum(whole.values())})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, 5.0])
 def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin):
     made = matches(1, negatives=1)
-    s = {
-        name: 1 / (1 + np.exp(-getattr(made, name).numpy()))
-        for name in ("true", "wrong_texts", "wrong_images", "counterparts")
-    }
-    counted = (made.has_wrong_text & made.has_wrong_image).numpy() & (
-        made.negative_text_ids == made.negative_image_ids
-    ).numpy()
-    true = s["true"][:, None]
-    sides = [
-        (true - s["wrong_texts"]) - (s["counterparts"] - s["wrong_images"]),
-        (true - s["wrong_images"]) - (s["counterparts"] - s["wrong_texts"]),
-    ]
+    names = ("true", "wrong_texts", "wrong_images", "counterparts")
+    true, texts, images, fourth = (1 / (1 + np.exp(-getattr(made, name).numpy())) for name in names)
+    same_row = made.negative_text_ids == made.negative_image_ids
+    counted, true = (made.has_wrong_text & made.has_wrong_image & same_row).numpy(), true[:, None]
+    sides = [(true - texts) - (fourth - images), (true - images) - (fourth - texts)]
     expected = 0.5 * sum(max((side[counted] ** 2).mean() - margin, 0.0) for side in sides)
     parts = eqsim_itm(made, alpha=margin, as_released=True)
     np.testing.assert_allclose(parts["v2"].item(), expected, rtol=1e-12)

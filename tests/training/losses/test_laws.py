@@ -6,7 +6,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations
+from functools import partial
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,10 @@ from tellapart.training.losses.loss import (
 
 #: A fixed threshold has the derivative; that of the batch is held.
 DUAL = of_the_catalogue(DualLoss, **{"ce-clip": {"threshold": 1.0}}) | {
-    "eqsim-released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
+    "eqsim-released": partial(eqsim, alpha=0.001, k=4, as_released=True),
     **{
-        f"{variant}-{normalise}": lambda made, v=variant, n=normalise: eqsim(
-            made, alpha=0.01, k=2, variant=v, normalise=n
-        )
-        for variant in VARIANTS
-        for normalise in ("batch", "block", "none")
+        f"{variant}-{normalise}": partial(eqsim, alpha=0.01, k=2, variant=variant, normalise=normalise)
+        for variant, normalise in product(VARIANTS, ("batch", "block", "none"))
     },
 }
 #: Their draws belong to row numbers.
@@ -53,10 +51,15 @@ NEGATIVES_OF_THEIR_OWN = {
     if isinstance(loss := find_loss(name), DualLoss)
     and (loss.negative_captions or loss.negative_images == "mate" or loss.units)
 }
+FUSION = of_the_catalogue(FusionLoss) | {"eqsim-itm-released": partial(eqsim_itm, alpha=0.01, as_released=True)}
 
-FUSION = of_the_catalogue(FusionLoss) | {
-    "eqsim-itm-released": lambda made: eqsim_itm(made, alpha=0.01, as_released=True)
-}
+
+def check_gradient(loss: Callable[..., LossParts], made: Any, names: tuple[str, ...], part="total", **how) -> None:
+    """The gradient of a part of a loss is its derivative by these tensors of a batch."""
+    learned = [getattr(made, name).clone().requires_grad_() for name in names]
+    assert torch.autograd.gradcheck(
+        lambda *tensors: loss(replace(made, **dict(zip(names, tensors, strict=True))))[part], learned, **how
+    )
 
 
 @pytest.mark.slow
@@ -64,26 +67,12 @@ FUSION = of_the_catalogue(FusionLoss) | {
 @pytest.mark.parametrize("name", DUAL)
 def test_the_gradient_is_the_derivative(name, chunk, alike):
     made = batch(5, [0, 1, 2, 0, 3], scale=6.0, chunk=chunk, alike=alike)
-    learned = [
-        tensor.clone().requires_grad_()
-        for tensor in (made.images, made.texts, made.scale, made.bias, made.negative_texts)
-    ]
-
-    def total(images, texts, scale, bias, false):
-        changed = replace(made, images=images, texts=texts, scale=scale, bias=bias, negative_texts=false)
-        return DUAL[name](changed)["total"]
-
-    assert torch.autograd.gradcheck(total, learned, fast_mode=True)
+    check_gradient(DUAL[name], made, ("images", "texts", "scale", "bias", "negative_texts"), fast_mode=True)
 
 
 @pytest.mark.parametrize("name", FUSION)
 def test_the_gradient_of_a_fusion_loss_is_the_derivative(name):
-    made = matches()
-    names = ("true", "wrong_texts", "wrong_images", "counterparts")
-    learned = [getattr(made, part).clone().requires_grad_() for part in names]
-    assert torch.autograd.gradcheck(
-        lambda *parts: FUSION[name](replace(made, **dict(zip(names, parts, strict=True))))["total"], learned
-    )
+    check_gradient(FUSION[name], matches(), ("true", "wrong_texts", "wrong_images", "counterparts"))
 
 
 @pytest.mark.parametrize("alike", [False, True])
@@ -118,13 +107,10 @@ def test_numbers_of_texts_that_are_all_different_change_nothing(name):
     made = batch()
     numbers = torch.randperm(8 * 9 + 8, generator=torch.Generator().manual_seed(1)) * 10**12
     named = replace(
-        made,
-        text_ids=numbers[:8],
-        negative_text_ids=numbers[8:24].reshape(8, 2),
-        positive_text_ids=numbers[24:40].reshape(8, 2),
-        unit_ids=numbers[40:72].reshape(8, 2, 2),
+        made, text_ids=numbers[:8], negative_text_ids=numbers[8:24].reshape(8, 2),
+        positive_text_ids=numbers[24:40].reshape(8, 2), unit_ids=numbers[40:72].reshape(8, 2, 2),
         mates=replace(made.mates, text_ids=numbers[72:]),
-    )
+    )  # fmt: skip
     for part, value in DUAL[name](made).items():
         assert DUAL[name](named)[part] == value
 
@@ -150,30 +136,17 @@ def with_entry(made: Batch, value: float) -> Batch:
             column[row] = entry
         return torch.cat([tensor, column], dim=-1)
 
-    mates = made.mates
-    assert made.negative_texts is not None
-    return replace(
-        made,
-        images=wider(made.images, 0, 1.0),
-        texts=wider(made.texts, 3, value),
-        negative_texts=wider(made.negative_texts),
-        positive_texts=wider(made.positive_texts),
-        units=wider(made.units),
-        patches=wider(made.patches),
-        words=wider(made.words),
-        mates=Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids),
-    )
+    mates, others = made.mates, ("negative_texts", "positive_texts", "units", "patches", "words")
+    changed = {name: wider(getattr(made, name)) for name in others}
+    changed |= {"images": wider(made.images, 0, 1.0), "texts": wider(made.texts, 3, value)}
+    mates = Batch(wider(mates.images), wider(mates.texts), mates.scale, mates.image_ids)
+    return replace(made, mates=mates, **changed)
 
 
 def similar(matrix: Tensor, scale: float = 8.0) -> Batch:
     """A batch whose cosines are a given matrix."""
-    n = len(matrix)
-    return Batch(
-        torch.eye(n, dtype=torch.float64),
-        matrix.T.contiguous(),
-        torch.tensor(scale, dtype=torch.float64),
-        torch.arange(n),
-    )
+    n, tensor = len(matrix), torch.tensor(scale, dtype=torch.float64)
+    return Batch(torch.eye(n, dtype=torch.float64), matrix.T.contiguous(), tensor, torch.arange(n))
 
 
 def equivariant(n: int, seed: int) -> Tensor:
@@ -200,12 +173,8 @@ def test_the_regularisation_is_zero_on_an_equivariant_block(variant, seed):
 
 def test_half_precision_is_compared_in_float32_under_autocast_too():
     made = replace(batch(), mates=None)
-    half = {
-        name: getattr(made, name).to(torch.bfloat16)
-        for name in (
-            *("images", "texts", "scale", "bias", "negative_texts", "positive_texts", "units", "patches", "words"),
-        )
-    }
+    names = ("images", "texts", "scale", "bias", "negative_texts", "positive_texts", "units", "patches", "words")
+    half = {name: getattr(made, name).to(torch.bfloat16) for name in names}
     single = {name: tensor.float() for name, tensor in half.items()}
     for name, loss in DUAL.items():
         if name in {"trohn-img", "tripletclip"}:
@@ -262,9 +231,7 @@ def test_a_missing_caption_leaves_the_gradient_finite_if_all_others_are_far_from
 def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_held():
     made = batch(5, [0, 1, 2], scale=6.0)
     flat = torch.zeros_like(made.patches) + made.patches[:, :1]  # equal shares, whatever the words are
-    learned = [made.words.clone().requires_grad_(), made.scale.clone().requires_grad_()]
-    loss = lambda words, scale: fsc_clip(replace(made, patches=flat, words=words, scale=scale))["local"]  # noqa: E731
-    assert torch.autograd.gradcheck(loss, learned)
+    check_gradient(fsc_clip, replace(made, patches=flat), ("words", "scale"), "local")
 
 
 def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement():
@@ -282,20 +249,14 @@ def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement():
 
 
 pytestmark = pytest.mark.slow
-
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 
 
 def run(out: Path, ranks: int) -> list[dict[str, Any]]:
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(out)],
-            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
+    started, base = [], {**os.environ, "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
+    for rank in range(ranks):
+        how = {"env": base | {"RANK": str(rank)}, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen([sys.executable, str(PROGRAM), str(out)], **how))
     errors = [process.communicate(timeout=600)[1] for process in started]
     assert [process.returncode for process in started] == [0] * ranks, "\n".join(errors)
     return [torch.load(f"{out}.{rank}", weights_only=True) for rank in range(ranks)]
@@ -366,13 +327,8 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> 
 @pytest.mark.parametrize("name", [*sorted({*LOSSES} & {*DUAL} - {"fsc-clip", "clic"}), "eqsim-block", "eqsim-released"])
 def test_no_tensor_is_larger_than_a_chunk_of_rows(name, alike):
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
-    columns = {
-        "negclip": 2 * N + 1,
-        "ce-clip": 2 * N + 1,
-        "cs-clip": 2 * N + 1,
-        "trohn-img": 2 * N,
-        "tripletclip": 2 * N,
-    }.get(name, N + 1)
+    columns = dict.fromkeys(("negclip", "ce-clip", "cs-clip"), 2 * N + 1)
+    columns = (columns | dict.fromkeys(("trohn-img", "tripletclip"), 2 * N)).get(name, N + 1)
     kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
     largest, saved = used(DUAL[name], CHUNK, alike)
     # Or the two units of each pair and their foils, or the ids of each image with its true texts, of both sides.
@@ -391,7 +347,6 @@ def test_hard_negatives_are_found_in_chunks_too():
 
 
 SURE = 100.0
-
 #: Losses that a perfect model brings to 0: label smoothing keeps the others above it, and `clic` reads more captions.
 TO_ZERO = ("itc", "negclip", "trohn-img", "tripletclip", "ce-clip", "negbench", "hardneg", "cyclip", "eqsim")
 
@@ -402,17 +357,9 @@ def perfect(captions: list[int], images: list[int]) -> Batch:
     ids, shown = torch.tensor(captions), torch.tensor(images)
     foils = torch.where(ids == ids[0], ids[-1], ids[0])
     mates = Batch(axes[foils], axes[foils], torch.tensor(SURE), shown + 100, text_ids=foils)
-    return Batch(
-        axes[ids],
-        axes[ids],
-        torch.tensor(SURE, dtype=torch.float64),
-        shown,
-        text_ids=ids,
-        negative_texts=axes[foils][:, None],
-        negative_text_ids=foils[:, None],
-        bias=torch.tensor(-50.0, dtype=torch.float64),
-        mates=mates,
-    )
+    scale, bias = (torch.tensor(value, dtype=torch.float64) for value in (SURE, -50.0))
+    false = {"negative_texts": axes[foils][:, None], "negative_text_ids": foils[:, None]}
+    return Batch(axes[ids], axes[ids], scale, shown, text_ids=ids, bias=bias, mates=mates, **false)
 
 
 @pytest.mark.parametrize("chunk", [None, 2])
@@ -450,12 +397,9 @@ def test_a_text_that_is_true_of_an_image_is_no_negative(name, case, chunk):
         "same text as another caption of the image": ([0, 1, 2, 3, 0], [5, 6, 7, 8, 8]),
         "distinct": ([0, 1, 2, 3, 4], [5, 6, 7, 8, 9]),
     }[case]
-    numbers = {
-        "text_ids": torch.tensor(texts),
-        "negative_text_ids": torch.arange(10).reshape(5, 2) + 100,
-        "positive_text_ids": torch.arange(10).reshape(5, 2) + 200,
-        "unit_ids": torch.arange(20).reshape(5, 2, 2) + 300,
-    }
+    pairs, units = torch.arange(10).reshape(5, 2), torch.arange(20).reshape(5, 2, 2)
+    numbers = {"text_ids": torch.tensor(texts), "negative_text_ids": pairs + 100, "positive_text_ids": pairs + 200}
+    numbers |= {"unit_ids": units + 300}
     low, high = (replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers) for value in (-5.0, 5.0))
     mates = replace(low.mates, text_ids=torch.arange(5) + 400) if name in {"trohn-img", "tripletclip"} else None
     low, high = replace(low, mates=mates), replace(high, mates=mates)
@@ -469,9 +413,8 @@ def test_a_text_that_is_true_of_an_image_is_no_negative(name, case, chunk):
 @pytest.mark.parametrize("shared", [False, True])
 def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared):
     for seed in range(20):
-        made = replace(
-            batch(seed, alike=True, step=seed), facts=None, positive_text_ids=None, unit_ids=None, mates=None
-        )
+        unnamed = dict.fromkeys(("facts", "positive_text_ids", "unit_ids", "mates"))
+        made = replace(batch(seed, alike=True, step=seed), **unnamed)
         true = set(zip(made.image_ids.tolist(), made.text_ids.tolist(), strict=True))
         chosen = hard_negatives(made, 7, shared=shared)
         pairs = [(row, other) for row, others in enumerate(chosen.texts.tolist()) for other in others if other >= 0]

@@ -65,11 +65,8 @@ def test_a_tensor_of_another_shape_is_refused_by_its_name(made):
     checked = {name: getattr(made, name) for name in made.__slots__ if name not in {"bias", "facts"}}
     for name, tensor in checked.items():
         if isinstance(tensor, torch.Tensor):
-            wrong = [
-                tensor[None],
-                *([torch.cat([tensor, tensor])] if tensor.ndim and name not in {"images", "true"} else []),
-            ]
-            for other in wrong:
+            longer = [torch.cat([tensor, tensor])] if tensor.ndim and name not in {"images", "true"} else []
+            for other in (tensor[None], *longer):
                 with raises(ModelError, f"{name}=", tuple(other.shape)):
                     replace(made, **{name: other})
 
@@ -105,9 +102,6 @@ def test_a_loss_says_what_its_batch_lacks(loss, change, says):
     name = () if "image_ids" in says else (loss.__name__.replace("_", "-"),)
     with raises(ModelError, *name, says):
         loss(replace(FULL, **change))
-
-
-def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity():
     with raises(ModelError, "EqSim", "Matches(counterparts"):
         eqsim_itm(replace(matches(), counterparts=None))
 
@@ -116,18 +110,14 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity():
     ("name", "options", "says"),
     [
         ("eqsim", {"alpha": float("nan")}, ("'alpha'", "nan", "finite")),
-        ("eqsim", {"beta": -1}, ("'beta'", "-1", "0")),
-        ("eqsim", {"beta": float("inf")}, ("'beta'", "inf", "finite")),
-        ("eqsim-itm", {"k": 0}, ("'k'", "0")),
-        ("hardneg", {"k": 2.5}, ("'k'", "2.5", "integer")),
+        ("eqsim", {"beta": -1}, ("'beta'", "-1", "0")), ("eqsim", {"beta": float("inf")}, ("'beta'", "inf", "finite")),
+        ("eqsim-itm", {"k": 0}, ("'k'", "0")), ("hardneg", {"k": 2.5}, ("'k'", "2.5", "integer")),
         ("eqsim", {"variant": "v2-al"}, ("'variant'", "'v2-al'", "'v2-all'")),
         ("eqsim", {"normalise": "rows"}, ("'normalise'", "'batch', 'block' or 'none'", "'rows'")),
         ("eqsim", {"as_released": True, "variant": "v1-all"}, ("'v1-all'", "defaults")),
         ("eqsim-ranking", {"as_released": True, "normalise": "none"}, ("'none'", "defaults")),
-        ("eqsim", {"as_released": True, "k": 3}, ("3", "even")),
-        ("fsc-clip", {"local": -1}, ("'local'", "-1", "0")),
-        ("hardneg", {"k": 0}, ("'k'", "0")),
-        ("hardneg", {"weight": -1}, ("'weight'", "-1", "0")),
+        ("eqsim", {"as_released": True, "k": 3}, ("3", "even")), ("fsc-clip", {"local": -1}, ("'local'", "-1", "0")),
+        ("hardneg", {"k": 0}, ("'k'", "0")), ("hardneg", {"weight": -1}, ("'weight'", "-1", "0")),
         ("ce-clip", {"threshold": -1.0}, ("'threshold'", "-1.0", "0")),
         ("ce-clip", {"intra": -1.0}, ("'intra'", "-1.0", "0")),
         ("fsc-global", {"gamma": 0.5}, ("'gamma'", "0 or at least 1", "0.5")),
@@ -138,7 +128,7 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity():
         ("cs-clip", {"foils": "owm"}, ("'foils'", "'own' or 'all'", "'owm'")),
         ("cyclip", {"within": -0.1}, ("'within'", "-0.1", "0")),
     ],
-)
+)  # fmt: skip
 def test_options_out_of_range_are_refused(name, options, says):
     with raises(DataError, "[loss]", *says):
         find_loss(name).read_options(options, "[loss]")
@@ -157,8 +147,5 @@ def test_every_loss_of_the_catalogue_declares_its_function_and_options():
 
 
 def test_no_loss_imports_torch_before_it_is_called():
-    code = (
-        "import sys\nfrom tellapart.catalog import LOSSES, load\n"
-        "[load('loss', name) for name in LOSSES]\nprint('torch' in sys.modules)"
-    )
-    assert run_python("-c", code).stdout.strip() == "False"
+    code = "import sys; from tellapart.catalog import LOSSES, load; [load('loss', name) for name in LOSSES]"
+    assert run_python("-c", f"{code}; print('torch' in sys.modules)").stdout.strip() == "False"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import raises
+from pictures import encoded
+from sets import write_file
 from tellapart.errors import DataError, ModelError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.training.mining.negatives import coarse_to_fine, nearest, nearest_images
 
 Pixels = NDArray[np.uint8]
-
 FEW = {"near": 6, "negatives": 7, "hard": 4}
 
 
@@ -69,11 +69,9 @@ def listed(tmp_path):
         lines = []
         for k in range(n):
             pixels = rng.integers(0, 200, 3) + rng.integers(0, 56, (8, 8, 3))
-            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"{k}.png")
+            (tmp_path / f"{k}.png").write_bytes(encoded(pixels.astype(np.uint8)))
             lines += [{"image": f"{k}.png", "caption": f"picture {k}, said {c}", **fields} for c in range(captions)]
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return path
+        return write_file(tmp_path / name, lines)
 
     return make
 
@@ -83,12 +81,10 @@ def rows_of(path: Path) -> TrainingRows:
 
 
 def by_hand(vectors: NDArray[np.float32], k: int) -> list[list[int]]:
-    unit = (vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)).astype(
-        np.float32
-    )
-    result = []
+    exact, result = vectors.astype(np.float64), []
+    unit = (exact / np.linalg.norm(exact, axis=1, keepdims=True)).astype(np.float32).astype(np.float64)
     for row in range(len(unit)):
-        cosines = [(unit[row].astype(np.float64) * other.astype(np.float64)).sum() for other in unit]
+        cosines = [(unit[row] * other).sum() for other in unit]
         result.append(sorted((j for j in range(len(unit)) if j != row), key=lambda j: (-cosines[j], j))[:k])
     return result
 
@@ -115,14 +111,11 @@ def test_as_many_neighbours_as_there_are_others_can_be_had(k):
 def test_a_further_true_caption_of_a_picture_is_never_its_negative(listed):
     rows = rows_of(listed())
     first = replace(rows.rows[0], positives=tuple(f"Picture {k}, said 0!" for k in range(1, 10)))
-    mined = nearest_images(TrainingRows((first, *rows.rows[1:])), Colours(), store=EmbeddingStore(None), count=9)
-    assert {rows.rows[number].caption for number in mined.rows[0].counterparts}.isdisjoint(
-        f"picture {k}, said 0" for k in range(1, 10)
-    )
-    few = coarse_to_fine(
-        TrainingRows((first, *rows.rows[1:])), Colours(), Together(), store=EmbeddingStore(None), **FEW
-    )
-    assert not {text.rstrip("!").lower() for text in first.positives} & set(few.rows[0].negatives)
+    true, told = {f"picture {k}, said 0" for k in range(1, 10)}, TrainingRows((first, *rows.rows[1:]))
+    mined = nearest_images(told, Colours(), store=EmbeddingStore(None), count=9)
+    assert not {rows.rows[number].caption for number in mined.rows[0].counterparts} & true
+    few = coarse_to_fine(told, Colours(), Together(), store=EmbeddingStore(None), **FEW)
+    assert not true & set(few.rows[0].negatives)
 
 
 def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed):
@@ -144,11 +137,8 @@ def test_the_others_are_drawn_by_seed_and_row(listed):
     rows = rows_of(listed())
 
     def mined(seed):
-        few = {"near": 6, "negatives": 7, "hard": 4, "seed": seed}
-        return [
-            row.counterparts
-            for row in coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **few).rows
-        ]
+        found = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), seed=seed, **FEW)
+        return [row.counterparts for row in found.rows]
 
     assert mined(0) == mined(0)
     assert mined(0) != mined(1)
@@ -165,22 +155,21 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     told[2]["caption"] = "The same words."
     told[8]["positive_captions"] = ["Picture 5, said 0.", "it is 5 degrees"]  # true of 4.png, by its row
     told[14]["caption"], told[15]["caption"] = "it is -5 degrees", "it is 5 degrees"
-    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+    write_file(path, told)
     rows = rows_of(path)
     wide = {"near": 9, "negatives": 15, "hard": 12}
     mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **wide)
-    for number in (6, 7, 20, 21):
-        assert not set(mined.rows[number].negatives) & {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}
-    for number in (0, 1, 2, 3, 12, 13):
-        assert not {"the same words", "The same words."} & set(mined.rows[number].negatives)
-    for number in (8, 9):
-        assert not {"picture 5, said 0", "it is 5 degrees"} & set(mined.rows[number].negatives)
+    for numbers, true in (
+        ((6, 7, 20, 21), {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}),
+        ((0, 1, 2, 3, 12, 13), {"the same words", "The same words."}),
+        ((8, 9), {"picture 5, said 0", "it is 5 degrees"}),
+    ):
+        assert not true & {text for number in numbers for text in mined.rows[number].negatives}
     assert {"it is -5 degrees"} <= {text for number in (8, 9) for text in mined.rows[number].negatives}
     chosen = [{"the same words", "The same words."} & set(row.negatives) for row in mined.rows]
     assert max(map(len, chosen)) == 1
-    assert not any(
-        np.array_equal(rows.pixels(row), rows.pixels(c)) for row in range(22) for c in mined.rows[row].counterparts
-    )
+    crossed = ((row, other) for row in range(22) for other in mined.rows[row].counterparts)
+    assert not any(np.array_equal(rows.pixels(row), rows.pixels(other)) for row, other in crossed)
 
 
 def test_what_was_scored_before_a_stop_is_not_scored_again(listed, tmp_path):
@@ -191,17 +180,15 @@ def test_what_was_scored_before_a_stop_is_not_scored_again(listed, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             coarse_to_fine(rows, Colours(), first, store=store, **FEW)
         assert coarse_to_fine(rows, Colours(), second, store=store, **FEW) == expected
-    assert first.scored > 0
-    assert second.scored == whole.scored - first.scored
+    assert first.scored > 0 and second.scored == whole.scored - first.scored
 
 
 def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed):
     rows = rows_of(listed(negative_captions=["no picture"]))
     mined = nearest_images(rows, Colours(), store=EmbeddingStore(None))
     near = by_hand(Colours().encode_images([rows.pixels(2 * k) for k in range(12)]), 3)
-    assert [row.counterparts for row in mined.rows] == [
-        tuple(2 * other + number % 2 for other in near[number // 2]) for number in range(24)
-    ]
+    expected = [tuple(2 * other + number % 2 for other in near[number // 2]) for number in range(24)]
+    assert [row.counterparts for row in mined.rows] == expected
     assert {row.negatives for row in mined.rows} == {("no picture",)}
 
 
@@ -215,7 +202,7 @@ def test_no_counterpart_has_a_caption_of_the_image_itself(listed):
     told[0]["caption"], told[2 * first]["caption"] = "The same words.", "the same  words"
     for k in (2 * second, 2 * second + 1, 2 * third, 2 * third + 1):
         told[k]["caption"] = "the same words"
-    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+    write_file(path, told)
     mined = nearest_images(rows_of(path), Colours(), store=EmbeddingStore(None), count=2)
     assert mined.rows[0].counterparts == (2 * first + 1, 2 * fourth)
     assert mined.rows[1].counterparts == (2 * first + 1, 2 * fourth + 1)
@@ -235,12 +222,10 @@ def test_the_written_file_is_read_as_the_same_rows(listed, tmp_path):
 
 def test_captions_that_are_too_few_or_broken_are_said(listed):
     rows = rows_of(listed(n=4))
-    asked = {"near": 3, "negatives": 9, "hard": 2}
-    with raises(DataError, "0", "0", "0", "6"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
-    asked = {"near": 2, "negatives": 9, "hard": 5}
-    with raises(DataError, "0.png", "2", "4", "5", "negatives"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
+    for near, hard, facts in ((3, 2, ("0", "0", "0", "6")), (2, 5, ("0.png", "2", "4", "5", "negatives"))):
+        few = {"near": near, "negatives": 9, "hard": hard}
+        with raises(DataError, facts):
+            coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **few)
     broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
     with raises(DataError, "0.png", "'texts[0]'"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
@@ -258,8 +243,7 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed, tmp_path, monkeyp
 
     rows = rows_of(listed(n=5))
     folder = tiny_models.blip(tmp_path / "blip")
-    unimodal = find_model(f"hf:{folder}", ModelOptions(reading="itc"))
-    matching = find_model(f"hf:{folder}", ModelOptions(reading="itm"))
+    unimodal, matching = (find_model(f"hf:{folder}", ModelOptions(reading=reading)) for reading in ("itc", "itm"))
     few = {"near": 2, "negatives": 5, "hard": 2}
     mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), **few)
     for number, row in enumerate(mined.rows):
@@ -268,29 +252,16 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed, tmp_path, monkeyp
         assert hard[0] >= hard[1] - 1e-6
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """Run `tellapart mine` in this process."""
-    from typer.testing import CliRunner
-
-    from tellapart.cli.main import app
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["tellapart", "mine"])
-    return lambda *arguments: CliRunner().invoke(app, ["mine", *map(str, arguments), "--cache", "cache"])
-
-
-def test_the_command_writes_what_training_reads(listed, mine, tmp_path):
+def test_the_command_writes_what_training_reads(listed, command, tmp_path):
     listed()
     models = ("-m", "demo-encoder", "--scorer", "demo-encoder")
-    told = ("rows.jsonl", *models, "--nearest", 6, "--negatives", 5, "--hard", 3)
-    ran = mine(*told, "--out", "mined/rows.jsonl")
-    assert ran.exit_code == 0, ran.output
-    assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in ran.output
+    told = ("mine", "rows.jsonl", *models, "--nearest", 6, "--negatives", 5, "--hard", 3, "--out", "mined/rows.jsonl")
+    said = command(*told, code=0).out
+    assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in said
     mined = read_rows(["mined/rows.jsonl"], tmp_path, ".")
     assert {len(row.negatives) for row in mined.rows} == {len(row.counterparts) for row in mined.rows} == {5}
     first = (tmp_path / "mined" / "rows.jsonl").read_bytes()
-    assert mine(*told, "--out", "mined/rows.jsonl").exit_code == 0
+    command(*told, code=0)
     assert (tmp_path / "mined" / "rows.jsonl").read_bytes() == first
-    assert mine("rows.jsonl", "-m", "demo-encoder", "--out", "near.jsonl", "--limit", 20).exit_code == 0
+    command("mine", "rows.jsonl", "-m", "demo-encoder", "--out", "near.jsonl", "--limit", 20, code=0)
     assert {len(row.counterparts) for row in read_rows(["near.jsonl"], tmp_path).rows} == {3}
