@@ -109,41 +109,28 @@ def _recipe(folder: Path) -> object:
 
 
 _HALF = '"a \\ud800 cat"'
+_NOISE = np.random.default_rng(0).bytes(999)
 _FOREIGN = (
     '{"dataset": "wds/sugar_crepe", "model": %s, "task": "image_caption_selection", "metrics": {"acc": 0.5}, '
     '"pretrained": "openai", "language": "en"}'
 )
 
 
-def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
-    """An archive of one image, packed by a method, of which bytes are changed."""
+def _zip(method: int, data: bytes, *facts: str, file: Mapping[int, int] = {}, entry: Mapping[int, int] = {}) -> Attack:
+    """An archive of one image, packed by a method; bits of its bytes are turned, by place in the file and its entry."""
 
     def read(folder: Path) -> object:
         path = folder / "images.zip"
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size), method)
-        if change:
-            data = bytearray(path.read_bytes())
-            change(data)
-            path.write_bytes(data)
+            archive.writestr("a.png", data, method)
+        packed = bytearray(path.read_bytes())
+        for start, turned in ((0, file), (packed.find(b"PK\x01\x02"), entry)):
+            for place, bits in turned.items():
+                packed[start + place] ^= bits
+        path.write_bytes(packed)
         return ZipImages(path)("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
-
-
-def _encrypt(data: bytearray) -> None:
-    """Mark the first file of an archive as encrypted."""
-    data[6] |= 1
-    data[data.find(b"PK\x01\x02") + 8] |= 1
-
-
-def _pack_oddly(data: bytearray) -> None:
-    data[8] = data[data.find(b"PK\x01\x02") + 10] = 99
-
-
-def _break_packing(data: bytearray) -> None:
-    data[37] ^= 255
-    data[40] ^= 255
 
 
 def _parquet(make: Callable[[Any], dict[str, Any]], *facts: str) -> Attack:
@@ -267,11 +254,11 @@ ATTACKS: dict[str, Attack] = {
     "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
     "a whole character in two halves": _text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json),
     "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
-    "zip, encrypted": _zip(8, _encrypt),
-    "zip, unknown packing": _zip(8, _pack_oddly),
-    "zip, lzma": _zip(14),
-    "zip, broken packing": _zip(8, _break_packing),
-    "zip, bomb": _zip(8, None, 64_000_001, "64,000,000"),
+    "zip, encrypted": _zip(8, _NOISE, file={6: 1}, entry={8: 1}),
+    "zip, unknown packing": _zip(8, _NOISE, file={8: 8 ^ 99}, entry={10: 8 ^ 99}),
+    "zip, lzma": _zip(14, bytes(999)),
+    "zip, broken packing": _zip(8, _NOISE, file={37: 255, 40: 255}),
+    "zip, bomb": _zip(8, bytes(64_000_001), "64,000,000"),
     "zip, not one": _text("images.zip", b"PK\x05\x06" + bytes(30), lambda path: ZipImages(path)("a.png"), "images.zip"),
     "parquet, rows without end": _parquet(lambda arrow: {"a": arrow.nulls(5_000_001, arrow.string())}, "5,000,000"),
     "parquet, one text in all rows": _parquet(_share_text, "1,073,741,824"),
