@@ -267,7 +267,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "losses": losses_table,
     "presets": presets_table,
     "systems": systems_table,
-    "gallery": lambda: str(import_module("gallery").gallery_table()),
+    "gallery": lambda: fill_table("gallery", **read_toml("docs/gallery.toml")),
     "levels": lambda: str(import_module("levels").levels_table()),
     "commands": lambda: str(import_module("command_pages").commands_reference()),
     "which-command": lambda: str(import_module("command_pages").which_table()),
