@@ -397,6 +397,8 @@ def make_itm(device: str, dtype: str, *, tiny: bool) -> tuple[FusionScorer, Any]
 
 def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, Any, Any]:
     """Make a writer of Qwen2.5-VL's shape; return its likelihood reading, its module and its processor."""
+    from tokenizers import ByteLevelBPETokenizer
+
     torch, transformers, sizes = import_torch(), import_transformers(), MODELS["writers"][name]
     text = sizes["text"] | {"max_position_embeddings": 4096, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
     vision = sizes["vision"] | {"spatial_merge_size": 2}
@@ -408,19 +410,14 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
         module = transformers.Qwen2_5_VLForConditionalGeneration._from_config(config, dtype=where.torch_dtype).eval()
     cuts = {"patch_size": vision["patch_size"], "merge_size": 2, "temporal_patch_size": 2}
     images = transformers.Qwen2VLImageProcessor(**cuts, **sizes["pixels"])
-    videos, words = transformers.Qwen2VLVideoProcessor(**cuts), _tokenizer(transformers)
+    bpe, tokens = ByteLevelBPETokenizer(), MODELS["marks"]
+    pad, start, end, *rest = tokens
+    bpe.train_from_iterator([MODELS["words"]] * 3, 340, min_frequency=0, special_tokens=tokens, show_progress=False)
+    special = {"pad_token": pad, "eos_token": end, "additional_special_tokens": [start, *rest]}
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, **special)
+    videos = transformers.Qwen2VLVideoProcessor(**cuts)
     processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=MODELS["chat"])
     return CaptionLikelihood(ChatModel(name, module, processor, where), "likelihood", dtype), module, processor
-
-
-def _tokenizer(transformers: Any) -> Any:
-    from tokenizers import ByteLevelBPETokenizer
-
-    bpe, marks = ByteLevelBPETokenizer(), MODELS["marks"]
-    pad, start, end, *rest = marks
-    bpe.train_from_iterator([MODELS["words"]] * 3, 340, min_frequency=0, special_tokens=marks, show_progress=False)
-    special = {"pad_token": pad, "eos_token": end, "additional_special_tokens": [start, *rest]}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe._tokenizer, **special)
 
 
 if __name__ == "__main__":

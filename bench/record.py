@@ -27,7 +27,10 @@ def run_bench(measure: Callable[..., Any], name: str | None = None, option: str 
         file = options.pop("record_file")
         record = measure(**options)
         if record is not None:
-            write_record(file, record)
+            text = json.dumps(record, indent=1)
+            print(text)
+            if file is not None:
+                file.write_text(f"{text}\n", encoding="utf-8")
             raise typer.Exit(bool(isinstance(record, dict) and record.get("missed")))
 
     default = RECORDS / f"{name}.json" if name else None
@@ -42,14 +45,6 @@ def run_bench(measure: Callable[..., Any], name: str | None = None, option: str 
     main.__annotations__ = {each.name: each.annotation for each in (*known.parameters.values(), file)}
     main.__doc__ = sys.modules[measure.__module__].__doc__
     typer.run(main)
-
-
-def write_record(file: Path | None, record: Any) -> None:
-    """Print a record, and write it if a file is named."""
-    text = json.dumps(record, indent=1)
-    print(text)
-    if file is not None:
-        file.write_text(f"{text}\n", encoding="utf-8")
 
 
 def command_line() -> str:

@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from enum import StrEnum
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,7 @@ from tellapart.records.machine import versions
 from tellapart.records.samples import read_samples
 
 MODELS = ("ViT-B-32", "ViT-S-32")
+_tell = partial(print, file=sys.stderr, flush=True)
 Tool = StrEnum("Tool", {name: name for name in rivals.TOOLS})
 Group = StrEnum("Group", {name: name for name in GROUPS})
 
@@ -140,10 +142,6 @@ def median_of(runs: list[tuple[rivals.Run, rivals.Run]]) -> dict[str, Any]:
 def _leave_out(tool: str, error: rivals.UnusableError, left_out: dict[str, str]) -> None:
     left_out[tool] = str(error)
     _tell(f"left out: {error}")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

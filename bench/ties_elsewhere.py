@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from record import run_bench
+from record import command_line, run_bench
 
 
 def function_of(wheel: Path, module: str, name: str, **known: Any) -> Callable[..., Any]:
@@ -74,8 +74,7 @@ def ask_tools() -> dict[str, Any]:
             download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
             subprocess.run(download, check=True)
             found[requirement] = ask(next(Path(folder).glob("*.whl")))
-    command, item = "python bench/ties_elsewhere.py", "one image, two captions, equal scores"
-    return {"command": command, "item": item, "right": found}
+    return {"command": command_line(), "item": "one image, two captions, equal scores", "right": found}
 
 
 if __name__ == "__main__":

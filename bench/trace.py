@@ -26,7 +26,7 @@ COMMANDS = {
     "show": "show runs/both",
     "a training step": "train train.toml --out runs/trained",
 }
-PREPARED = ("run -m oracle -b demo --limit 20 --out runs/oracle",)
+PREPARED = "run -m oracle -b demo --limit 20 --out runs/oracle"
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 #: Of its steps the one that enters the fewest functions is traced: the fourth and the last write a checkpoint and the
@@ -85,8 +85,7 @@ if __name__ == "__main__":
         os.chdir(tempfile.mkdtemp())
         run_python("-m", "examples.tutorial.draw_pairs", PYTHONPATH=str(EXAMPLES.parent))
         Path("train.toml").write_text(TRAINING.read_text(encoding="utf-8").replace("EXAMPLES", str(EXAMPLES)))
-        for arguments in PREPARED:
-            _run_apart(arguments)
+        _run_apart(PREPARED)
         rows = {name: _run_apart(arguments) for name, arguments in COMMANDS.items()}
         print(" " * 16, *(f"{name:>14}" for name in next(iter(rows.values()))))
         for name, counted in rows.items():

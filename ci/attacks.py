@@ -109,41 +109,28 @@ def _recipe(folder: Path) -> object:
 
 
 _HALF = '"a \\ud800 cat"'
+_NOISE = np.random.default_rng(0).bytes(999)
 _FOREIGN = (
     '{"dataset": "wds/sugar_crepe", "model": %s, "task": "image_caption_selection", "metrics": {"acc": 0.5}, '
     '"pretrained": "openai", "language": "en"}'
 )
 
 
-def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
-    """An archive of one image, packed by a method, of which bytes are changed."""
+def _zip(method: int, data: bytes, *facts: str, file: Mapping[int, int] = {}, entry: Mapping[int, int] = {}) -> Attack:
+    """An archive of one image, packed by a method; bits of its bytes are turned, by place in the file and its entry."""
 
     def read(folder: Path) -> object:
         path = folder / "images.zip"
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size), method)
-        if change:
-            data = bytearray(path.read_bytes())
-            change(data)
-            path.write_bytes(data)
+            archive.writestr("a.png", data, method)
+        packed = bytearray(path.read_bytes())
+        for start, turned in ((0, file), (packed.find(b"PK\x01\x02"), entry)):
+            for place, bits in turned.items():
+                packed[start + place] ^= bits
+        path.write_bytes(packed)
         return ZipImages(path)("a.png")
 
     return Attack(read, ("images.zip", "a.png", *facts))
-
-
-def _encrypt(data: bytearray) -> None:
-    """Mark the first file of an archive as encrypted."""
-    data[6] |= 1
-    data[data.find(b"PK\x01\x02") + 8] |= 1
-
-
-def _pack_oddly(data: bytearray) -> None:
-    data[8] = data[data.find(b"PK\x01\x02") + 10] = 99
-
-
-def _break_packing(data: bytearray) -> None:
-    data[37] ^= 255
-    data[40] ^= 255
 
 
 def _parquet(make: Callable[[Any], dict[str, Any]], *facts: str) -> Attack:
@@ -253,51 +240,6 @@ _ONNX_PLACES: dict[str, Callable[[Any], Any]] = {
     "training graph": lambda model: model.training_info.add().initialization.initializer.add(),
 }
 
-ATTACKS: dict[str, Attack] = {
-    "pipe of 20 MB": Attack(_pipe),
-    "device without end": Attack(lambda _folder: read_whole(Path("/dev/zero")), ("/dev/zero", "268,435,456")),
-    "recipe of a device": Attack(_recipe, ("/dev/zero",)),
-    "half a character in JSON": _text("a.json", f"[{_HALF}]", read_json, "\\ud800"),
-    "half a character in a key": _text("a.json", f"{{{_HALF}: 1}}", read_json, "\\ud800"),
-    "half a character in JSONL": _text(
-        "a.jsonl", f'{{"a": 1}}\n{{"a": {_HALF}}}', lambda path: list(read_jsonl(path)), "a.jsonl:2", "\\ud800"
-    ),
-    "half a character of a foreign result": _text("foreign.json", _FOREIGN % _HALF, read_foreign, "\\ud800"),
-    "half a character in a pickle": _text("a.p", pickle.dumps(["\ud800"]), read_plain_pickle, "\\ud800"),
-    "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
-    "a whole character in two halves": _text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json),
-    "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
-    "zip, encrypted": _zip(8, _encrypt),
-    "zip, unknown packing": _zip(8, _pack_oddly),
-    "zip, lzma": _zip(14),
-    "zip, broken packing": _zip(8, _break_packing),
-    "zip, bomb": _zip(8, None, 64_000_001, "64,000,000"),
-    "zip, not one": _text("images.zip", b"PK\x05\x06" + bytes(30), lambda path: ZipImages(path)("a.png"), "images.zip"),
-    "parquet, rows without end": _parquet(lambda arrow: {"a": arrow.nulls(5_000_001, arrow.string())}, "5,000,000"),
-    "parquet, one text in all rows": _parquet(_share_text, "1,073,741,824"),
-    "parquet, a huge page": _parquet(lambda arrow: {"a": arrow.array(["x" * 540_000_000] * 2)}, "1,073,741,824"),
-    "parquet, 500 lists in one another": _parquet(_nest_lists, "nested"),
-    "HDF5, numbers without end": _hdf5(
-        lambda _, group: group.create_dataset("features", (10**6, 10**6), "f4", chunks=(9, 9)), "64,000,000"
-    ),
-    "HDF5, another file's bytes": _hdf5(
-        lambda _, group: group.create_dataset("features", (2, 5), "u1", external=[("/etc/passwd", 0, 10)])
-    ),
-    "HDF5, another file's numbers": _hdf5(_virtual),
-    "HDF5, a link to another file": _hdf5(
-        lambda h5py, group: group.__setitem__("features", h5py.ExternalLink("other.h5", "/secret")), "link"
-    ),
-    "HDF5, no numbers": _hdf5(lambda _, group: group.create_dataset("features", data=["a", "b"])),
-    "regions outside of the folder": _regions("../a.png", np.ones((2, 5), np.float32)),
-    "regions, a bomb": _regions("a.png", np.zeros((1, 1 << 27), np.int64)),
-    "regions behind the file's end": Attack(_claimed_regions, ("regions.safetensors",)),
-    **{f"ONNX, weights of another file: {place}": _onnx(add) for place, add in _ONNX_PLACES.items()},
-    **{
-        f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
-        for name, read in _TOML_READERS.items()
-    },
-}
-
 
 def _export_board(run: Path) -> str:
     """Return the pages of a board of a run."""
@@ -393,7 +335,49 @@ def _write_two_models(folder: Path) -> object:
 
 _MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
 
-ATTACKS |= {
+ATTACKS: dict[str, Attack] = {
+    "pipe of 20 MB": Attack(_pipe),
+    "device without end": Attack(lambda _folder: read_whole(Path("/dev/zero")), ("/dev/zero", "268,435,456")),
+    "recipe of a device": Attack(_recipe, ("/dev/zero",)),
+    "half a character in JSON": _text("a.json", f"[{_HALF}]", read_json, "\\ud800"),
+    "half a character in a key": _text("a.json", f"{{{_HALF}: 1}}", read_json, "\\ud800"),
+    "half a character in JSONL": _text(
+        "a.jsonl", f'{{"a": 1}}\n{{"a": {_HALF}}}', lambda path: list(read_jsonl(path)), "a.jsonl:2", "\\ud800"
+    ),
+    "half a character of a foreign result": _text("foreign.json", _FOREIGN % _HALF, read_foreign, "\\ud800"),
+    "half a character in a pickle": _text("a.p", pickle.dumps(["\ud800"]), read_plain_pickle, "\\ud800"),
+    "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
+    "a whole character in two halves": _text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json),
+    "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
+    "zip, encrypted": _zip(8, _NOISE, file={6: 1}, entry={8: 1}),
+    "zip, unknown packing": _zip(8, _NOISE, file={8: 8 ^ 99}, entry={10: 8 ^ 99}),
+    "zip, lzma": _zip(14, bytes(999)),
+    "zip, broken packing": _zip(8, _NOISE, file={37: 255, 40: 255}),
+    "zip, bomb": _zip(8, bytes(64_000_001), "64,000,000"),
+    "zip, not one": _text("images.zip", b"PK\x05\x06" + bytes(30), lambda path: ZipImages(path)("a.png"), "images.zip"),
+    "parquet, rows without end": _parquet(lambda arrow: {"a": arrow.nulls(5_000_001, arrow.string())}, "5,000,000"),
+    "parquet, one text in all rows": _parquet(_share_text, "1,073,741,824"),
+    "parquet, a huge page": _parquet(lambda arrow: {"a": arrow.array(["x" * 540_000_000] * 2)}, "1,073,741,824"),
+    "parquet, 500 lists in one another": _parquet(_nest_lists, "nested"),
+    "HDF5, numbers without end": _hdf5(
+        lambda _, group: group.create_dataset("features", (10**6, 10**6), "f4", chunks=(9, 9)), "64,000,000"
+    ),
+    "HDF5, another file's bytes": _hdf5(
+        lambda _, group: group.create_dataset("features", (2, 5), "u1", external=[("/etc/passwd", 0, 10)])
+    ),
+    "HDF5, another file's numbers": _hdf5(_virtual),
+    "HDF5, a link to another file": _hdf5(
+        lambda h5py, group: group.__setitem__("features", h5py.ExternalLink("other.h5", "/secret")), "link"
+    ),
+    "HDF5, no numbers": _hdf5(lambda _, group: group.create_dataset("features", data=["a", "b"])),
+    "regions outside of the folder": _regions("../a.png", np.ones((2, 5), np.float32)),
+    "regions, a bomb": _regions("a.png", np.zeros((1, 1 << 27), np.int64)),
+    "regions behind the file's end": Attack(_claimed_regions, ("regions.safetensors",)),
+    **{f"ONNX, weights of another file: {place}": _onnx(add) for place, add in _ONNX_PLACES.items()},
+    **{
+        f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
+        for name, read in _TOML_READERS.items()
+    },
     "names that steer: show --all": _shown(_show_all),
     "names that steer: table": _shown(lambda run: [ta.table(run, form) for form in ("markdown", "latex", "csv")]),
     "names that steer: page": _shown(_write_page, page=True),

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))
 
 from forked import Command, run_all, run_command, run_forked, run_whole
-from kills import contents, run_models
+from kills import read_output, run_models
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def flip_file(name: str, home: Path, flips: int, seed: int) -> dict[str, Any]:
     folder.rename(kept)
     shutil.copytree(kept, folder)
     whole = run_whole(flipped.read, folder)
-    expected, tally, bad = contents(folder / "out"), Counter[str](), []
+    expected, tally, bad = read_output(folder), Counter[str](), []
     for _ in range(flips):
         shutil.rmtree(folder)
         shutil.copytree(kept, folder)
@@ -89,7 +89,7 @@ def flip_file(name: str, home: Path, flips: int, seed: int) -> dict[str, Any]:
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
         ended = run_forked(flipped.read, folder)
-        same_bytes = ended.status == 0 and contents(folder / "out") == expected
+        same_bytes = ended.status == 0 and read_output(folder) == expected
         what = _judge(path, ended, same_bytes, not flipped.prints or ended.said == whole.said)
         tally[what] += 1
         if what == "bad":

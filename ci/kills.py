@@ -56,9 +56,9 @@ class Job:
     kills: int = 20
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return a folder's files by name without what tells of the process alone; hidden files are not of it."""
-    found = {}
+def read_output(home: Path) -> dict[str, bytes]:
+    """Return the files of `out` by name without what tells of the process alone; hidden files are not of it."""
+    folder, found = home / "out", {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if path.is_dir() or any(part.startswith(".") for part in name.parts):
@@ -125,10 +125,6 @@ def _finished_run(folder: Path) -> None:
         page.unlink()
 
 
-def _outcome(folder: Path) -> dict[str, bytes]:
-    return contents(folder / "out")
-
-
 _RUN = run_models("--out", "out", "--cache", "cache")
 _BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "--card")
 _TRAIN = partial(run_command, "train", "../train.toml", "--out", "out")
@@ -136,11 +132,11 @@ _SHOW = partial(run_command, "show", "out")
 
 #: By name; "train" and "train's report" are one command, killed anywhere and killed while it measures.
 JOBS = {
-    "run": Job(_RUN, _RUN, _outcome),
-    "build": Job(_BUILD, _BUILD, _outcome),
-    "train": Job(_TRAIN, partial(_TRAIN, "--resume"), _outcome, kills=40),
+    "run": Job(_RUN, _RUN, read_output),
+    "build": Job(_BUILD, _BUILD, read_output),
+    "train": Job(_TRAIN, partial(_TRAIN, "--resume"), read_output, kills=40),
     "submit": Job(_submit, _submit, _submissions, _board_file),
-    "report": Job(_SHOW, _SHOW, _outcome, _finished_run),
+    "report": Job(_SHOW, _SHOW, read_output, _finished_run),
 }
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def _open_survey(home: Path, name: str, few: Path) -> Iterator[Door]:
     survey, pairs = find_survey(name), read_pair_set(few)
     study = deal(survey, pairs, ("ann", "bob"))
     files.write_study(home, survey, study, pairs)
-    said = _say(study, name)
+    said = dict(zip((task.id for task in study.tasks), cycle(_SAID[name]), strict=False))
     sheet = home / "sheets" / "all.csv"
 
     def imported(path: Path) -> Any:
@@ -205,11 +206,6 @@ def _open_survey(home: Path, name: str, few: Path) -> Iterator[Door]:
 
 #: Columns of a sheet that are there to be seen, and not read back.
 _SHOWN = tuple(f"{kind}_{mark}" for kind in ("image", "text", "option") for mark in "012abc")
-
-
-def _say(study: Study, name: str) -> dict[str, dict[str, Any]]:
-    said = _SAID[name]
-    return {task.id: said[number % len(said)] for number, task in enumerate(study.tasks)}
 
 
 def _fill_sheet(home: Path, fields: tuple[str, ...], said: dict[str, dict[str, Any]]) -> str:

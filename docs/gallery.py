@@ -21,7 +21,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from PIL import Image
-from speed_tables import fill_table
 from typer import Argument
 
 from tellapart.api.run import open_run
@@ -43,11 +42,6 @@ Entry = dict[str, Any]
 
 RUN = "tellapart run --out runs/demo"
 ENTRIES: list[Entry] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
-
-
-def gallery_table() -> str:
-    """Return a section for each entry: what it shows, its commands, its picture."""
-    return fill_table("gallery", entries=ENTRIES)
 
 
 def prepare_folder(folder: Path, run: Path) -> None:

@@ -58,6 +58,11 @@ PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] ")
 BLOCK = re.compile(r"(<!-- (run|table): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+def read_toml(name: str) -> dict[str, Any]:
+    """Read a file of the repository."""
+    return tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
 def printed(command: str, folder: Path) -> str:
     """Show a command line of ours with its output."""
     lines = output_of(command.partition(" | ")[0], folder)
@@ -158,7 +163,7 @@ def finding_text() -> str:
 
 def elsewhere_names_table() -> str:
     """The names of the same sets in CLIP_benchmark and mteb."""
-    words = tomllib.loads((ROOT / "src/tellapart/report/interchange/foreign.toml").read_text(encoding="utf-8"))
+    words = read_toml("src/tellapart/report/interchange/foreign.toml")
     clip = {ours: theirs for theirs, ours in words["clip"]["sets"].items()} | {"sugarcrepe": "sugar_crepe/PART"}
     mteb = {ours: theirs for theirs, (ours, _, _) in words["mteb"].items()}
     return fill_table("elsewhere_names", clip=clip, mteb=mteb)
@@ -195,8 +200,7 @@ class System:
 
 def read_systems() -> list[System]:
     """Read `systems.toml`, in its order."""
-    content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
-    return TypeAdapter(list[System]).validate_python(content["system"])
+    return TypeAdapter(list[System]).validate_python(read_toml("docs/systems.toml")["system"])
 
 
 def systems_table() -> str:
@@ -204,11 +208,6 @@ def systems_table() -> str:
     record = json.loads(GOLDEN.read_text(encoding="utf-8"))
     largest = {name: f"{max(found.values()):.0e}".replace("e-0", "e-") for name, found in record.items()}
     return fill_table("systems", systems=read_systems(), largest=largest)
-
-
-def board_keys_table() -> str:
-    """Return a row for each key of a board file; defaults are as TOML writes them."""
-    return fill_table("board_keys", models=BOARD_TABLES, attribute_texts=attribute_texts)
 
 
 def losses_table() -> str:
@@ -251,15 +250,10 @@ NEEDED: dict[str, Any] = {"name": "x", "model": "x", "data": {"train": ["x"]}}
 UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 2}}}
 
 
-def false_inputs_table() -> str:
-    """What comes of forged, shortened and mislabelled files, each of which a test tries."""
-    return fill_table("false_inputs", **tomllib.loads((ROOT / "ci" / "false_inputs.toml").read_text("utf-8")))
-
-
 #: The tables of the documents; some are made by other files of this folder.
 TABLES: dict[str, Callable[[], str]] = {
     "finding": finding_text,
-    "false-inputs": false_inputs_table,
+    "false-inputs": lambda: fill_table("false_inputs", **read_toml("ci/false_inputs.toml")),
     "metrics": lambda: fill_table("metrics", metrics=METRICS.values()),
     **{name: partial(pairs_table, name) for name in ("benchmarks", "baselines")},
     "captions": captions_table,
@@ -269,11 +263,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "model-names": lambda: fill_table("model_names", forms=name_forms()),
     "families": lambda: fill_table("families", families=FAMILIES, dual=DUAL, generative=GENERATIVE),
     "forms": lambda: fill_table("forms", forms=forms()),
-    "board-keys": board_keys_table,
+    "board-keys": lambda: fill_table("board_keys", models=BOARD_TABLES, attribute_texts=attribute_texts),
     "losses": losses_table,
     "presets": presets_table,
     "systems": systems_table,
-    "gallery": lambda: str(import_module("gallery").gallery_table()),
+    "gallery": lambda: fill_table("gallery", **read_toml("docs/gallery.toml")),
     "levels": lambda: str(import_module("levels").levels_table()),
     "commands": lambda: str(import_module("command_pages").commands_reference()),
     "which-command": lambda: str(import_module("command_pages").which_table()),
@@ -306,7 +300,7 @@ def draw_badge(name: str) -> str:
     return template.render(name=name, value=value, left=left, right=right, width=left + right) + "\n"
 
 
-_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PROJECT = read_toml("pyproject.toml")["project"]
 BADGES: dict[str, str] = {
     "version": __version__,
     "python": _PROJECT["requires-python"].replace(">=", "≥ "),

@@ -10,8 +10,6 @@ import os
 import posixpath
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import tomllib
 from html import unescape
@@ -24,12 +22,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from notebook_pages import NOTEBOOKS, notebook_pages
-from speed_tables import make_table
+from speed_tables import build, make_table, read_fields
 
 from tellapart.board.serve import board_export
 from tellapart.catalog import BENCHMARKS
 
 ROOT = Path(__file__).resolve().parent.parent
+DECISIONS = ROOT / "docs" / "decisions"
 
 SITE: dict[str, Any] = tomllib.loads((ROOT / "docs" / "site.toml").read_text(encoding="utf-8"))
 OWN_PAGES, ROOMS = SITE["pages"], SITE["rooms"] + SITE["named_rooms"]
@@ -47,10 +46,7 @@ def list_folders() -> dict[str, list[str]]:
     """Return the pages of the generated folders, in the navigation's order."""
     return {
         "api": ["api/index.md", *(f"api/{room}.md" for room in ROOMS)],
-        "decisions": [
-            "decisions/index.md",
-            *sorted(f"decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
-        ],
+        "decisions": ["decisions/index.md", *(f"decisions/{path.name}" for path in sorted(DECISIONS.glob("*.md")))],
         "notebooks": [f"notebooks/{path.stem}.md" for path in sorted(NOTEBOOKS.glob("*.py"))],
     }
 
@@ -184,10 +180,8 @@ def on_post_build(config: MkDocsConfig) -> None:
         if results := os.environ.get("VL_COMPO_RESULTS"):
             shutil.copy(board, scratch)
             board = Path(scratch) / "board.toml"
-            command = ["-m", "examples.clip_zoo_board.build", results, "--without", "elevater-"]
-            subprocess.run(
-                [sys.executable, *command, "--out", str(board.with_name("records.toml"))], cwd=ROOT, check=True
-            )
+            records = build(read_fields(Path(results)), without="elevater-")
+            board.with_name("records.toml").write_text(records, encoding="utf-8")
         board_export(Path(config.site_dir) / "zoo", board=board, small=True)
 
 

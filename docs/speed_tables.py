@@ -14,9 +14,10 @@ from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for `examples`, of which the other files here take the form of pages, too
-from examples.findings.frame import make_table, render_page, write_pages_text  # noqa: E402
+from examples.clip_zoo_board.build import build  # noqa: E402
+from examples.findings.frame import make_table, read_fields, render_page, write_pages_text  # noqa: E402
 
-__all__ = ["RECORD_TABLES", "fill_table", "make_table", "record_table", "write_pages_text"]
+__all__ = ["RECORD_TABLES", "build", "fill_table", "make_table", "read_fields", "record_table", "write_pages_text"]
 
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"

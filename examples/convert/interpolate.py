@@ -8,8 +8,9 @@ CLoVe's share of the fine-tuned weights is 0.6. Nothing in the files is run. It 
 numbers, never on the published files.
 """
 
-import argparse
 from pathlib import Path
+
+import typer
 
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
@@ -38,8 +39,4 @@ def interpolate(base: Path, tuned: Path, output: Path, share: float = 0.6) -> Pa
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("base", "tuned", "output"):
-        parser.add_argument(name, type=Path)
-    parser.add_argument("--share", type=float, default=0.6)
-    interpolate(**vars(parser.parse_args()))
+    typer.run(interpolate)

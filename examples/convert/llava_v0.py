@@ -14,9 +14,10 @@ The chat templates follow Vicuna's conversations, v0 with "### Human" and "### A
 "ASSISTANT"; their system texts were written down from a description, not from the files.
 """
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import typer
 
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.backend import import_torch
@@ -25,15 +26,6 @@ from tellapart.models.torch.checkpoint import read_checkpoint
 torch, transformers = import_torch(), import_transformers()
 
 PATCH, START, END = "<im_patch>", "<im_start>", "<im_end>"
-SYSTEM = (
-    "A chat between a curious {who} and an artificial intelligence assistant. "
-    "The assistant gives helpful, detailed, and polite answers to the {who}'s questions."
-)
-#: System text, the two speakers, and what stands before each of them.
-PROMPTS = {
-    "v0": (SYSTEM.format(who="human"), "Human", "Assistant", "\n### "),
-    "v1": (SYSTEM.format(who="user"), "USER", "ASSISTANT", " "),
-}
 
 
 def read_folder(folder: Path) -> dict[str, Any]:
@@ -63,19 +55,11 @@ def add(base: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
 
 def template(prompt: str) -> str:
     """Return the chat template: the picture is wrapped in its marks, before the question."""
-    system, human, assistant, before = PROMPTS[prompt]
-    content = (
-        "{% if message.content is string %}{{ message.content }}{% else %}"
-        "{% for part in message.content if part.type == 'image' %}"
-        f"{START}{PATCH}{END}{{{{ '\\n' }}}}{{% endfor %}}"
-        "{% for part in message.content if part.type == 'text' %}{{ part.text }}{% endfor %}{% endif %}"
-    )
-    speaker = f"{{{{ {before!r} }}}}{{% if message.role == 'user' %}}{human}{{% else %}}{assistant}{{% endif %}}: "
-    turns = f"{{% for message in messages %}}{speaker}{content}{{% endfor %}}"
-    return f"{system}{turns}{{% if add_generation_prompt %}}{{{{ {before!r} }}}}{assistant}:{{% endif %}}"
+    text = Path(__file__).with_name(f"llava_{prompt}.j2").read_text(encoding="utf-8")
+    return "".join(line.strip() for line in text.splitlines())
 
 
-def convert(llama: Path, delta: Path, clip: Path, output: Path, prompt: str = "v0") -> None:
+def convert(llama: Path, delta: Path, clip: Path, output: Path, prompt: Literal["v0", "v1"] = "v0") -> None:
     """Write the folder."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(delta)
     marks = {mark: tokenizer.convert_tokens_to_ids(mark) for mark in (PATCH, START, END)}
@@ -122,8 +106,4 @@ def convert(llama: Path, delta: Path, clip: Path, output: Path, prompt: str = "v
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for folder in ("llama", "delta", "clip", "output"):
-        parser.add_argument(folder, type=Path)
-    parser.add_argument("--prompt", choices=tuple(PROMPTS), default="v0")
-    convert(**vars(parser.parse_args()))
+    typer.run(convert)

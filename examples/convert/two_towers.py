@@ -8,8 +8,9 @@ tokenizer and the image processor that both were trained with (`openai/clip-vit-
 files is run. It was run on tiny models with random numbers, never on the published files.
 """
 
-import argparse
 from pathlib import Path
+
+import typer
 
 from tellapart.models.huggingface.files import import_transformers, load_processor, load_weights
 from tellapart.models.torch.backend import Runtime
@@ -43,7 +44,4 @@ def join(text: Path, image: Path, processor: Path, output: Path) -> Path:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("text", "image", "processor", "output"):
-        parser.add_argument(name, type=Path)
-    join(**vars(parser.parse_args()))
+    typer.run(join)

@@ -3,7 +3,6 @@
 Every stage that is done is passed over, so a run that was stopped goes on where it was.
 """
 
-import argparse
 import hashlib
 import json
 import subprocess
@@ -13,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from examples.findings.frame import render_page, write_pages_text
 from tellapart.data.rows import read_object
@@ -54,8 +55,11 @@ def _run_stage(done: dict[str, Any], work: Path, name: str, *words: str | Path) 
     write_text_file(work / "stages.json", json.dumps(done, indent=1) + "\n")
 
 
-def remake(recipes: Path, work: Path, workers: int) -> Path:
-    """Run all stages; return the folder of the ONNX model."""
+def remake(recipes: Path = HERE, work: Path = HERE.parents[1] / "runs" / "encoder", workers: int = 2) -> Path:
+    """Run all stages, with so many processes that render; return the folder of the ONNX model.
+
+    `recipes` holds recipes and configurations, which read `work`.
+    """
     work.mkdir(parents=True, exist_ok=True)
     stages = read_object(work / "stages.json") if (work / "stages.json").exists() else {}
     run = partial(_run_stage, stages, work)
@@ -73,6 +77,7 @@ def remake(recipes: Path, work: Path, workers: int) -> Path:
     wanted = [word for name in reported for word in ("-b", name)]
     run("measurement", "run", "-m", f"onnx:{model}", *wanted, "--out", work / "scores")
     _write_record(work, model, stages)
+    sys.stdout.write(f"{model}\n")
     return model
 
 
@@ -128,8 +133,4 @@ def _scores(run: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m examples.demo_encoder.remake", description=__doc__)
-    parser.add_argument("--work", type=Path, default=HERE.parents[1] / "runs" / "encoder")
-    parser.add_argument("--recipes", type=Path, default=HERE, help="recipes and configurations, which read --work")
-    parser.add_argument("--workers", type=int, default=2, help="processes that render")
-    sys.stdout.write(f"{remake(**vars(parser.parse_args()))}\n")
+    typer.run(remake)

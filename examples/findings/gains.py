@@ -89,16 +89,15 @@ def overlap_ratios() -> list[float]:
     return ratios
 
 
-def _smallest_of_pairs(one: _Outcomes) -> list[float]:
-    if one.clusters is None:
-        return [_smallest_seen(len(a), float((a != b).mean())) for a, b in one.pairs()]
-    return [detectable_fall(*sorted(pair, key=lambda right: -right.mean()), one.clusters) for pair in one.pairs()]
-
-
 def _describe_pairs(one: _Outcomes) -> tuple[_Outcomes, float, NDArray[np.float64]]:
     """Return a set, on how much two systems disagree, and quartiles of the smallest difference, of all pairs."""
-    disagree = float(np.median([(a != b).mean() for a, b in one.pairs()]))
-    return one, disagree, np.quantile(_smallest_of_pairs(one), (0.25, 0.5, 0.75))
+    disagree = [float((a != b).mean()) for a, b in one.pairs()]
+    if one.clusters is None:
+        smallest = [_smallest_seen(one.items, share) for share in disagree]
+    else:
+        ordered = (sorted(pair, key=lambda right: -right.mean()) for pair in one.pairs())
+        smallest = [detectable_fall(*pair, one.clusters) for pair in ordered]
+    return one, float(np.median(disagree)), np.quantile(smallest, (0.25, 0.5, 0.75))
 
 
 def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:

@@ -15,7 +15,6 @@ from scipy.stats import binom, rankdata
 import tellapart as ta
 from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, draw_intervals, ends, join_words, percent
-from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.intervals import interval_for, wilson
@@ -47,7 +46,9 @@ def leaderboard(data: Path) -> Page:
     twins = [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
     # The simulation of item analysis with 15 families finds a label that is turned round so often.
     simulated = json.loads(_SIMULATED.read_text(encoding="utf-8"))["15 families of 1 to 6 systems"]
-    blunt, harder = _blunt(items), subsets["harder"]
+    # An item that nobody or everybody gets has no discrimination.
+    blunt = -np.array([row.discrimination for row in items.items], np.float64)
+    harder = subsets["harder"]
     values: dict[str, Any] = {"group": group, "items": items, "best": best, "metrics": metrics.values()}
     values |= {"lead": paired_difference(group.people, group.outcomes[best], None, binary=True)}
     values |= {"heads": [*zip(*map(_compare_heads, metrics.values()), strict=True)], "subsets": subsets}
@@ -100,11 +101,6 @@ def _compare_heads(one: SimpleNamespace) -> list[tuple[str, str, Difference, flo
 
 def _failed(one: SimpleNamespace) -> NDArray[np.float64]:
     return 1 - np.mean([*one.outcomes.values()], axis=0)
-
-
-def _blunt(items: ItemAnalysis) -> NDArray[np.float64]:
-    """Return the negative discrimination of each item; NaN for one without any, which nobody or everybody gets."""
-    return np.array([np.nan if row.discrimination is None else -row.discrimination for row in items.items])
 
 
 def _auc_text(values: NDArray[np.float64], members: set[int], kept: NDArray[np.bool_] | None = None) -> str:

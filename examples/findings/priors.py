@@ -58,12 +58,9 @@ class Systems:
         items = self.group.shape[1]
         mass = np.full(items, 1 / items) if weights is None else weights
         rows = [self.group @ mass, self.match @ mass, *(self.reason @ mass)]
-        shares = _shares(np.einsum("sik,i->sk", self.squares, mass))
+        squares = np.einsum("sik,i->sk", self.squares, mass)
+        shares = squares / squares.sum(axis=-1, keepdims=True)
         return [float(np.median(row[at])) for row in (*rows, *shares.T)]
-
-
-def _shares(squares: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(squares / squares.sum(axis=-1, keepdims=True))
 
 
 def _intervals(found: Systems) -> NDArray[np.float64]:

@@ -14,13 +14,11 @@ import os
 import subprocess
 import sys
 
-EXTRAS = ""
 if importlib.util.find_spec("tellapart") is None:
     source = os.environ.get("TELLAPART_SOURCE", "git+https://github.com/OWNER/tellapart")
     if "/OWNER/" in source:
-        command = "%env TELLAPART_SOURCE=git+https://..."
-        sys.exit(f"tellapart is missing: run `{command}` with the address of its repository, then this cell again")
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart{EXTRAS} @ {source}"], check=True)
+        sys.exit("no tellapart: run `%env TELLAPART_SOURCE=git+https://...` with its repository, then this cell again")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart @ {source}"], check=True)
     importlib.invalidate_caches()
 
 # %%

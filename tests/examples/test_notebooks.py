@@ -47,8 +47,9 @@ def install_cell(path: Path) -> str:
 
 def test_the_notebooks_install_in_one_way_and_name_what_else_they_need():
     cells = {path.stem: install_cell(path) for path in NOTEBOOKS}
-    assert len({re.sub(r'EXTRAS = ".*"', "", cell) for cell in cells.values()}) == 1
-    assert {name: re.findall(r'EXTRAS = "(.*)"', cell) for name, cell in cells.items()} == {
+    extras = re.compile(r'f"tellapart(.*) @ {source}"')
+    assert len({extras.sub("", cell) for cell in cells.values()}) == 1
+    assert {name: extras.findall(cell) for name, cell in cells.items()} == {
         "build_audit_annotate": [""],
         "fine_tune_and_watch": ["[models,plot]"],
         "my_clip_on_my_pairs": [""],
