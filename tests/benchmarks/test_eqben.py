@@ -72,11 +72,6 @@ def test_the_flat_list_is_put_together_by_dataset_and_counter(at, write):
     assert len({item.cluster for item in pairs.items if item.tags["subset"] == "sd"}) == 3
 
 
-def test_the_order_of_the_flat_list_changes_nothing(at, write):
-    first = at("eqben", write(ann_json_finegrained_random=flat())).records().items
-    assert at("eqben", write(ann_json_finegrained_random=flat()[::-1])).records().items == first
-
-
 def test_the_layouts_of_the_subsets_hold_the_same_pairs(at, write):
     listed = at("eqben", write(ann_json_finegrained_random=flat())).records()
     (write() / "ann_json_finegrained_random.json").unlink()

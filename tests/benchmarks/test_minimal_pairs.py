@@ -99,10 +99,6 @@ def item(**change) -> dict[str, Any]:
     return {**plain, "answer": answer, **change}
 
 
-def other(chosen: str) -> dict[str, Any]:
-    return item(answer={"free_form_answer": "", "multiple_choice_answer": chosen}, correct=chosen == "a red cup")
-
-
 @pytest.mark.parametrize("subset", TABLE)
 def test_a_recount_gives_the_published_table(subset):
     folder = published("sugarcrepe", "gpt-4v-results")
@@ -114,21 +110,6 @@ def test_a_recount_gives_the_published_table(subset):
     assert (bias.true_first.sum(), bias.true_second.sum()) == (right_first, right_second)
     assert bias.difference.sum() == right_first - right_second
     assert bias.both.sum() <= min(right_first, right_second)
-
-
-def test_choices_are_the_captions_that_answers_repeat(tmp_path):
-    path = write_file(
-        tmp_path / "gpt4v-add_att.json", {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333}
-    )
-    answers = read_given_choices(path)
-    assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
-    assert (answers["0"].caption, answers["0"].negative_caption) == ("a red cup", "a blue cup")
-
-
-def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path):
-    first = write_file(tmp_path / "first.json", {"0": item(), "7": other("")})
-    second = write_file(tmp_path / "second.json", {"7": other("a blue cup"), "0": item()})
-    assert read_both_orders(first, second) == {"0": (1, 1), "7": (0, -1)}
 
 
 @pytest.mark.parametrize(
@@ -147,14 +128,6 @@ def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path):
 def test_a_bad_file_raises(tmp_path, found, message):
     with raises(DataError, "gpt4v-add_att.json", message):
         read_given_choices(write_file(tmp_path / "gpt4v-add_att.json", found))
-
-
-def test_files_that_do_not_ask_the_same_raise(tmp_path):
-    first = write_file(tmp_path / "first.json", {"0": item()})
-    with raises(DataError, "'3'"):
-        read_both_orders(first, write_file(tmp_path / "second.json", {"0": item(), "3": item()}))
-    with raises(DataError, "second.json", "'0'", "first.json"):
-        read_both_orders(first, write_file(tmp_path / "second.json", {"0": item(filename="b.jpg")}))
 
 
 # VALSE: the annotators' filter, and the forms that its fields take.

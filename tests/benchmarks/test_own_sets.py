@@ -3,7 +3,6 @@
 import gzip
 import json
 import math
-import zipfile
 from collections.abc import Callable
 from datetime import date
 from itertools import product
@@ -197,15 +196,6 @@ def test_a_row_of_another_type_and_a_set_file_that_is_not_there_are_said(own):
         find_benchmark("sugarcrepe-p")
 
 
-def test_the_archive_of_a_set_holds_its_images(own):
-    with zipfile.ZipFile(own.with_name("all.zip"), "w") as archive:
-        for file in (own.parent / "images").iterdir():
-            archive.write(file, file.name)
-            file.unlink()
-    own.write_text(OWN.replace("[[item]]", 'archive = "all.zip"\n[[item]]'))
-    assert records_of(own).pixels("0a.png").shape == (2, 2, 3)
-
-
 def test_texts_alone_are_of_sets_with_two_true_texts(own):
     with raises(DataError, "texts", "true"):
         find_benchmark(f"texts:{own}")
@@ -330,13 +320,6 @@ def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path,
     assert read is not None and read("3_1.png") == shade(7)
 
 
-def test_usual_names_need_no_option(tmp_path, shades):
-    rows = [{"filepath": "0_0.png", "caption": "a cat", "foil": "a dog", "note": "x"}]
-    pairs = find_benchmark(str(write_table(shades, "p.csv", rows))).records()
-    assert pairs.items[0].texts == ("a cat", "a dog")
-    assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
-
-
 def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
     path = write_table(shades, "p.csv", ROWS)
     gone = write_table(shades, "gone.csv", [ROWS[0] | {"left": "gone.png"}])
@@ -353,7 +336,7 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
         (path, {"left": "image_0"}, DataError, None, ("p.csv:2", "columns={'image_0': 'left'}")),
         (gone, COLUMNS, DataError, "image_0", ("gone.csv:2", "'gone.png'")),
         (near, None, DataError, "captoin_0", unnamed),
-        (single, None, DataError, None, ("single.csv", "'negative_caption'", "'negative'")),
+        (single, None, DataError, None, ("single.csv", "'negative_caption'", "'image_1'", "'negative'", "columns=")),
         (f"folder:{path}", None, DataError, None, (str(path), "table:")),
         ("demo", COLUMNS, RunError, None, ("columns=", "table:FILE")),
         (path, "image_0=left", RunError, None, ("columns='image_0=left'", "mapping")),
@@ -369,13 +352,6 @@ def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path, s
         ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1"})
     turned = ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1", "caption_1": "caption_0"})
     assert [item.texts for item in turned.items] == [(row["caption_1"], row["caption_0"]) for row in rows]
-
-
-def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path, shades):
-    rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
-    path = write_table(tmp_path, "p.csv", rows)
-    with raises(DataError, "p.csv", "'negative_caption'", "'image_1'", "'remark'", "columns="):
-        ta.evaluate("oracle", str(path), images=shades, columns={"image": "left", "caption": "first"})
 
 
 def test_the_command_line_takes_columns(command, tmp_path, shades):

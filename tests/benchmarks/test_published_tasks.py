@@ -79,19 +79,6 @@ def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
     assert read_questions(write_file(tmp_path / "rows.json", rows)).rows[0].gold == ("yes",) * 9 + ("no",)
 
 
-def test_the_order_of_rows_changes_no_pairs(tmp_path):
-    rows = [
-        QUESTION | {"question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
-    ]
-
-    def names(rows: list[dict[str, Any]]) -> set[frozenset[str]]:
-        found = read_questions(write_file(tmp_path / "rows.json", rows))
-        return {frozenset(found.rows[row].id for row in pair) for pair in found.complementary_pairs()}
-
-    assert names(rows) == names(rows[::-1])
-    assert len(names(rows)) == 4
-
-
 # NLVR2 in its authors' own form: lines with identifiers, predictions without a header, their script's consistency.
 
 GROUPS, ROWS, REPEATED = 1_995, 6_967, 8
@@ -332,14 +319,3 @@ def test_what_is_no_row_of_a_file_is_named_with_its_field(number, tmp_path):
     read, facts = REFUSED[number]
     with raises(DataError, facts):
         read(tmp_path)
-
-
-def test_the_order_of_rows_and_videos_changes_no_query(tmp_path):
-    rows = [boundary(f"{VIDEO}_{name}", time) for name, time in (("0A", 1.0), ("1B", 1.0), ("2A", 5.0))]
-    other = copy.deepcopy(rows[:1])
-    other[0]["boundary_id"] = "abcdefghijk_0A"
-    there = read_moments(write_file(tmp_path / "val.json", {VIDEO: rows, "abcdefghijk": other}))
-    back = read_moments(write_file(tmp_path / "val.json", {"abcdefghijk": other, VIDEO: rows[::-1]}))
-    assert there.videos == back.videos
-    gold = [dict(zip([m.id for m in found.rows], found.gold, strict=True)) for found in (there, back)]
-    assert (gold[0], gold[0][f"{VIDEO}_0A"]) == (gold[1], (1.0, 5.0))

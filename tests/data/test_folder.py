@@ -308,6 +308,7 @@ ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     "one of each": ({"file_name": I0, "caption": "x"}, (I0,), ("x",)),
     "a negative caption": ({"file_name": I0, "negative_caption": "y", "caption": "x"}, (I0,), ("x", "y")),
     "a foil": ({"foil": "y", "caption": "x", "file_name": I0}, (I0,), ("x", "y")),
+    "a path": ({"filepath": I0, "caption": "x", "foil": "y"}, (I0,), ("x", "y")),
     "numbered": ({"image_1": I1, "image_0": I0, "caption_0": "x", "caption_1": "y"}, (I0, I1), ("x", "y")),
     "from one": ({"image_2": I1, "image_1": I0, "text_1": "x", "text_2": "y"}, (I0, I1), ("x", "y")),
     "without a dash": ({"image0": I0, "image1": I1, "caption0": "x", "caption1": "y"}, (I0, I1), ("x", "y")),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import raises
+from film_annotations import films
 from published import published
 from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
@@ -133,14 +133,7 @@ def test_a_limit_changes_neither_lengths_nor_true_times():
 @pytest.fixture
 def data(tmp_path) -> Path:
     """GEB+'s form: two videos, three moments."""
-    facts = {"prev_timestamp": 0, "next_timestamp": 4.0, "label": "Change of Action", "subject": "a man"}
-    videos: dict[str, list[dict[str, Any]]] = {}
-    for video, k, time in (("v0123456789", 0, 1.1), ("v0123456789", 1, 2.5), ("w0123456789", 0, 0.7)):
-        states = {"status_before": f"stands {k}", "status_after": f"sits {k}", "action_of_cause": None}
-        caption = f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}"
-        row = {"boundary_id": f"{video}_{k}A", "timestamp": time, **facts, **states, "caption": caption}
-        videos.setdefault(video, []).append(row)
-    write_file(tmp_path / "val.json", videos)
+    write_file(tmp_path / "val.json", films(v0123456789=(1.1, 2.5), w0123456789=(0.7,)))
     return tmp_path
 
 
