@@ -204,7 +204,6 @@ def test_texts_alone_are_of_sets_with_two_true_texts(own):
 
 def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path):
     for folder, true in (("data", "a red cup"), ("reworded", "a cup that is red")):
-        (tmp_path / folder).mkdir()
         rows = [{"image": f"{k}.png", "true": f"{true} {k}", "false": f"a blue cup {k}"} for k in range(2)]
         write_file(tmp_path / folder / "cups.json", rows)
     declared, place = tmp_path / "cups.toml", Locations(tmp_path)
@@ -379,7 +378,6 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, shades):
 
 
 def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shades):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     paths = sorted(shades.glob("*.png"))[:2]
     columns = {
         "struct": [{"bytes": path.read_bytes(), "path": None} for path in paths],
@@ -389,7 +387,7 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shade
     place = Locations(columns=tuple(zip(COLUMNS, ("left", "right", "first", "second"), strict=False)))
     for name, column in columns.items():
         table = {"left": column, "right": column[::-1], "first": ["a", "b"], "second": ["x", "y"]}
-        parquet.write_table(pyarrow.table(table), shades / f"{name}.parquet")
+        write_file(shades / f"{name}.parquet", table)
         pairs = find_benchmark(str(shades / f"{name}.parquet"), place).records()
         assert (pairs.shape, pairs.items[1].texts) == ((2, 2), ("b", "y"))
         assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [
@@ -398,7 +396,6 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shade
 
 
 def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_hides_no_path(shades):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     paths = sorted(shades.glob("*.png"))[:2]
     data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
     other = {"embedding": [b"1", b"2"], "cluster": [7, 7], "day": [date(2026, 11, 30)] * 2, "size": [math.nan] * 2}
@@ -406,7 +403,7 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
         ({"left-image": data}, {"image": "left-image"}),
         ({"image": [path.name for path in paths], **other}, {}),
     ):
-        parquet.write_table(pyarrow.table({**columns, **texts}), shades / "pairs.parquet")
+        write_file(shades / "pairs.parquet", {**columns, **texts})
         pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
         assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
     assert {item.cluster for item in pairs.items} == {"7"}
@@ -414,11 +411,10 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
 
 
 def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shard(tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for shard, rows in enumerate(([0, 1], [2, 3])):
         asked = [{"q": f"{k}{entry}"} for k in rows for entry in "ab"]
         table = {"image": [shade(k) for k in rows], "asked": [asked[:2], asked[2:]] if shard else [asked, []]}
-        parquet.write_table(pyarrow.table(table), tmp_path / f"a-{shard}.parquet")
+        write_file(tmp_path / f"a-{shard}.parquet", table)
     facts = OWN.split("files")[0] + 'files = ["a-*.parquet"]\neach = "asked"\n[[item]]\n'
     (tmp_path / "s.toml").write_text(facts + 'id = "{q}"\nimages = "@image"\ntexts = ["{q}", "no"]\n')
     pairs = ta.load_pairs(str(tmp_path / "s.toml"))
@@ -435,8 +431,7 @@ def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shar
 
 
 def test_a_box_is_cut_out_of_a_table_s_picture(tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"image": [shade(1)], "box": [[0, 0, 2, 3]]}), tmp_path / "a.parquet")
+    write_file(tmp_path / "a.parquet", {"image": [shade(1)], "box": [[0, 0, 2, 3]]})
     item = '[[item]]\nid = "0"\nimages = "@image"\ntexts = ["a", "b"]\ncrop = "box"\n'
     (tmp_path / "s.toml").write_text(head(files=["a.parquet"]) + item)
     pairs = ta.load_pairs(str(tmp_path / "s.toml"))
