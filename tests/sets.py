@@ -47,12 +47,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def file_bytes(name: str, content: Any) -> bytes:
-    """Return a file's bytes: of text, or of rows and other content, as the name ends: CSV, parquet, JSON lines or JSON.
+    """Return a file's bytes: of bytes or text as they are; of rows and other content as its name ends.
 
-    Parquet is also written of an object of columns.
+    That is CSV, parquet (also of an object of columns), JSON lines or JSON.
     """
-    if isinstance(content, str):
-        return content.encode()
+    if isinstance(content, str | bytes):
+        return content.encode() if isinstance(content, str) else content
     if name.endswith(".parquet"):
         arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         make = arrow.table if isinstance(content, dict) else arrow.Table.from_pylist

@@ -91,8 +91,7 @@ def _rows(files: str | Sequence[str], row: Row, n: int, shown: str, first: int =
 
     def write(folder: Path) -> tuple[int, str]:
         for name in names:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(file_bytes(form or name, [row(k) for k in range(first, n + first)]))
+            write_file(folder / name, file_bytes(form or name, [row(k) for k in range(first, n + first)]))
         return n * times * len(names), shown
 
     return write

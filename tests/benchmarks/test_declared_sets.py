@@ -137,10 +137,8 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
 def test_the_model_that_mined_naturalbenchs_pairs_is_marked(named, mined, tmp_path, monkeypatch):
     rows = [retrieved(k) for k in range(4)]
     write_file(tmp_path / "metadata.json", rows)
-    (tmp_path / "images").mkdir()
-    for k in range(4):
-        for side in (0, 1):
-            (tmp_path / "images" / f"{k}_{side}.jpg").write_bytes(picture(20 * k + side))
+    for k, side in product(range(4), (0, 1)):
+        write_file(tmp_path / "images" / f"{k}_{side}.jpg", picture(20 * k + side))
     declared = read_set_file(SETS / "naturalbench-retrieval.toml").model_copy(update={"items": 4})
     one = replace(set_benchmark(declared), place=Locations(tmp_path))
     model = Oracle()
@@ -361,8 +359,7 @@ def boxes(**changed) -> dict[str, Any]:
 
 def test_fg_ovd_shows_the_box_of_an_object_with_its_ten_false_captions(tmp_path):
     write_file(tmp_path / "benchmarks/1_attributes.json", boxes())
-    (tmp_path / "val2017").mkdir()
-    (tmp_path / "val2017" / "7.png").write_bytes(picture(9))
+    write_file(tmp_path / "val2017" / "7.png", picture(9))
     one = shipped("fg-ovd-hard", tmp_path)
     (item,) = one.records().items
     assert (item.id, item.images, item.cluster) == ("0", ("val2017/7.png#1,0,1,2",), "val2017/7.png")

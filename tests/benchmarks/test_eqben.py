@@ -11,6 +11,7 @@ import pytest
 
 from facts import check_facts, raises
 from pictures import draw, noise
+from sets import write_file
 from tellapart.benchmarks import minimal_pairs
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -52,9 +53,8 @@ def few(monkeypatch) -> None:
 def write(tmp_path) -> Callable[..., Path]:
     def writes(**files: object) -> Path:
         folder = tmp_path / "eqben"
-        folder.mkdir(exist_ok=True)
         for name, content in files.items():
-            (folder / f"{name}.json").write_text(json.dumps(content))
+            write_file(folder / f"{name}.json", content)
         return folder
 
     return writes
@@ -100,11 +100,9 @@ def test_frames_png_and_the_light_jpeg_are_read(at, write):
     folder = write(ann_json_finegrained_random=flat())
     pairs = at("eqben", folder).records()
     frame, light, whole = "eqbenyoucook2/video0/0a.npy", "eqbensd/0a.png", "eqbensd/0b.png"
-    for reference in (frame, light, whole):
-        (folder / "images" / reference).parent.mkdir(parents=True, exist_ok=True)
-    (folder / "images" / frame).write_bytes(draw(1, kind="npy"))
-    (folder / "images" / light).with_suffix(".jpg").write_bytes(draw(2, kind="JPEG", size=16))
-    (folder / "images" / whole).write_bytes(draw(3))
+    write_file(folder / "images" / frame, draw(1, kind="npy"))
+    write_file((folder / "images" / light).with_suffix(".jpg"), draw(2, kind="JPEG", size=16))
+    write_file(folder / "images" / whole, draw(3))
     pairs = at("eqben", folder).records()
     assert (pairs.pixels(frame) == noise(4, 4, 1)).all()
     assert pairs.pixels(light).shape == (16, 16, 3)
@@ -119,8 +117,7 @@ def test_a_run_finds_images_and_prints_the_papers_table_and_a_later_report_finds
     for k, row in enumerate(rows):
         for side in ("image0", "image1"):
             path = tmp_path / "pictures" / row[side]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(draw(2 * k + int(side[-1]), kind="npy" if path.suffix == ".npy" else "PNG", size=9))
+            write_file(path, draw(2 * k + int(side[-1]), kind="npy" if path.suffix == ".npy" else "PNG", size=9))
     place = ("--data", folder.parent, "--images", tmp_path / "pictures")
     command("run", "-m", "oracle", "-m", "constant", "-b", "eqben", *place, "--out", "r", code=0)
     table = command("show", "r", "--all").out

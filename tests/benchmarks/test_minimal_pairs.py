@@ -173,8 +173,7 @@ def test_another_number_of_agreeing_annotators_is_another_version(at, changed):
 def test_images_may_lie_in_a_folder_for_each_source(at, tmp_path):
     pairs = at("valse", published("valse"), tmp_path).records()
     reference = pairs.items[0].images[0]
-    (tmp_path / "visual7w").mkdir()
-    (tmp_path / "visual7w" / reference).write_bytes(draw(0, kind="JPEG"))
+    write_file(tmp_path / "visual7w" / reference, draw(0, kind="JPEG"))
     assert pairs.pixels(reference).shape == (4, 4, 3)
 
 
@@ -185,16 +184,14 @@ NAME = "coco-counterfactuals"
 
 def test_images_are_read_from_the_archive_as_it_is(at, tmp_path):
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text()
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "examples.jsonl").write_text(lines)
+    write_file(tmp_path / "data" / "examples.jsonl", lines)
     with zipfile.ZipFile(tmp_path / "data" / "images.zip", "w") as archive:
         archive.writestr("images/158956_0_img_0.jpg", draw(3, kind="JPEG"))
     pairs = at(NAME, tmp_path).records()
     assert pairs.read_bytes("158956_0_img_0.jpg") == draw(3, kind="JPEG")
     with raises(DataError, "'images/158956_0_img_1.jpg'", "images.zip"):
         pairs.read_bytes("158956_0_img_1.jpg")
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures" / "158956_0_img_1.jpg").write_bytes(draw(4, kind="JPEG"))
+    write_file(tmp_path / "pictures" / "158956_0_img_1.jpg", draw(4, kind="JPEG"))
     assert at(NAME, tmp_path, tmp_path / "pictures").records().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
 
 
@@ -311,8 +308,7 @@ def few(monkeypatch) -> None:
 )
 def test_the_model_sees_the_box_alone(at, few, tmp_path, name, file, tags):
     (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "5.png").write_bytes(draw(0, size=8))
+    write_file(tmp_path / "images" / "5.png", draw(0, size=8))
     pairs = at(name, tmp_path).records()
     item = pairs.items[1]
     assert (item.id, item.shape, item.tags, item.cluster) == ("1", (1, 2), tags, "5.png")

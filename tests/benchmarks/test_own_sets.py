@@ -40,9 +40,8 @@ def own(tmp_path) -> Path:
         tmp_path / "rows.jsonl",
         [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)],
     )
-    (tmp_path / "images").mkdir()
     for k, side in product(range(3), "ab"):
-        (tmp_path / "images" / f"{k}{side}.png").write_bytes(draw(40 * k + (side == "a"), size=2))
+        write_file(tmp_path / "images" / f"{k}{side}.png", draw(40 * k + (side == "a"), size=2))
     (tmp_path / "cups.toml").write_text(OWN)
     return tmp_path / "cups.toml"
 
@@ -249,12 +248,9 @@ def shade(number: int) -> bytes:
 
 @pytest.fixture
 def shades(tmp_path) -> Path:
-    folder = tmp_path / "shades"
-    folder.mkdir()
-    for k in range(4):
-        for side in (0, 1):
-            (folder / f"{k}_{side}.png").write_bytes(shade(2 * k + side))
-    return folder
+    for k, side in product(range(4), (0, 1)):
+        write_file(tmp_path / "shades" / f"{k}_{side}.png", shade(2 * k + side))
+    return tmp_path / "shades"
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
@@ -299,8 +295,7 @@ def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path
     ],
 )
 def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp_path, shades, typed, folder, meant):
-    (shades / "left side").mkdir()
-    (shades / "left side" / "0_0.png").write_bytes(shade(0))
+    write_file(shades / "left side" / "0_0.png", shade(0))
     rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
     place = Locations(images=shades / folder)
     with raises(DataError, "p.csv:2", typed, meant.format(shades=shades), field="image"):
@@ -503,11 +498,9 @@ Write = Callable[..., Path]
 @pytest.fixture
 def photos(tmp_path) -> Path:
     """A collection that nobody copies: `val/0.png` to `val/3.png`."""
-    folder = tmp_path / "photos"
-    (folder / "val").mkdir(parents=True)
     for number in range(4):
-        (folder / "val" / f"{number}.png").write_bytes(draw(number, size=16))
-    return folder
+        write_file(tmp_path / "photos" / "val" / f"{number}.png", draw(number, size=16))
+    return tmp_path / "photos"
 
 
 @pytest.fixture
@@ -551,8 +544,7 @@ def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmar
 
 def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(write, photos):
     folder = write(lambda number: f"{number}.png")
-    (photos / "mine").mkdir()
-    (photos / "mine" / "0.png").write_bytes(draw(10))
+    write_file(photos / "mine" / "0.png", draw(10))
     for number in (0, 1, 2, 3):
         (folder / f"{number}.png").write_bytes(draw(20 + number))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
@@ -677,9 +669,7 @@ def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos, tmp_path):
 
 
 def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos, tmp_path):
-    (tmp_path / "mine" / "val").mkdir(parents=True)
-    picture = tmp_path / "mine" / "val" / "0.png"
-    picture.write_bytes((photos / "val" / "1.png").read_bytes())
+    picture = write_file(tmp_path / "mine" / "val" / "0.png", (photos / "val" / "1.png").read_bytes())
     images = FolderImages(photos, also=tmp_path / "mine")
     with raises(DataError, picture, "absolute"):  # 'val/0.png' is another picture in the first folder
         images.find(str(picture))

@@ -93,8 +93,7 @@ def line(identifier: str, sentence: str = "Both show a dog.", label: str = "True
 
 
 def written(folder: Path, rows: list[dict[str, Any]], name: str = "test1.json") -> Path:
-    (folder / name).write_bytes(file_bytes(".jsonl", rows))
-    return folder / name
+    return write_file(folder / name, file_bytes(".jsonl", rows))
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +125,7 @@ def official(rows: list[dict[str, Any]], predictions: dict[str, str]) -> tuple[f
 @pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
 def test_the_authors_two_files_give_the_numbers_of_their_script(command, tmp_path, rows, accuracy):
     rng = np.random.default_rng(1)
-    (tmp_path / "nlvr" / "data").mkdir(parents=True)  # a clone's folder nlvr2
-    written(tmp_path / "nlvr" / "data", rows)
+    written(tmp_path / "nlvr" / "data", rows)  # a clone's folder nlvr2
     said = {row["identifier"]: str((row["label"] == "True") == (rng.random() < accuracy)) for row in rows}
     (tmp_path / "p.csv").write_text("".join(f"{identifier},{label}\n" for identifier, label in said.items()))
     ran = command("score", "nlvr2", "--scores", "p.csv", "--data", tmp_path / "nlvr", "--out", "run", "--json", code=0)

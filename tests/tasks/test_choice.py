@@ -100,8 +100,7 @@ def write_published(folder: Path, change: Callable[[dict[str, Any], dict[str, An
     change(*files)
     files[1] = dict(reversed(files[1].items()))  # answers are matched by their keys
     for order, content in zip(ORDERS, files, strict=True):
-        (folder / order).mkdir()
-        (folder / order / "gpt4v-swap_obj.json").write_text(json.dumps(content))
+        write_file(folder / order / "gpt4v-swap_obj.json", content)
     return folder
 
 

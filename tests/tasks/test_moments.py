@@ -10,6 +10,7 @@ from PIL import Image
 
 from facts import raises
 from film_annotations import films
+from pictures import encoded
 from published import published
 from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
@@ -191,11 +192,10 @@ class Hue:
 def frames(data) -> Path:
     """Videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s; no two frames are equal."""
     for video, turn in (("v0123456789", 6), ("w0123456789", 3)):
-        folder = data / "frames" / video
-        folder.mkdir(parents=True)
         for k in range(20):
             colour = (250, k, 0) if k < turn else (0, k, 250)
-            Image.new("RGB", (4, 4), colour).save(folder / f"{k}.jpg", quality=95)
+            frame = encoded(Image.new("RGB", (4, 4), colour), "JPEG", quality=95)
+            write_file(data / "frames" / video / f"{k}.jpg", frame)
     return data
 
 
