@@ -302,11 +302,6 @@ def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp
         read_pair_table(write_table(tmp_path, "p.csv", rows), place)
 
 
-def test_columns_without_a_table_are_refused_with_what_was_named(shades):
-    with raises(RunError, "columns=", "table:FILE", str(shades)):
-        ta.evaluate("oracle", str(shades), columns=COLUMNS)
-
-
 def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path, shades):
     pairs = ta.load_pairs(f"table:{write_table(shades, 'p.csv', ROWS)}", columns=COLUMNS)
     ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
@@ -332,7 +327,7 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
         (near, None, DataError, "captoin_0", unnamed),
         (single, None, DataError, None, ("single.csv", "'negative_caption'", "'image_1'", "'negative'", "columns=")),
         (f"folder:{path}", None, DataError, None, (str(path), "table:")),
-        ("demo", COLUMNS, RunError, None, ("columns=", "table:FILE")),
+        ("demo", COLUMNS, RunError, None, ("columns=", "table:FILE", "demo")),
         (path, "image_0=left", RunError, None, ("columns='image_0=left'", "mapping")),
     ):
         with raises(kind, *facts, field=field):
