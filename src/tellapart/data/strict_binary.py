@@ -31,10 +31,10 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return those of the named arrays that the file holds, and unpack no others."""
     data = read_whole(path, error=ScoreError)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's parser warns of odd headers, which are refused
-            entries = _array_entries(archive)
-            return {name: _read_array(archive, entry) for name, entry in entries.items() if name in names}
+            held, read = open_arrays(io.BytesIO(data))
+            return {name: read(name) for name in held if name in names}
     except Exception as error:  # damaged archives and headers fail anywhere, with any exception
         raise ScoreError(f"{path} is not an npz file of plain arrays: {first_line(error)}") from error
 
