@@ -285,6 +285,13 @@ def test_a_table_in_another_order_or_cut_short_is_refused(at, tmp_path, change):
 
 # ARO: its boxes, its permutations, and both of the rules that its own code has for ties.
 
+ARO = {
+    "aro-relation": "visual_genome_relation.json",
+    "aro-attribution": "visual_genome_attribution.json",
+    "aro-coco-order": "coco_order.json",
+    "aro-flickr-order": "flickr30k_order.json",
+}
+
 
 def boxed(k: int) -> dict[str, Any]:
     captions = {"true_caption": f"the cup {k} is on the table", "false_caption": f"the table is on the cup {k}"}
@@ -300,14 +307,10 @@ def few(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "tags"),
-    [
-        ("aro-relation", "visual_genome_relation", {"relation": "in"}),
-        ("aro-attribution", "visual_genome_attribution", {"attributes": "red_big"}),
-    ],
+    ("name", "tags"), [("aro-relation", {"relation": "in"}), ("aro-attribution", {"attributes": "red_big"})]
 )
-def test_the_model_sees_the_box_alone(at, few, tmp_path, name, file, tags):
-    (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
+def test_the_model_sees_the_box_alone(at, few, tmp_path, name, tags):
+    write_file(tmp_path / ARO[name], [boxed(k) for k in range(3)])
     write_file(tmp_path / "images" / "5.png", draw(0, size=8))
     pairs = at(name, tmp_path).records()
     item = pairs.items[1]
@@ -321,7 +324,7 @@ def test_the_model_sees_the_box_alone(at, few, tmp_path, name, file, tags):
 
 def test_a_box_that_leaves_the_image_is_filled_with_black(at, few, tmp_path):
     rows = [boxed(k) | {"bbox_x": -2, "bbox_w": 30} for k in range(3)]
-    (tmp_path / "visual_genome_relation.json").write_text(json.dumps(rows))
+    write_file(tmp_path / ARO["aro-relation"], rows)
     (tmp_path / "5.png").write_bytes(draw(0, size=8))
     pixels = at("aro-relation", tmp_path).records().pixels("5.png#-2,1,30,4")
     assert pixels.shape == (4, 30, 3)
@@ -329,36 +332,26 @@ def test_a_box_that_leaves_the_image_is_filled_with_black(at, few, tmp_path):
     assert (pixels[:, 10:] == 0).all()
 
 
-@pytest.mark.parametrize(("name", "file"), [("aro-coco-order", "coco_order"), ("aro-flickr-order", "flickr30k_order")])
-def test_a_caption_stands_among_four_permutations(at, few, tmp_path, name, file):
+@pytest.mark.parametrize("name", ["aro-coco-order", "aro-flickr-order"])
+def test_a_caption_stands_among_four_permutations(at, few, tmp_path, name):
     rows = [{"image": "val2014/7.jpg", "caption_options": [f"{word} {k}" for word in "abcde"]} for k in range(3)]
-    (tmp_path / f"{file}.json").write_text(json.dumps(rows))
+    write_file(tmp_path / ARO[name], rows)
     item = at(name, tmp_path).records().items[2]
     assert (item.shape, item.texts, item.cluster) == ((1, 5), ("a 2", "b 2", "c 2", "d 2", "e 2"), "val2014/7.jpg")
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "rows", "said"),
+    ("name", "rows", "said"),
     [
-        ("aro-relation", "visual_genome_relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "'bbox_w'")),
-        (
-            "aro-relation",
-            "visual_genome_relation",
-            [boxed(0) | {"relation_name": None}],
-            ("'relation_name'", "expected"),
-        ),
-        ("aro-relation", "visual_genome_relation", [boxed(0)], ("1", "benchmark", "3")),
-        ("aro-relation", "visual_genome_relation", ["a"], ("0", "object", "row")),
-        (
-            "aro-coco-order",
-            "coco_order",
-            [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3,
-            ("0", "(1, 5)", "(1, 2)"),
-        ),
+        ("aro-relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "'bbox_w'")),
+        ("aro-relation", [boxed(0) | {"relation_name": None}], ("'relation_name'", "expected")),
+        ("aro-relation", [boxed(0)], ("1", "benchmark", "3")),
+        ("aro-relation", ["a"], ("0", "object", "row")),
+        ("aro-coco-order", [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3, ("0", "(1, 5)", "(1, 2)")),
     ],
 )
-def test_a_wrong_row_is_named(at, few, tmp_path, name, file, rows, said):
-    write_file(tmp_path / f"{file}.json", rows)
+def test_a_wrong_row_is_named(at, few, tmp_path, name, rows, said):
+    write_file(tmp_path / ARO[name], rows)
     with raises(DataError, said):
         at(name, tmp_path).records()
 
