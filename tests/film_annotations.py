@@ -16,6 +16,14 @@ def boundary(
     return row | {"action_of_cause": None, "caption": caption}
 
 
+def films(**times: Sequence[float]) -> dict[str, Any]:
+    """Return GEB+'s file of films of four seconds, with a boundary at each time."""
+    return {
+        film: [boundary(f"{film}_{k}A", time, (0, 4.0), (f"stands {k}", f"sits {k}")) for k, time in enumerate(moments)]
+        for film, moments in times.items()
+    }
+
+
 def cooking(steps: Iterable[tuple[Sequence[float], str]], subset: str = "training") -> dict[str, Any]:
     """Return a film of YouCook2 with its steps, from their segments and sentences."""
     rows = [{"id": k, "segment": list(segment), "sentence": text} for k, (segment, text) in enumerate(steps)]

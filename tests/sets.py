@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tellapart as ta
 from pictures import draw, encoded, noise
@@ -46,9 +47,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def file_bytes(name: str, content: Any) -> bytes:
-    """Return a file's bytes: of text, or of rows and other content as CSV, JSON lines or JSON, as the name ends."""
-    if isinstance(content, str):
-        return content.encode()
+    """Return a file's bytes: of bytes or text as they are; of rows and other content as its name ends.
+
+    That is CSV, parquet (also of an object of columns), JSON lines or JSON.
+    """
+    if isinstance(content, str | bytes):
+        return content.encode() if isinstance(content, str) else content
+    if name.endswith(".parquet"):
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        make = arrow.table if isinstance(content, dict) else arrow.Table.from_pylist
+        parquet.write_table(make(content), packed := io.BytesIO())
+        return packed.getvalue()
     if name.endswith(".csv"):
         stream = io.StringIO()
         columns = list(dict.fromkeys(column for row in content for column in row))
@@ -56,12 +65,14 @@ def file_bytes(name: str, content: Any) -> bytes:
         writer.writeheader()
         writer.writerows(content)
         return stream.getvalue().encode(errors="surrogatepass")
-    if name.endswith(".jsonl"):
+    if name.endswith((".jsonl", ".jsonlines")):
         return "".join(f"{json.dumps(row)}\n" for row in content).encode()
     return json.dumps(content).encode()
 
 
 def write_file(path: Path, content: Any) -> Path:
+    """Write a file, and its folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file_bytes(path.name, content))
     return path
 
@@ -85,19 +96,16 @@ def put(home: Path, listing: Any, name: str = "pairs.jsonl", images: Mapping[str
 
 def biased_runs(folder: Path, **fallen: int) -> list[Path]:
     """Write a run of each model of that name on 40 questions with a known bias: right on 10, it falls for so many."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     asked = {"prompt": "How many legs? Answer in braces.", "ground_truth": "5", "expected_bias": "4"}
     asked |= {"topic": "Animals"}
     rows = [asked | {"image": {"bytes": draw(0), "path": None}, "image_path": f"{k}.png"} for k in range(40)]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "main-00000-of-00001.parquet")
+    write_file(folder / "main-00000-of-00001.parquet", rows)
     declared = read_set_file(Path(set_file.__file__).with_name("sets") / "vlms-are-biased.toml")
     declared = declared.model_copy(update={"items": None, "counts": {}})
     one = replace(set_benchmark(declared), name="biased-eyes", place=Locations(folder))
     for name, fell in fallen.items():
         said = ["{5}"] * 10 + ["{4}"] * fell + ["{7}"] * (30 - fell)
         rows = [{"id": f"main-00000-of-00001/{k}", "prediction": answer} for k, answer in enumerate(said)]
-        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        write_file(folder / f"{name}.jsonl", rows)
         ta.score(one, folder / f"{name}.jsonl", name=name, out=folder / "runs" / name)
     return [folder / "runs" / name for name in fallen]

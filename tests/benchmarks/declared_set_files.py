@@ -1,13 +1,8 @@
 """A small file in the form of the real one, for each declared set whose annotations are not at hand."""
 
-import csv
-import io
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from pictures import plain
 from sets import file_bytes, write_file
@@ -17,21 +12,8 @@ def picture(k: int) -> bytes:
     return plain(k % 256, (2, 2))
 
 
-def parquet(rows: list[dict[str, Any]], file: Path) -> None:
-    arrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    writer.write_table(arrow.Table.from_pylist(rows), file)
-
-
 def image(k: int) -> dict[str, Any]:
     return {"bytes": picture(k), "path": f"{k}.png"}
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, rows[0].keys())
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def vismin_row(k: int) -> dict[str, Any]:
@@ -88,15 +70,14 @@ def made(name: str, folder: Path) -> tuple[int, str]:
     if name.startswith("whatsup-"):
         n, file = LOCATED[name.removeprefix("whatsup-")], name.removeprefix("whatsup-").replace("-", "_qa_")
         rows: Any = [[k + 7, f"a cup {k} on the left", f"a cup {k} on the right"] for k in range(n)]
-        (folder / f"{file}_obj.json").write_text(json.dumps(rows))
+        write_file(folder / f"{file}_obj.json", rows)
         return n, "000000000007.jpg" if "coco" in name else "7.jpg"
     if name.startswith("spec-"):
         subset, _, way = name.removeprefix("spec-").rpartition("-")
         inside = folder / subset.replace("-", "_")
-        inside.mkdir()
         n, row = 500 * SPEC[subset], spec_row(SPEC[subset], way == "t2i")
         file = "text2image.json" if way == "t2i" else "image2text.json"
-        (inside / file).write_text(json.dumps([row(k) for k in range(n)]))
+        write_file(inside / file, [row(k) for k in range(n)])
         return n, f"{inside.name}/o0/0.jpg"
     return MADE[name](folder)
 
@@ -104,20 +85,14 @@ def made(name: str, folder: Path) -> tuple[int, str]:
 Row = Callable[[int], Any]
 
 
-def _text(file: str, row: Row, n: int, shown: str, first: int = 0, times: int = 1, form: str = ""):
-    """Write rows as CSV, JSON or JSON lines, as the form or the file's name ends."""
+def _rows(files: str | Sequence[str], row: Row, n: int, shown: str, first: int = 0, times: int = 1, form: str = ""):
+    """Write the same rows into each file, as its name or the form ends; a row stands for so many records."""
+    names = [files] if isinstance(files, str) else files
 
     def write(folder: Path) -> tuple[int, str]:
-        (folder / file).write_bytes(file_bytes(form or file, [row(k) for k in range(first, n + first)]))
-        return n * times, shown
-
-    return write
-
-
-def _parquet(file: str, row: Row, n: int, shown: str, times: int = 1):
-    def write(folder: Path) -> tuple[int, str]:
-        parquet([row(k) for k in range(n)], folder / file)
-        return n * times, shown
+        for name in names:
+            write_file(folder / name, file_bytes(form or name, [row(k) for k in range(first, n + first)]))
+        return n * times * len(names), shown
 
     return write
 
@@ -179,37 +154,23 @@ def checked(k: int) -> list[Any]:
     return [f"VG_100K/{k}.jpg", {"POS": [f"tall cup {k}"], "NEG": [f"short cup {k}"]}]
 
 
-def _checklist(*files: str):
-    def write(folder: Path) -> tuple[int, str]:
-        for file in files:
-            (folder / "data" / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "data" / file).write_text(json.dumps([checked(k) for k in range(3)]))
-        return 3 * len(files), "VG_100K/0.jpg"
-
-    return write
-
-
 def _crepe(kind: str, n: int):
     def write(folder: Path) -> tuple[int, str]:
-        inside = folder / "prod_hard_negatives" / kind
-        inside.mkdir(parents=True)
         for complexity, share in ((4, n - 9), (12, 9)):
-            file = inside / f"prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
-            file.write_text(table([crop(k) for k in range(share)]))
+            file = f"prod_hard_negatives/{kind}/prod_vg_hard_negs_{kind}_complexity_{complexity}.csv"
+            write_file(folder / file, [crop(k) for k in range(share)])
         return n, "7.jpg#0,2,30,40"
 
     return write
 
 
+def _checklist(*files: str):
+    return _rows([f"data/{file}" for file in files], checked, 3, "VG_100K/0.jpg")
+
+
 def meaning_the_same(k: int) -> dict[str, Any]:
     captions = {"caption": f"a cup {k}", "caption2": f"one cup {k}", "negative_caption": f"a cat {k}"}
     return {"id": k, "filename": f"{k // 2:012}.jpg", **captions}
-
-
-def _sugarcrepe_pp(folder: Path) -> tuple[int, str]:
-    for subset in ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"):
-        (folder / f"{subset}.json").write_text(json.dumps([meaning_the_same(k) for k in range(2)]))
-    return 10, "000000000000.jpg"
 
 
 def statement(k: int) -> dict[str, Any]:
@@ -241,16 +202,6 @@ def asked_of_films(k: int) -> dict[str, Any]:
     return {**film, "question": words, "GT": "AB"[(k // 2 + k) % 2]}
 
 
-def _vinoground(*asked: str) -> Callable[[Path], tuple[int, str]]:
-    def write(folder: Path) -> tuple[int, str]:
-        for each in asked:
-            rows = [asked_of_films(k) for k in range(1000)]
-            (folder / f"vinoground_{each}.json").write_text(json.dumps(rows))
-        return 1000 * len(asked), "vinoground_videos/0_pos.mp4"
-
-    return write
-
-
 def paired_film(k: int) -> dict[str, Any]:
     """Write the place of the answer into every second pair the other way round."""
     film = {"video_id": f"clip_{k // 2}_{k % 2}", "video_path": f"star/{k}.mp4", "source": "star"}
@@ -258,17 +209,15 @@ def paired_film(k: int) -> dict[str, Any]:
     return film | asked | {"candidates": "['left', 'right']" if k % 4 < 2 else "['right', 'left']"}
 
 
+def _vinoground(*asked: str):
+    return _rows([f"vinoground_{each}.json" for each in asked], asked_of_films, 1000, "vinoground_videos/0_pos.mp4")
+
+
 MVP = ("human_object_interactions", "robot_object_interactions", "intuitive_physics", "temporal_reasoning")
 
 
-def _mvp(split: str) -> Callable[[Path], tuple[int, str]]:
-    def write(folder: Path) -> tuple[int, str]:
-        for subset in MVP:
-            (folder / subset).mkdir()
-            parquet([paired_film(k) for k in range(4)], folder / subset / f"{split}-00000-of-00001.parquet")
-        return 16, "star/0.mp4"
-
-    return write
+def _mvp(split: str):
+    return _rows([f"{subset}/{split}-00000-of-00001.parquet" for subset in MVP], paired_film, 4, "star/0.mp4")
 
 
 def strictly(k: int) -> dict[str, Any]:
@@ -296,17 +245,9 @@ def _generated(folder: Path) -> tuple[int, str]:
 
 def _reworded(folder: Path) -> tuple[int, str]:
     for below, true in (("data", "a red cup"), ("swapped_data", "a cup that is red")):
-        (folder / below).mkdir()
         for file, n in (("vg_attribution", 10_575), ("vg_relation", 16_868)):
-            rows = [
-                {
-                    "image_id": k,
-                    "true_caption": f"{true} {k}",
-                    "false_caption": f"a blue cup {k}",
-                    "image_path": f"{k}.jpg",
-                }
-                for k in range(n)
-            ]
+            captions = ({"true_caption": f"{true} {k}", "false_caption": f"a blue cup {k}"} for k in range(n))
+            rows = [{"image_id": k, **both, "image_path": f"{k}.jpg"} for k, both in enumerate(captions)]
             write_file(folder / below / f"{file}.json", rows)
     return 27_443, "0.jpg"
 
@@ -319,8 +260,7 @@ def _in_films(file: str, row: Callable[[int], dict[str, str]], n: int) -> Callab
         for k in range(n):
             name = f"{k // 6}_reverse" if k % 6 > 2 else str(k // 6)
             films.setdefault(name, {}).setdefault("order" if k % 3 else "action", []).append(row(k))
-        (folder / "questions").mkdir()
-        (folder / "questions" / file).write_text(json.dumps(films))
+        write_file(folder / "questions" / file, films)
         return n, "0.mp4"
 
     return write
@@ -338,50 +278,55 @@ def matching(k: int) -> dict[str, str]:
 NEGATED = "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv"
 
 MADE: dict[str, Callable[[Path], tuple[int, str]]] = {
-    "sugarcrepe-pp": _sugarcrepe_pp,
-    "mmvp-vlm": _text("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
-    "cola": _text("COLA_multiobjects_matching_benchmark.json", matched, 4, "0.jpg"),
-    "vsr-random": _text("random_test.jsonl", stated, 14, "0.jpg"),
-    "naturalbench-test": _text("test_set.json", asked_in_fours, 16, "0_0.jpg"),
-    "colorswap": _parquet("test-0.parquet", colorswap_row, 300, "0/image_1"),
-    "vismin": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0"),
-    "vismin-vqa": _parquet("test-0.parquet", vismin_row, 2084, "0/image_0", 4),
-    "naturalbench": _parquet("train-0.parquet", naturalbench_row, 1900, "0/Image_0", 4),
-    "naturalbench-retrieval": _text("metadata.json", retrieved, 1227, "images/0_0.jpg"),
+    "sugarcrepe-pp": _rows(
+        [f"{subset}.json" for subset in ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")],
+        meaning_the_same,
+        2,
+        "000000000000.jpg",
+    ),
+    "mmvp-vlm": _rows("Questions.csv", statement, 270, "Pattern 0/1.jpg"),
+    "cola": _rows("COLA_multiobjects_matching_benchmark.json", matched, 4, "0.jpg"),
+    "vsr-random": _rows("random_test.jsonl", stated, 14, "0.jpg"),
+    "naturalbench-test": _rows("test_set.json", asked_in_fours, 16, "0_0.jpg"),
+    "colorswap": _rows("test-0.parquet", colorswap_row, 300, "0/image_1"),
+    "vismin": _rows("test-0.parquet", vismin_row, 2084, "0/image_0"),
+    "vismin-vqa": _rows("test-0.parquet", vismin_row, 2084, "0/image_0", times=4),
+    "naturalbench": _rows("train-0.parquet", naturalbench_row, 1900, "0/Image_0", times=4),
+    "naturalbench-retrieval": _rows("metadata.json", retrieved, 1227, "images/0_0.jpg"),
     **{
-        f"negbench-{name}": _text(f"{split}_mcq_llama3.1_rephrased.csv", negbench_row, n, "0.jpg")
+        f"negbench-{name}": _rows(f"{split}_mcq_llama3.1_rephrased.csv", negbench_row, n, "0.jpg")
         for name, split, n in (("coco", "COCO_val", 5914), ("voc", "VOC2007", 5031))
     },
     **{
-        f"bla-{name}": _text(f"{name.replace('-', '_')}_captions.json", group, 3, "0.jpg", times=4)
+        f"bla-{name}": _rows(f"{name.replace('-', '_')}_captions.json", group, 3, "0.jpg", times=4)
         for name in ("active-passive", "coordination", "relative-clause")
     },
     **{
-        f"pope-{name}": _text(f"coco_pope_{name}.json", asked, 3000, "0.jpg", form=".jsonl")
+        f"pope-{name}": _rows(f"coco_pope_{name}.json", asked, 3000, "0.jpg", form=".jsonl")
         for name in ("random", "popular", "adversarial")
     },
     **{
-        f"half-truths-{order}{name}": _parquet(f"{name.replace('-', '_')}.parquet", half_truth, n, "0/image")
+        f"half-truths-{order}{name}": _rows(f"{name.replace('-', '_')}.parquet", half_truth, n, "0/image")
         for order in ("", "order-")
         for name, n in (("coco-qwen", 509), ("coco-mistral", 454), ("cc3m-qwen", 474))
     },
-    "mmvp": _text("Questions.csv", mmvp_row, 300, "1.jpg", 1),
-    "eqben-mini": _text("all_select.json", sides, 5, "eqbenag/00.png"),
-    "vinoground": _text("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
+    "mmvp": _rows("Questions.csv", mmvp_row, 300, "1.jpg", 1),
+    "eqben-mini": _rows("all_select.json", sides, 5, "eqbenag/00.png"),
+    "vinoground": _rows("vinoground.csv", filmed, 500, "vinoground_videos/0_pos.mp4"),
     "vinoground-text": _vinoground("textscore"),
     "vinoground-video": _vinoground("videoscore"),
     "vinoground-group": _vinoground("textscore", "videoscore"),
     "mvp": _mvp("full"),
     "mvp-mini": _mvp("mini"),
-    "svo-probes": _text("svo_probes.csv", probe, 5, "0.jpg"),
+    "svo-probes": _rows("svo_probes.csv", probe, 5, "0.jpg"),
     "crepe-atom": _crepe("atom", 17_698),
     "crepe-swap": _crepe("swap", 7_405),
     "crepe-negate": _crepe("negate", 17_303),
-    "negbench-retrieval": _text("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
-    "negbench-negated-retrieval": _text(NEGATED, pictured, 4, "000000000000.jpg"),
-    "hallusionbench": _text("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
-    "velociti": _text("velociti.csv", strictly, 8792, "v0.mp4"),
-    "timeblind": _text("data.jsonl", in_time, 2400, "videos/0_0.mp4"),
+    "negbench-retrieval": _rows("COCO_val_retrieval.csv", pictured, 4, "000000000000.jpg"),
+    "negbench-negated-retrieval": _rows(NEGATED, pictured, 4, "000000000000.jpg"),
+    "hallusionbench": _rows("HallusionBench.json", hallusion, 1427, "hallusion_bench/VS/map/0_1.png"),
+    "velociti": _rows("velociti.csv", strictly, 8792, "v0.mp4"),
+    "timeblind": _rows("data.jsonl", in_time, 2400, "videos/0_0.mp4"),
     "hard-positives": _reworded,
     "tempcompass": _in_films("yes_no.json", yes_or_no, 2453),
     "tempcompass-captions": _in_films("caption_matching.json", matching, 1503),

@@ -13,6 +13,8 @@ import pytest
 from PIL import Image
 
 from facts import raises
+from pictures import plain
+from sets import write_file
 from tellapart import Benchmark, find_benchmark
 from tellapart.benchmarks.classification import CifarFile
 from tellapart.benchmarks.locations import Locations
@@ -28,16 +30,14 @@ def bench(name: str, data: Path | None = None) -> Benchmark:
 
 
 def picture(path: Path, colour: int = 0) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (4, 4), (colour, 0, 0)).save(path, "JPEG" if path.suffix.lower() != ".png" else "PNG")
+    write_file(path, plain((colour, 0, 0), (4, 4), "JPEG" if path.suffix.lower() != ".png" else "PNG"))
 
 
 def cifar(path: Path, labels: list[list[int]], seed: int = 0) -> np.ndarray:
     """Write a binary file as the page of CIFAR describes it; return its pictures (n, 32, 32, 3)."""
     pictures = np.random.default_rng(seed).integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
     records = [bytes(label) + image.transpose(2, 0, 1).tobytes() for label, image in zip(labels, pictures, strict=True)]
-    path.write_bytes(b"".join(records))
+    write_file(path, b"".join(records))
     return pictures
 
 
@@ -166,8 +166,7 @@ def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path
 
 
 def test_food_is_the_list_of_its_test_part(tmp_path):
-    (tmp_path / "meta").mkdir()
-    (tmp_path / "meta" / "test.txt").write_text("waffles/7\napple_pie/12\nwaffles/9\n")
+    write_file(tmp_path / "meta" / "test.txt", "waffles/7\napple_pie/12\nwaffles/9\n")
     picture(tmp_path / "images" / "waffles" / "7.jpg")
     records = bench("food101", tmp_path).records()
     assert records.classes == ("apple pie", "waffles")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declared_set_files import MADE, MVP, SPEC, crop, image, made, paired_film, parquet, picture, retrieved, table
+from declared_set_files import MADE, MVP, SPEC, crop, image, made, paired_film, picture, retrieved
 from PIL import Image
 from pydantic import ValidationError
 
@@ -105,7 +105,7 @@ def test_crepes_false_captions_are_a_list_that_a_table_holds_as_text(tmp_path, a
     own = tmp_path / "crepe.toml"
     own.write_text((SETS / "crepe.toml").read_text("utf-8").split("[[variants]]")[0].replace("source", "files = "
         "['prod_vg_hard_negs_swap_complexity_4.csv']\nname = 'crepe'\ntitle = 'x'\nsource", 1))  # fmt: skip
-    (tmp_path / "prod_vg_hard_negs_swap_complexity_4.csv").write_text(table(rows))
+    write_file(tmp_path / "prod_vg_hard_negs_swap_complexity_4.csv", rows)
     item = find_benchmark(str(own)).records().items[1]
     assert item.texts == ("a cup 1", 'a "cup\'s"', "a\u00e9\n", "1", "[]", "a, b")
     assert (item.cluster, item.tags) == ("8", {"complexity": "4"})
@@ -136,11 +136,9 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
 @pytest.mark.parametrize(("named", "mined"), [("open_clip:ViT-L-14/laion400m_e32", True), ("open_clip:x", False)])
 def test_the_model_that_mined_naturalbenchs_pairs_is_marked(named, mined, tmp_path, monkeypatch):
     rows = [retrieved(k) for k in range(4)]
-    (tmp_path / "metadata.json").write_text(json.dumps(rows))
-    (tmp_path / "images").mkdir()
-    for k in range(4):
-        for side in (0, 1):
-            (tmp_path / "images" / f"{k}_{side}.jpg").write_bytes(picture(20 * k + side))
+    write_file(tmp_path / "metadata.json", rows)
+    for k, side in product(range(4), (0, 1)):
+        write_file(tmp_path / "images" / f"{k}_{side}.jpg", picture(20 * k + side))
     declared = read_set_file(SETS / "naturalbench-retrieval.toml").model_copy(update={"items": 4})
     one = replace(set_benchmark(declared), place=Locations(tmp_path))
     model = Oracle()
@@ -247,7 +245,7 @@ def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path, at)
 )
 def test_an_answer_that_is_no_option_is_said(wrong, says, tmp_path, at):
     made("mvp", tmp_path)
-    parquet([paired_film(0) | wrong], tmp_path / MVP[0] / "full-00000-of-00001.parquet")
+    write_file(tmp_path / MVP[0] / "full-00000-of-00001.parquet", [paired_film(0) | wrong])
     with raises(DataError, says):
         at("mvp", tmp_path).records()
 
@@ -308,31 +306,27 @@ def shipped(name: str, place: Path) -> Benchmark:
     return replace(set_benchmark(declared), place=Locations(place))
 
 
-def write(folder: Path, file: str, *rows) -> None:
-    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-    (folder / file).write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), "utf-8")
-
-
 def urban1k(folder: Path) -> None:
-    write(folder, "caption/2.txt", "A street with a red car.\n")
-    write(folder, "caption/1.txt", "A tall house.", "a second line")
+    write_file(folder / "caption/2.txt", "A street with a red car.\n")
+    write_file(folder / "caption/1.txt", "A tall house.\na second line")
 
 
 def docci(folder: Path) -> None:
     splits = ("test", "train", "test")
     rows = [{"example_id": f"{s}_{k}", "split": s, "image_file": f"{s}_{k}.jpg"} for k, s in enumerate(splits)]
-    write(folder, "docci_descriptions.jsonlines", *(row | {"description": f"Long {row['split']}."} for row in rows))
+    rows = [row | {"description": f"Long {row['split']}."} for row in rows]
+    write_file(folder / "docci_descriptions.jsonlines", rows)
 
 
 def dci(folder: Path) -> None:
     for k in (10, 11):
         row = {"image": f"sa_{k}.jpg", "short_caption": f"A cup {k}", "extra_caption": "It is red.", "mask_data": {}}
-        write(folder, f"annotations/{k}-data.json", row)
+        write_file(folder / f"annotations/{k}-data.json", row)
 
 
 def words(folder: str, key: str, suffix: str) -> Callable[[Path], None]:
     def rows(place: Path) -> None:
-        write(place, f"{folder}/data.jsonl", *({"IIW": f"Text {k}", key: f"sa_{k}{suffix}"} for k in (1, 2)))
+        write_file(place / folder / "data.jsonl", [{"IIW": f"Text {k}", key: f"sa_{k}{suffix}"} for k in (1, 2)])
 
     return rows
 
@@ -364,16 +358,15 @@ def boxes(**changed) -> dict[str, Any]:
 
 
 def test_fg_ovd_shows_the_box_of_an_object_with_its_ten_false_captions(tmp_path):
-    write(tmp_path, "benchmarks/1_attributes.json", boxes())
-    (tmp_path / "val2017").mkdir()
-    (tmp_path / "val2017" / "7.png").write_bytes(picture(9))
+    write_file(tmp_path / "benchmarks/1_attributes.json", boxes())
+    write_file(tmp_path / "val2017" / "7.png", picture(9))
     one = shipped("fg-ovd-hard", tmp_path)
     (item,) = one.records().items
     assert (item.id, item.images, item.cluster) == ("0", ("val2017/7.png#1,0,1,2",), "val2017/7.png")
     assert item.texts == tuple(f"a {k} cup" for k in range(11))
     shown = Image.open(io.BytesIO(one.records().read(item.images[0])))
     assert shown.size == (1, 2) and np.unique(np.asarray(shown)).tolist() == [9]
-    write(tmp_path, "benchmarks/transparency.json", boxes())
+    write_file(tmp_path / "benchmarks/transparency.json", boxes())
     assert shipped("fg-ovd-transparency", tmp_path).records().shape == (1, 3)
 
 
@@ -385,7 +378,7 @@ def test_fg_ovd_shows_the_box_of_an_object_with_its_ten_false_captions(tmp_path)
     ],
 )
 def test_a_box_or_id_that_is_none_names_the_row(changed, facts, tmp_path):
-    write(tmp_path, "benchmarks/1_attributes.json", boxes(**changed))
+    write_file(tmp_path / "benchmarks/1_attributes.json", boxes(**changed))
     with raises(DataError, "1_attributes.json", facts):
         shipped("fg-ovd-hard", tmp_path).records()
 
@@ -400,7 +393,7 @@ def measured(records, answers: list[str]) -> dict[str, tuple[int, float]]:
 def test_the_bias_of_an_answer_from_memory_is_counted(tmp_path):
     row = {"image": image(1), "prompt": "How many legs? Answer in braces.", "ground_truth": "5", "expected_bias": "4"}
     rows = [row | {"image_path": f"{k}.png", "topic": "Animals"} for k in range(4)]
-    parquet(rows, tmp_path / "main-00000-of-00001.parquet")
+    write_file(tmp_path / "main-00000-of-00001.parquet", rows)
     one = shipped("vlms-are-biased", tmp_path)
     records = one.records()
     asked = records.rows[0]
@@ -414,7 +407,7 @@ def test_the_bias_of_an_answer_from_memory_is_counted(tmp_path):
 def test_visualflip_counts_pairs_that_are_right_and_pairs_answered_alike(tmp_path):
     pair = {"question": "Which one?", "answer_original": "A", "answer_edited": "B", "category": "Attribute"}
     sides = ({"id": f"p{k}", "original_image": f"{k}/o.png", "edited_image": f"{k}/e.png"} for k in range(3))
-    write(tmp_path, "manifest.jsonl", *(pair | one for one in sides))
+    write_file(tmp_path / "manifest.jsonl", [pair | one for one in sides])
     records = shipped("visualflip", tmp_path).records()
     assert [row.images[0] for row in records.rows[:2]] == ["0/o.png", "0/e.png"]
     found = measured(records, ["A", "(B)", "b", "B", "", ""])
@@ -428,7 +421,7 @@ def test_counterbench_counts_answers_that_turn_where_they_should(tmp_path):
         | {"answer_original": "yes", "answer_intervened": "no" if k < 3 else "yes"}
         for k in range(6)
     ]
-    write(tmp_path, "counterbench_metadata.json", [shared | row for row in rows])
+    write_file(tmp_path / "counterbench_metadata.json", [shared | row for row in rows])
     one = shipped("counterbench", tmp_path)
     records = one.records()
     assert one.official == ("turned_match",)
@@ -452,7 +445,7 @@ def vb(folder: Path, families: int) -> None:
     row |= {"base_question": "Is the number readable?", "flip_question": "Is the number unreadable?"}
     rows = [row | {"ID": f"AV-{k:02}"} for k in range(families)]
     rows.append(row | {"ID": "AV-99", "Status": "Draft"})
-    write(folder, "Sheets/FINAL_Pictures_DB.csv", *table(rows).splitlines())
+    write_file(folder / "Sheets/FINAL_Pictures_DB.csv", rows)
 
 
 def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path):
@@ -486,8 +479,8 @@ def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path):
     lines = {"some": answers, "fewer": fewer, "none": [said("ABSTAIN", 0.5)] * 300}
     runs = []
     for name, given in lines.items():
-        write(tmp_path, f"{name}.jsonl", *({"id": row.id, "prediction": answer}
-                                           for row, answer in zip(records.rows, given, strict=True)))  # fmt: skip
+        both = zip(records.rows, given, strict=True)
+        write_file(tmp_path / f"{name}.jsonl", [{"id": row.id, "prediction": answer} for row, answer in both])
         runs.append(ta.score("vb", tmp_path / f"{name}.jsonl", name=name, data=tmp_path))
     sizes = ta.compare(*runs[:2])
     assert dict(zip(sizes["metric"], sizes["n"], strict=True))["right_if_answered"] == 3
@@ -504,7 +497,7 @@ def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path):
 def test_auto_comp_exchanges_two_words(name, field, words, false, tmp_path):
     row = {"num_objects": 2, "handmade_caption": "A red cube and an orange sphere", "handmade_image": image(1)}
     row |= {"llm_caption": "In a studio, a red cube lies", "llm_image": image(2), field: words}
-    parquet([row, row | {"num_objects": 3}], tmp_path / "train-00000-of-00001.parquet")
+    write_file(tmp_path / "train-00000-of-00001.parquet", [row, row | {"num_objects": 3}])
     (item,) = shipped(name, tmp_path).records().items
     assert (item.texts, item.images) == ((row["handmade_caption"], false), ("0/handmade_image",))
     with raises(DataError, f"field '{field}'", "different words of the text", "In a studio"):
@@ -514,7 +507,7 @@ def test_auto_comp_exchanges_two_words(name, field, words, false, tmp_path):
 def geneval2(folder: Path, **changed) -> None:
     asked = [["How many cows are in the image?", "three"], ["Are the cows plastic?", "Yes"]]
     row = {"prompt": "three plastic cows", "atom_count": 3, "vqa_list": asked, "skills": ["count", "attribute"]}
-    write(folder, "geneval2_data.jsonl", row | changed, row)
+    write_file(folder / "geneval2_data.jsonl", [row | changed, row])
 
 
 def test_geneval2_asks_for_every_part_of_a_prompt(tmp_path):
@@ -539,7 +532,7 @@ def test_editreward_bench_asks_which_edit_people_prefer(tmp_path):
     shared = {"instruction": "make it red", "source_image": image(0), "candidate_1": image(1), "candidate_2": image(2)}
     rankings = (("3pair", "x_0", "A>B"), ("3pair", "x_1", "C>A"), ("3pair", "x_2", "C>B"), ("2pair", "y_0", "A=B=Good"))
     rows = [shared | {"dataset": size, "id": id_, "ranking": ranking} for size, id_, ranking in rankings]
-    parquet(rows, tmp_path / "train-00000-of-00001.parquet")
+    write_file(tmp_path / "train-00000-of-00001.parquet", rows)
     one = shipped("editreward-bench", tmp_path)
     records = one.records()
     first = records.rows[0]

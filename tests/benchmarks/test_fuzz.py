@@ -423,6 +423,7 @@ def test_mutated_pickles_are_one_line_each(files, count):
     ("data", "what"),
     [
         (doubling(60), "parts"),
+        (b"\x80\x02]}U\x06ann_id" + doubling(60)[2:-1] + b"sa.", "parts"),
         (pickle.dumps([Hostile()]), "not plain data"),
         (b"\x80\x02]q\x00h\x00a.", "holds itself"),
         (b"\x80\x02" + b"]" * 3_000 + b"a" * 2_999 + b".", "levels"),

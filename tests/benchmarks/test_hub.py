@@ -1,7 +1,6 @@
 """Benchmarks of the hub, read from a cache that is laid out as the hub's own, without a network."""
 
 import importlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 from facts import raises
 from pictures import draw
+from sets import write_file
 from tellapart.benchmarks.benchmark import Benchmark, Hub
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.minimal_pairs import BLOCKS
@@ -66,8 +66,7 @@ def winoground(tmp_path, parquet) -> Benchmark:
 @pytest.mark.slow
 def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path):
     folder = snapshot(tmp_path, hub_of("mmvp"))
-    (folder / "MMVP Images").mkdir(parents=True)
-    (folder / "MMVP Images" / "2.jpg").write_bytes(draw(2))
+    write_file(folder / "MMVP Images" / "2.jpg", draw(2))
     rows = [f"{k},Where is {(k + 1) // 2}?,(a) Left (b) Right,({'ab'[k % 2]})" for k in range(1, 301)]
     (folder / "Questions.csv").write_text("\n".join(["Index,Question,Options,Correct Answer", *rows]))
     mmvp = find_benchmark("mmvp")
@@ -171,9 +170,8 @@ def test_a_cell_without_an_image_is_named(tmp_path, parquet):
 
 def test_winoground_is_read_from_its_older_files(tmp_path, at):
     rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows()]
-    (tmp_path / "examples.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "ex_0_img_1.png").write_bytes(draw(9))
+    write_file(tmp_path / "examples.jsonl", rows)
+    write_file(tmp_path / "images" / "ex_0_img_1.png", draw(9))
     pairs = at("winoground", tmp_path).records()
     assert pairs.items[0].images == ("ex_0_img_0.png", "ex_0_img_1.png")
     assert pairs.read_bytes("ex_0_img_1.png") == draw(9)
@@ -198,8 +196,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch):
 def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path):
     hub = hub_of("coco-counterfactuals")
     folder = snapshot(tmp_path, hub)
-    (folder / "data").mkdir(parents=True)
-    (folder / "data" / "examples.jsonl").write_text("{}")
+    write_file(folder / "data" / "examples.jsonl", "{}")
     assert hub.cached_folder() is None
     (folder / "data" / "images.zip").write_bytes(b"")
     assert hub.cached_folder() == folder

@@ -102,6 +102,7 @@ CONTRARY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "pandas's second": ({**PAIRS, "caption_0.1": "z"}, ("'caption_0.1'", "'caption_0'")),
     "pandas's second foil": ({**CHOICE, "foil.1": "z"}, ("'foil.1'", "'foil'")),
     "tags twice": ({**PAIRS, "tags": {"a": "b"}, "tag:c": "d"}, ("'tags'", "'tag:c'")),
+    "a tag of several values": ({**PAIRS, "tags": {"kind": ["swap"]}}, ("tags",)),
 }
 
 
@@ -112,15 +113,13 @@ def test_columns_that_contradict_each_other_are_refused(folder, kind):
         read_pair_set(folder([row], "metadata.jsonl"))
 
 
-def test_a_tag_that_is_a_list_is_no_text(folder):
-    with raises(DataError, "metadata.jsonl:1", "tags"):
-        read_pair_set(folder([{**PAIRS, "tags": {"kind": ["swap"]}}], "metadata.jsonl"))
-
-
 def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
     item = read_pair_set(folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")).items[0]
     assert (item.tags, item.provenance) == ({"kind": "swap", "n": "2"}, {})
     assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
+    many = {"image": I0, **{f"caption_{k}": "x" for k in range(11)}}
+    assert describe_columns(many, (1, 11)).endswith("caption_7, caption_8 and 2 more")
+    assert read_pair_set(folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])).read_as == ""
     assert fields_of(str, {"image": I0, "caption": "a", "true": 1})[0]["provenance"] == {"true": 1}  # of nothing
     arrow = {**CHOICE, "cluster": None, "tags": {"kind": "swap", "level": None}}  # of rows with other tags
     fields, _ = fields_of(str, arrow)
@@ -152,15 +151,6 @@ def test_a_run_begins_with_the_columns_it_read(command, folder):
     Path("scores.csv").write_text("\n".join([lines[0], *(line.replace(",,", ",0.5,", 1) for line in lines[1:])]))
     scored = command("score", path, *given, "--scores", "scores.csv", "--out", "s", code=0)
     assert scored.out.splitlines()[0] == f"table:p.csv: {columns}; read from field score"
-
-
-def test_a_set_in_the_house_format_has_no_such_line(folder):
-    assert read_pair_set(folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])).read_as == ""
-
-
-def test_of_many_columns_the_first_are_named():
-    row = {"image": I0, **{f"caption_{k}": "x" for k in range(11)}}
-    assert describe_columns(row, (1, 11)).endswith("caption_7, caption_8 and 2 more")
 
 
 def write_twice(path: Path, *columns: tuple[str, Any]) -> None:

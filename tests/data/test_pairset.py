@@ -121,6 +121,7 @@ def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(folder
     (home / "images/2.png").unlink()
     with raises(DataError, at, "'images/2.png'", home):
         pairs.pixels("images/2.png")
+    assert pairs.where("other.png") == "clocks: other.png"
     with raises(DataError, at, "image"):
         replace(pairs, name="renamed").read_bytes("images/2.png")
 
@@ -132,27 +133,16 @@ def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(folder
         pairs.read_bytes("images/0.png")
 
 
-def test_an_image_of_no_item_is_still_named():
-    assert made(("a", ("0.png",), ("x",))).where("other.png") == "s: other.png"
-
-
 GOOD: dict[str, Any] = {"id": "a", "images": ("0.png",), "texts": ("x", "y")}
 
 
-def test_lists_are_taken_for_tuples_and_the_item_cannot_be_changed():
+def test_an_item_takes_lists_for_tuples_stands_for_itself_has_no_empty_tag_and_cannot_be_changed():
     item = Item.model_validate({"id": "a", "images": ["0.png"], "texts": ["x", "y"]})
-    assert (item.images, item.texts) == (("0.png",), ("x", "y"))
+    assert (item.images, item.texts, item.cluster) == (("0.png",), ("x", "y"), "a")
+    assert Item(**GOOD, cluster="video-7").cluster == "video-7"
+    assert Item(**GOOD, tags={"kind": "", "side": " ", "type": "swap"}).tags == {"type": "swap"}
     with pytest.raises(ValidationError, match="frozen"):
         item.id = "b"
-
-
-def test_an_item_without_a_cluster_stands_for_itself():
-    assert Item(**GOOD).cluster == "a"
-    assert Item(**GOOD, cluster="video-7").cluster == "video-7"
-
-
-def test_an_empty_value_is_no_tag():
-    assert Item(**GOOD, tags={"kind": "", "side": " ", "type": "swap"}).tags == {"type": "swap"}
 
 
 @pytest.mark.parametrize(

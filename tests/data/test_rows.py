@@ -17,7 +17,6 @@ from facts import raises
 from tellapart.builders.caption_files import read_caption_pairs, read_captions
 from tellapart.data.folder import read_card, read_pair_set
 from tellapart.data.rows import (
-    AnnotationRow,
     make_item,
     read_csv,
     read_jsonl,
@@ -28,7 +27,6 @@ from tellapart.data.rows import (
     string,
 )
 from tellapart.data.strict_json import expect_content, read_json, read_whole, unpack_gzip
-from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, RunError, TellapartError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import read_scores
@@ -252,11 +250,6 @@ def test_a_part_of_a_file_is_no_file(tmp_path, length):
         list(read_csv(path))
 
 
-class Pair(AnnotationRow):
-    image: str
-    captions: list[str]
-
-
 @pytest.mark.parametrize(
     ("read", "content", "facts"),
     [
@@ -280,13 +273,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path, read, content, facts):
 @pytest.mark.parametrize(
     ("read", "facts"),
     [
-        (lambda place: validate(Pair, {"captions": []}, place), ("'image'", "missing")),
-        (lambda place: validate(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
-        (lambda place: validate(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
-        (lambda place: validate(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
-        (lambda place: validate(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "captions")),
-        (lambda place: validate(Pair, [], place), ("object", "[]")),
-        (lambda place: validate(Pair, "a", place), "object"),
         (lambda place: row_of([1, 2], place), ("object", "{...}", "[1, 2]")),
         (lambda place: string({}, "caption", place), ("'caption'", "missing")),
         (lambda place: string({"caption": " "}, "caption", place), "text"),

@@ -98,9 +98,9 @@ def write_published(folder: Path, change: Callable[[dict[str, Any], dict[str, An
         }
         files.append({"accuracy": chosen.count("red") / 4, **items})
     change(*files)
+    files[1] = dict(reversed(files[1].items()))  # answers are matched by their keys
     for order, content in zip(ORDERS, files, strict=True):
-        (folder / order).mkdir()
-        (folder / order / "gpt4v-swap_obj.json").write_text(json.dumps(content))
+        write_file(folder / order / "gpt4v-swap_obj.json", content)
     return folder
 
 
@@ -241,10 +241,12 @@ def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command):
 def test_sets_of_another_shape_are_refused_and_the_right_question_is_named():
     with raises(DataError, "choice:demo", "1x2", "pairing:demo"):
         find_benchmark("choice:demo")
-    with raises(DataError, "pairing:valse", "2x2", "choice:valse"):
+    with raises(DataError, "pairing:valse", "2x2", "caption", "image", "choice:valse"):
         find_benchmark("pairing:valse")
     with raises(DataError, "choice:NAME", "choice:sugarcrepe"):
         find_benchmark("choice:")
+    with raises(DataError, "pairing", "pairing:NAME", "pairs"):
+        find_benchmark("pairing:")
     for name in ("sugarcrepe", "valse", "aro-relation"):
         assert find_benchmark(f"choice:{name}").task == "choice"
 
@@ -297,11 +299,7 @@ def test_a_bias_is_noted_with_what_it_leans_to():
     check_facts(note, "pairing_bias +50.00", "leans to the order of the list", "100.00% of 2 items", "50.00%")
 
 
-def test_pairs_of_another_shape_and_a_model_of_scores_are_told_what_the_task_asks_for(command):
-    with raises(DataError, "2x2", "caption", "image"):
-        find_benchmark("pairing:valse")
-    with raises(DataError, "pairing", "pairing:NAME", "pairs"):
-        find_benchmark("pairing:")
+def test_questions_of_another_task_and_a_model_of_scores_are_told_what_the_task_asks_for(command):
     check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
     check_facts(command("run", "-m", "oracle", "-b", "pairing:demo", code=2).err, "oracle", "task", "model")
 

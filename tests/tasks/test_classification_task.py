@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import check_facts, raises
+from pictures import encoded
 from sets import write_file
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -33,11 +34,9 @@ def folders(tmp_path) -> Path:
     """Noise in one colour a class: 5, 4, 3 and 2 pictures."""
     rng = np.random.default_rng(0)
     for row, (name, colour) in enumerate(COLOURS.items()):
-        home = tmp_path / "colours" / name
-        home.mkdir(parents=True)
         for number in range(5 - row):
             noise = np.clip(rng.integers(-20, 60, (24, 20, 3)) + colour, 0, 255).astype(np.uint8)
-            Image.fromarray(noise).save(home / f"{number}.png")
+            write_file(tmp_path / "colours" / name / f"{number}.png", encoded(noise))
     (tmp_path / "colours" / "templates.txt").write_text("\n".join(TEMPLATES))
     return tmp_path / "colours"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from facts import raises
+from pictures import plain
+from sets import write_file
 from tellapart.benchmarks.published_tasks import read_image_labels
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.average_precision import average_precision
@@ -55,9 +56,8 @@ def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folde
 
 
 def test_a_model_scores_the_images_that_count(command, folder):
-    (folder / "images").mkdir()
     for k in range(40):
-        Image.new("RGB", (4, 4), (k, 0, 0)).save(folder / "images" / f"{k}.jpg")
+        write_file(folder / "images" / f"{k}.jpg", plain((k, 0, 0), (4, 4), "JPEG"))
     ran = command("run", "-b", NAME, "-m", "constant", "--data", str(folder), "--out", "run", "--json", code=0)
     value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
     assert value["tie_neutral"] == pytest.approx(value["chance"])

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from film_annotations import films
+from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.metrics.moments import frame_times
@@ -30,13 +32,6 @@ class Case(NamedTuple):
 
 def predicted(*values) -> list[Row]:
     return [{"prediction": value} for value in values]
-
-
-def boundary(video: str, k: int, time: float) -> Row:
-    caption = f"Subject: a man //Status_Before: stands {k} //Status_After: sits {k}"
-    facts = {"boundary_id": f"{video}_{k}A", "timestamp": time, "prev_timestamp": 0, "next_timestamp": 4.0}
-    words = {"label": "Change of Action", "subject": "a man", "action_of_cause": None, "caption": caption}
-    return {**facts, **words, "status_before": f"stands {k}", "status_after": f"sits {k}"}
 
 
 def turning_at(*times: float) -> list[Row]:
@@ -96,8 +91,7 @@ CASES = {
     ),
     "gebc-val": Case(
         "val.json",
-        {"v0123456789": [boundary("v0123456789", k, time) for k, time in enumerate((1.1, 2.5))],
-         "w0123456789": [boundary("w0123456789", 0, 0.7)]},
+        films(v0123456789=(1.1, 2.5), w0123456789=(0.7,)),
         "moments",
         {"id": "v0123456789_0A", "video": "v0123456789", "before_caption": "a man stands 0",
          "after_caption": "a man sits 0", "duration": 4.0, "frames": 20},
@@ -116,16 +110,6 @@ def read_template(path: Path) -> list[Row]:
         return list(csv.DictReader(source))
 
 
-def write_rows(path: Path, rows: list[Row]) -> None:
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return
-    with path.open("w", newline="") as sink:
-        writer = csv.DictWriter(sink, rows[0])
-        writer.writeheader()
-        writer.writerows({k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows)
-
-
 @pytest.mark.parametrize(("name", "suffix"), FILES)
 def test_a_filled_template_is_measured_compared_and_read_again_from_the_samples(name, suffix, command, tmp_path):
     case = CASES[name]
@@ -140,7 +124,7 @@ def test_a_filled_template_is_measured_compared_and_read_again_from_the_samples(
         assert {key: value for key, value in rows[0].items() if value is not None} == case.first
     for system, said in case.systems.items():
         path = tmp_path / f"{system}{suffix}"
-        write_rows(path, [row | filled for row, filled in zip(rows, said, strict=True)][::-1])  # in any order
+        write_file(path, [row | filled for row, filled in zip(rows, said, strict=True)][::-1])  # in any order
         ran = command("score", name, "--scores", path, "--data", tmp_path, "--out", tmp_path / system, "--json", code=0)
         result = ran.json["runs"][0]["benchmarks"][name]
         for metric, (value, n, clusters) in case.metrics.get(system, {}).items():

@@ -171,7 +171,6 @@ def test_a_name_that_nothing_reads_is_refused(tmp_path):
 
 
 def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(command, tmp_path):
-    (tmp_path / "vlue").mkdir()
     gold = [{"sentence": f"S {k}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)} for k in range(4)]
     write_file(tmp_path / "vlue" / "nlvr2_vlue_test.json", gold)
     write_file(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
@@ -191,7 +190,6 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path, capsys):
     made = benchmark("nlvr2", StatementSet("many", tuple(rows)))
     as_benchmark(made)
     folder = tmp_path / "systems"
-    folder.mkdir()
     for system in range(6):
         said = [{"id": k, "answer": (k + system) % 5 > 1, "label": k % 2 == 0} for k in range(12)]
         write_file(folder / f"model{system}.jsonl", said)

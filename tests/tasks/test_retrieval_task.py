@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from facts import raises
+from pictures import plain
 from published import published
 from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
@@ -37,8 +37,7 @@ GALLERY = [{"image": f"{k}.png", "caption": [f"caption {k} a", f"caption {k} b"]
 
 @pytest.fixture
 def gallery(tmp_path) -> RetrievalSet:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "coco_test.json").write_text(json.dumps(GALLERY))
+    write_file(tmp_path / "data" / "coco_test.json", GALLERY)
     return RetrievalSet.of("g", [row["image"] for row in GALLERY], [row["caption"] for row in GALLERY])
 
 
@@ -225,9 +224,8 @@ def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random(gal
 def split(tmp_path) -> Path:
     """The split of eight rows, with its pictures."""
     folder = tmp_path / "split"
-    (folder / "images").mkdir(parents=True)
     for k in range(8):
-        Image.new("RGB", (16, 16), (20 * k, 100, 200 - 20 * k)).save(folder / "images" / f"{k}_0_img_0.jpg")
+        write_file(folder / "images" / f"{k}_0_img_0.jpg", plain((20 * k, 100, 200 - 20 * k), (16, 16), "JPEG"))
     paths = (f"../synthetic-images-for-original-captions/{k}_0.jpg" for k in range(8))
     rows = [{"image_path": path, "caption": caption} for path, caption in zip(paths, CAPTIONS, strict=True)]
     write_file(folder / "test-coco-cfs.csv", rows)

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from runs import remeasure
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from facts import check_facts, raises
-from pictures import film
+from pictures import film, plain
 from published import published
 from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
@@ -453,9 +452,8 @@ FIRST |= {"films": "group_score", "questions": "g_acc", "texts": "tot", "ordered
 def test_every_shape_goes_from_a_users_file_to_the_report(kind, command, tmp_path):
     table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
     ordered = "ordered = true\n" if kind == "ordered" else ""
-    (tmp_path / "images").mkdir()
     for k in range(4):
-        Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(tmp_path / "images" / f"{k}.png")
+        write_file(tmp_path / "images" / f"{k}.png", plain(60 * k, (4, 4)))
     if kind == "films":
         write_films(tmp_path / "images")
     (tmp_path / "rows.json").write_text(json.dumps(SHAPES[kind]))

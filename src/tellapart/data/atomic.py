@@ -165,8 +165,6 @@ def _lock_file(file: IO[bytes]) -> bool:
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a network's file system that has no locks
-        return True
+    except OSError as error:  # of another kind on a network's file system that has no locks
+        return not isinstance(error, BlockingIOError)
     return True

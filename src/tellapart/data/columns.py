@@ -91,8 +91,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
     fields["texts"] = [text for _, text in texts]
     if places := _read_places(row, (len(images), len(texts))):
         fields["true"] = places
-    unread = (column for column in _list_unread(row, columns) if not (places and column == "true"))
-    fields["provenance"] = {column: _as_json(row[column]) for column in unread}
+    fields["provenance"] = {column: _as_json(row[column]) for column in _list_unread(row, columns, places)}
     sources = {f"images[{k}]": source for k, (source, _) in enumerate(images)}
     return fields, sources | {f"texts[{k}]": source for k, (source, _) in enumerate(texts)}
 
@@ -102,9 +101,9 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     columns, renamed = _sort_columns(tuple(row)), renamed or {}
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
-    tags, unread = len(columns.tags), _list_unread(row, columns)
-    by_true = "the true one by true" if _read_places(row, shape) else ""
-    unread = [column for column in unread if not (by_true and column == "true")]
+    tags, places = len(columns.tags), _read_places(row, shape)
+    by_true = "the true one by true" if places else ""
+    unread = _list_unread(row, columns, places)
     tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
     provenance = f"only kept: {join_names(unread)}" if unread else ""
     return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", by_true, tagged, provenance)))
@@ -160,8 +159,8 @@ def _is_empty(cell: object) -> bool:
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())  # noqa: PLR0124  (NaN)
 
 
-def _list_unread(row: Iterable[str], columns: _Columns) -> list[str]:
-    used = {"id", "cluster", "tags", *columns.images, *columns.texts, *columns.tags}
+def _list_unread(row: Iterable[str], columns: _Columns, places: list[int]) -> list[str]:
+    used = {"id", "cluster", "tags", *columns.images, *columns.texts, *columns.tags, *(["true"] if places else ())}
     return [column for column in row if column not in used]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -227,10 +227,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 def make_item(place: str, **fields: Any) -> Item:
     """Return an item of these fields."""
-    try:
-        return Item(**fields)
-    except ValidationError:
-        return validate(Item, fields, place)  # which describes the problem
+    return validate(Item, fields, place)
 
 
 def karpathy_images(

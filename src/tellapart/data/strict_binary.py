@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.strict_json import first_repeated, read_whole
+from tellapart.data.strict_json import MOST_LEVELS, check_depth, first_repeated, read_whole
 from tellapart.errors import DataError, ScoreError, first_line, quote
 
 #: The largest array that a file may hold, unpacked. For scale: 250,000 items of 2x2 doubles are 8 MB, and 5,000 images
@@ -31,10 +31,10 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return those of the named arrays that the file holds, and unpack no others."""
     data = read_whole(path, error=ScoreError)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's parser warns of odd headers, which are refused
-            entries = _array_entries(archive)
-            return {name: _read_array(archive, entry) for name, entry in entries.items() if name in names}
+            held, read = open_arrays(io.BytesIO(data))
+            return {name: read(name) for name in held if name in names}
     except Exception as error:  # damaged archives and headers fail anywhere, with any exception
         raise ScoreError(f"{path} is not an npz file of plain arrays: {first_line(error)}") from error
 
@@ -128,9 +128,8 @@ _TAKES: dict[str, int | None] = {"TUPLE": None, "LIST": None, "DICT": None, "APP
 _TAKES |= {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2}
 _MAKES = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "LIST", "DICT"}
 
-#: Real files nest a handful of levels, and their lists are not shared: written out, they are about as long as the file.
-_MOST_LEVELS, _MOST_COPIES = 100, 10
-_OPEN = -1  #: in the place of the size of a list whose parts are still being measured
+#: Lists of real files are not shared: written out, they are about as long as the file.
+_MOST_COPIES = 10
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -154,7 +153,7 @@ def parse_plain_pickle(data: bytes, source: str) -> Any:
     try:
         _check_instructions(source, data)
         content = _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
-        _check_size(content, _MOST_COPIES * len(data))
+        check_depth(content, _MOST_COPIES * len(data))
     except DataError:
         raise
     except Exception as error:  # damaged pickles fail anywhere, with any exception
@@ -187,27 +186,5 @@ def _check_instructions(source: str, data: bytes) -> None:
         elif name not in ("PROTO", "FRAME", "STOP"):
             depths.append(memo.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
         # Tuples in tuples, used as a key, would overflow the stack: Python hashes them without a limit.
-        if depths and (depths[-1] or 0) > _MOST_LEVELS:
-            raise ValueError(f"it nests more than {_MOST_LEVELS} tuples")
-
-
-def _check_size(content: object, most: int) -> None:
-    """Refuse lists that hold themselves, or one another so often that a walk through them takes days."""
-    sizes: dict[int, int] = {}  # by the list's id: its parts at all levels, or _OPEN
-    levels: dict[int, int] = {}
-    waiting = [(content, False)]  # a value, and whether its parts were measured
-    while waiting:
-        value, measured = waiting.pop()
-        parts = [*value, *value.values()] if isinstance(value, dict) else value
-        parts = parts if isinstance(parts, list | tuple) else ()
-        if measured:
-            sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
-            levels[id(value)] = 1 + max((levels.get(id(part), 0) for part in parts), default=0)
-            if sizes[id(value)] > most or levels[id(value)] > _MOST_LEVELS:
-                raise ValueError(f"written out it has more than {most:,} parts, or more than {_MOST_LEVELS} levels")
-        elif sizes.get(id(value)) == _OPEN:
-            raise ValueError("a list holds itself")
-        elif id(value) not in sizes:
-            sizes[id(value)] = _OPEN
-            waiting.append((value, True))
-            waiting += [(part, False) for part in parts if isinstance(part, dict | list | tuple)]
+        if depths and (depths[-1] or 0) > MOST_LEVELS:
+            raise ValueError(f"it nests more than {MOST_LEVELS} tuples")

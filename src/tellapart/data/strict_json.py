@@ -67,8 +67,8 @@ _MOST_OF_A_PIPE, _BLOCK = 1 << 28, 1 << 16
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 #: Real files nest a handful of levels; the functions that walk them call themselves once a level.
-_MOST_LEVELS = 100
-_TOO_DEEP = f"it nests more than {_MOST_LEVELS} levels"
+MOST_LEVELS = 100
+_TOO_DEEP = f"it nests more than {MOST_LEVELS} levels"
 
 #: A double holds about 1.8e308, so an integer of this many digits has a double near it.
 _MOST_DIGITS = 300
@@ -203,12 +203,18 @@ def read_json(
     return content
 
 
-def check_depth(content: object) -> None:
-    """Check that lists and objects, none of which is part of two others, nest at most 100 levels."""
-    level = [content] if isinstance(content, dict | list) else []  # all lists and objects of one level
-    for _ in range(_MOST_LEVELS):
+def check_depth(content: object, most: int | None = None) -> None:
+    """Check that lists and objects nest at most 100 levels and, with `most`, have so many parts, written out.
+
+    Without `most` no list may be a part of two others.
+    """
+    parts = 0
+    level = [content] if isinstance(content, dict | list | tuple) else []  # all lists and objects of one level
+    for _ in range(MOST_LEVELS):
+        if most is not None and (parts := parts + sum(map(len, level))) > most:
+            raise ValueError(f"written out it has more than {most:,} parts; perhaps a list holds itself")
         contents = (node.values() if isinstance(node, dict) else node for node in level)
-        level = [part for part in chain.from_iterable(contents) if isinstance(part, dict | list)]
+        level = [part for part in chain.from_iterable(contents) if isinstance(part, dict | list | tuple)]
         if not level:
             return
     raise ValueError(_TOO_DEEP)

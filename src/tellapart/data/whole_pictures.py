@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import io
 import re
-import struct
-import zlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,21 +30,15 @@ _AHEAD = bytes(8)
 #: For each coefficient of a JPEG's block, more bits than it has.
 _ALL_BITS = bytes([99]) * 64
 
-#: A colour that hardly any picture ends in: a dark red, a dark grey, or the 92nd of a palette.
-_RARE_COLOUR = 91
-
-#: Samples of a pixel, by PNG's colour type.
-_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-
-#: The passes of an interlaced PNG (Adam7): first column and row, and the steps.
-_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+#: Colours of one pixel of any mode. Hardly any picture ends in the first: dark red, dark grey or a palette's 92nd.
+_COLOURS = (91, 0)
 
 
 def load_whole(picture: ImageFile, data: bytes) -> None:
     """Decode a picture that Pillow has opened, and that is the file of these bytes; refuse one that lacks a part.
 
     Raises:
-        ValueError: a PNG holds fewer rows than its header states, or a JPEG lacks scans.
+        ValueError: a PNG holds fewer pixels than its header states, or a JPEG lacks scans.
         Exception: Pillow cannot decode it; of many types.
     """
     if data.startswith(_PNG):
@@ -96,40 +87,23 @@ def _first_scan(data: bytes) -> int:
 
 
 def _load_rows(picture: ImageFile, data: bytes) -> None:
-    """Decode a PNG, and expect all of its rows.
+    """Decode a PNG, and expect the last of its pixels.
 
-    Pillow leaves missing rows as they were. So the last pixel is coloured first; if it still has that colour, the
-    pixels are unpacked again and counted. Those of an interlaced PNG always are: an early pass writes the last pixel.
+    Pillow leaves missing pixels as they were. So the last that it writes is coloured first; if it still has that
+    colour, the file is decoded again over another one.
     """
     from PIL import Image
 
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[16:29])
-    blank, corner = Image.new(picture.mode, picture.size, None), (picture.width - 1, picture.height - 1)
-    blank.putpixel(corner, _RARE_COLOUR)
-    mark = blank.getpixel(corner)
-    picture.im = blank.im
-    picture.load()
-    if not interlaced and picture.getpixel(corner) != mark:
-        return
-    passes = [(-(-(width - x) // dx), -(-(height - y) // dy)) for x, y, dx, dy in _PASSES]
-    areas = passes if interlaced else [(width, height)]
-    bits = depth * _CHANNELS[colour]
-    stated = sum(rows * (1 + (columns * bits + 7) // 8) for columns, rows in areas if columns > 0)
-    unpacker, held = zlib.decompressobj(), 0
-    for packed in _packed_pixels(data):
-        piece = packed
-        while piece and held < stated and not unpacker.eof:  # at most 1 MiB is unpacked at a time
-            held += len(unpacker.decompress(piece, 1 << 20))
-            piece = unpacker.unconsumed_tail
-    if held < stated:
-        raise ValueError(f"it holds {held:,} bytes of pixels where its header says {stated:,}: it ends early")
-
-
-def _packed_pixels(data: bytes) -> Iterator[bytes]:
-    """Yield the content of a PNG's `IDAT` chunks."""
-    at = 8
-    while at + 8 <= len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        if kind == b"IDAT":
-            yield data[at + 8 : at + 8 + size]
-        at += 12 + size
+    column, row = picture.width - 1, picture.height - 1
+    if data[28]:  # interlaced (Adam7): the last pass has the odd rows, and the one before it odd columns of even rows
+        column, row = (column, row - (row + 1) % 2) if row else (column - (column + 1) % 2 if column else 0, 0)
+    for colour in _COLOURS:
+        decoded = picture if colour == _COLOURS[0] else type(picture)(io.BytesIO(data))
+        ground = Image.new(picture.mode, picture.size, None)
+        ground.putpixel((column, row), colour)
+        mark = ground.getpixel((column, row))
+        decoded.im = ground.im
+        decoded.load()
+        if decoded.getpixel((column, row)) != mark:
+            return
+    raise ValueError("it lacks its last pixels: it ends early")
