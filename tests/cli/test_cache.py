@@ -20,8 +20,8 @@ A, B = "aa" * 32, "bb" * 32
 def folder(tmp_path) -> Path:
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for model in ("one-fingerprint", "two-fingerprint"):
-            store.put_vectors(model, {A: np.ones(2000, np.float32)})
-            store.put_pair_scores(model, {(A, B): np.float32(1)})
+            store.put_numbers(model, {A: np.ones(2000, np.float32)})
+            store.put_numbers(model, {A + B: np.float32(1)})
         store.put_model("files", {"name": "hf:one", "fingerprint": "one-fingerprint", "kind": "similarity"})
         store.put_pixel_hashes({A: B})
     PreparedPictures(tmp_path / "prepared.sqlite", "crop").put({A: np.ones((200, 200, 3), np.uint8)})
@@ -89,7 +89,7 @@ def leave(folder: Path) -> dict[str, int]:
     for name, size in sizes.items():
         (folder / name).write_bytes(b"x" * size)
     with EmbeddingStore(folder / "store-shards" / "rank-1-of-2.sqlite") as shard:
-        shard.put_vectors("one-fingerprint", {A: np.ones(2000, np.float32)})
+        shard.put_numbers("one-fingerprint", {A: np.ones(2000, np.float32)})
     return sizes
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,8 @@ class StoredModel:
 class EmbeddingStore(RowFile):
     """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
 
-    A content key is a SHA-256 in hexadecimal. Each `put_...` is one transaction. `RowFile` has the rest: damage, other
+    A content is a SHA-256 in hexadecimal, of an image or a text; of a pair it is the image's and then the text's. Those
+    of one call are of one of these kinds. Each `put_...` is one transaction. `RowFile` has the rest: damage, other
     processes and threads.
 
     Args:
@@ -54,8 +55,8 @@ class EmbeddingStore(RowFile):
         StoreError: the file was written by another version, or cannot be read or written; of every method, too.
 
     >>> with EmbeddingStore(None) as store:
-    ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
-    ...     store.vectors("model-a", ["00" * 32, "11" * 32])
+    ...     store.put_numbers("model-a", {"00" * 32: np.ones(3, np.float32)})
+    ...     store.numbers("model-a", ["00" * 32, "11" * 32])
     {'0000000000000000000000000000000000000000000000000000000000000000': array([1., 1., 1.], dtype=float32)}
     """
 
@@ -64,23 +65,20 @@ class EmbeddingStore(RowFile):
         """The file of prepared pictures near it; None of a store in memory."""
         return None if self.path is None else prepared_path(self.path)
 
-    def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
-        rows = self.read(_VECTORS + model, [bytes.fromhex(content) for content in contents])
+    def numbers(self, model: str, contents: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the numbers that are stored: content -> float32 `(dimensions,)`, or `(1,)` of a pair."""
+        rows = self.read(_space_of(model, contents), [bytes.fromhex(content) for content in contents])
         return {key.hex(): np.frombuffer(data, "<f4").astype(np.float32, copy=False) for key, data in rows.items()}
 
-    def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
-        self._put_numbers(_VECTORS, model, vectors)
-
-    def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
-        """Return the scores that are stored: (image, text) -> float32."""
-        rows = self.read(_SCORES + model, [bytes.fromhex(image + text) for image, text in pairs])
-        return {(key[:32].hex(), key[32:].hex()): np.frombuffer(data, "<f4")[0] for key, data in rows.items()}
-
-    def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
-        """Keep the scores of (image, text) pairs, in one transaction."""
-        self._put_numbers(_SCORES, model, {"".join(pair): score for pair, score in scores.items()})
+    def put_numbers(self, model: str, numbers: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep vectors, float32 `(dimensions,)` each, or scores of pairs, `(1,)`, in one transaction."""
+        for content, number in numbers.items():
+            if not np.isfinite(number).all():
+                raise StoreError(
+                    f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
+                )
+        rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
+        self.write(_space_of(model, numbers), rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
@@ -130,15 +128,6 @@ class EmbeddingStore(RowFile):
         rows = self.read(_SOURCES, self.keys(_SOURCES))
         return {key: json.loads(facts) for key, facts in rows.items()}
 
-    def _put_numbers(self, space: str, model: str, numbers: Mapping[str, NDArray[np.float32] | np.float32]) -> None:
-        for content, number in numbers.items():
-            if not np.isfinite(number).all():
-                raise StoreError(
-                    f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
-                )
-        rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
-        self.write(space + model, rows)
-
 
 def shard_folder(store: Path) -> Path:
     """Return the folder of the shards of a store's file."""
@@ -166,6 +155,12 @@ class Shard(EmbeddingStore):
         """Return the values of keys that either of both files has."""
         values = super().read(space, keys)
         return values | self._main.read(space, [key for key in keys if key not in values])
+
+
+def _space_of(model: str, contents: Iterable[str]) -> str:
+    """Return the space of a model's vectors, or of its scores if the contents are pairs."""
+    is_pair = len(next(iter(contents), "")) > 64
+    return (_SCORES if is_pair else _VECTORS) + model
 
 
 def _model_key(space: str) -> str:
