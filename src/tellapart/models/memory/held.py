@@ -255,18 +255,19 @@ class HeldModel(MemoryModel):
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
         """Refuse settings of models that are named, which do not move this one."""
-        problem = ""
-        if device not in {"cpu", self.device.partition(":")[0]}:
-            problem = (
-                f"device={device!r} is of models that are named; it lies on {self.device}: write model.to({device!r})"
-            )
-        elif dtype not in {"float32", AUTO, self.dtype}:
-            remedy = f"it computes in {self.dtype}: write model.to(torch.{dtype})"
-            problem = f"dtype={dtype!r} is of models that are named; {remedy}"
-        elif reading not in {None, self.parts.reading}:
-            problem = f"reading={reading!r} is of models that are named; write ta.model(..., reading={reading!r})"
-        if problem:
-            raise ModelError(f"{self.name}: {problem}")
+        own_device = {"cpu", self.device.partition(":")[0]}
+        for setting, value, usual, remedy in (
+            ("device", device, own_device, f"it lies on {self.device}: write model.to({device!r})"),
+            (
+                "dtype",
+                dtype,
+                {"float32", AUTO, self.dtype},
+                f"it computes in {self.dtype}: write model.to(torch.{dtype})",
+            ),
+            ("reading", reading, {None, self.parts.reading}, f"write ta.model(..., reading={reading!r})"),
+        ):
+            if value not in usual:
+                raise ModelError(f"{self.name}: {setting}={value!r} is of models that are named; {remedy}")
 
 
 def unwrap(module: Any) -> Any:
@@ -296,7 +297,7 @@ def hold_module(parts: Parts) -> HeldModel | None:
         if features or inner.config.model_type in FUSION:
             return HeldModel(_join_processor(parts), _build_transformers)
     if callable(getattr(inner, "encode_image", None)) and callable(getattr(inner, "encode_text", None)):
-        return HeldModel(_check_preparation(parts), _build_towers)
+        return HeldModel(_check_preparation(parts), _build_encoder)
     return None
 
 
@@ -402,15 +403,6 @@ def _check_preparation(parts: Parts) -> Parts:
     return parts
 
 
-def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
-    given = (parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
-    if _reads_like_open_clip(parts):
-        from tellapart.models.openclip.dual_encoder import hold_encoder
-
-        return hold_encoder(*given)
-    return _encode_module(*given)
-
-
 def _reads_like_open_clip(parts: Parts) -> bool:
     """Return whether open_clip's shorter way through texts is the same as the model's `encode_text`.
 
@@ -431,11 +423,13 @@ def _reads_like_open_clip(parts: Parts) -> bool:
     )
 
 
-def _encode_module(
-    name: str, module: Network, preprocess: Callable[[Any], Any], tokenizer: Callable[..., Any], place: Runtime
-) -> TorchDual:
+def _build_encoder(parts: Parts, place: Runtime, _again: bool) -> TorchDual:
     """Return the dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer."""
-    torch = import_torch()
+    name, module, preprocess, torch = parts.name, unwrap(parts.module), parts.preprocess, import_torch()
+    if _reads_like_open_clip(parts):
+        from tellapart.models.openclip.dual_encoder import hold_encoder
+
+        return hold_encoder(name, module, preprocess, parts.tokenizer, place)
 
     def prepare(pixels: Pixels) -> Inputs:
         with mistakes.explain_mistakes(f"{name}: preprocess fails"):
@@ -459,7 +453,7 @@ def _encode_module(
         image=lambda inputs: run_tower(module.encode_image, inputs["pixel_values"]),
         text=lambda inputs: run_tower(module.encode_text, inputs["input_ids"]),
         prepare=prepare,
-        reader=_CallersTokenizer(name, tokenizer),
+        reader=_CallersTokenizer(name, parts.tokenizer),
         offers={"traits": {"dtype": place.dtype}},
         shown=lambda inputs: inputs["pixel_values"].float().cpu(),
     )

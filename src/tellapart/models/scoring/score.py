@@ -208,11 +208,7 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
 def _compute_scores(job: Job) -> NDArray[np.float32]:
     match model := job.model:
         case KeyReader():
-            values = job.empty_scores()
-            for position, item in enumerate(job.pairset.items):
-                values[position] = job.check_output(model.score_item(item), job.pairset.shape, [item.id])
-                job.progress("items", position + 1, len(values))
-            return values
+            return _score_items(job, model.score_item)
         case TextScorer():
             numbers = _compute_texts(job, model.score_texts, vectors=False)
             job.counts["texts_distinct"] = len(numbers)
@@ -239,25 +235,33 @@ def _no_model(thing: object) -> ModelError:
     )
 
 
+def _score_items(job: Job, score_item: Callable[[Item], object]) -> NDArray[np.float32]:
+    values = job.empty_scores()
+    for position, item in enumerate(job.pairset.items):
+        values[position] = job.check_output(score_item(item), job.pairset.shape, [item.id])
+        job.progress("items", position + 1, len(values))
+    return values
+
+
 def _score_matrices(job: Job) -> NDArray[np.float32]:
     """Ask item by item; an image is in memory from its first item to its last."""
-    values = job.empty_scores()
     held: dict[str, Any] = {}
-    last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
+    last = {image: item.id for item in job.pairset.items for image in item.images}
     with job.read_images(lambda _reference, _hash: True) as images:
-        for position, item in enumerate(job.pairset.items):
+
+        def score_item(item: Item) -> object:
             while not held.keys() >= set(item.images):
-                one = next(images)
-                held[one.reference] = one.pixels
-            pictures = [held[image] for image in item.images]
-            matrix = compute_named(
-                lambda _, pictures=pictures, texts=item.texts: job.model.score_matrix(pictures, texts),  # type: ignore[misc]
+                image = next(images)
+                held[image.reference] = image.pixels
+            pictures = [held[reference] for reference in item.images]
+            for reference in {reference for reference in item.images if last[reference] == item.id}:
+                del held[reference]
+            return compute_named(
+                lambda _: job.model.score_matrix(pictures, item.texts),
                 [f"{job.pairset.where(item.images[0])}: {', '.join(item.images)}"],
             )
-            values[position] = job.check_output(matrix, job.pairset.shape, [item.id])
-            for image in {image for image in item.images if last[image] == position}:
-                del held[image]
-            job.progress("items", position + 1, len(values))
+
+        values = _score_items(job, score_item)
     job.count_distinct()
     job.counts["pairs_scored"] = values.size
     return values

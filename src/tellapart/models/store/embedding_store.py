@@ -50,6 +50,7 @@ class EmbeddingStore(RowFile):
 
     Attributes:
         where: the store's name in messages.
+        prepared: the file of prepared pictures near it; None of a store in memory.
 
     Raises:
         StoreError: the file was written by another version, or cannot be read or written; of every method, too.
@@ -60,10 +61,9 @@ class EmbeddingStore(RowFile):
     {'0000000000000000000000000000000000000000000000000000000000000000': array([1., 1., 1.], dtype=float32)}
     """
 
-    @property
-    def prepared(self) -> Path | None:
-        """The file of prepared pictures near it; None of a store in memory."""
-        return None if self.path is None else prepared_path(self.path)
+    def __init__(self, path: Path | str | None) -> None:
+        super().__init__(path)
+        self.prepared = None if self.path is None else prepared_path(self.path)
 
     def numbers(self, model: str, contents: Collection[str]) -> dict[str, NDArray[np.float32]]:
         """Return the numbers that are stored: content -> float32 `(dimensions,)`, or `(1,)` of a pair."""
@@ -109,7 +109,7 @@ class EmbeddingStore(RowFile):
         for space in self.spaces():  # one for each set of libraries that computed
             for column, begin in enumerate((_VECTORS, _SCORES)):
                 if space.name.startswith(begin):
-                    sizes.setdefault(split_filed(_model_key(space.name)), [0, 0])[column] += space.rows
+                    sizes.setdefault(_fingerprint_of(space.name), [0, 0])[column] += space.rows
         return [StoredModel(fingerprint, names.get(fingerprint, ""), *size) for fingerprint, size in sizes.items()]
 
     def forget(self, models: Iterable[str] | None) -> None:
@@ -120,7 +120,7 @@ class EmbeddingStore(RowFile):
         else:
             forgotten = {*models}
             entries = [key for key, facts in self._sources().items() if facts.get("fingerprint") in forgotten]
-            of_models = [space for space in spaces if split_filed(_model_key(space)) in forgotten]
+            of_models = [space for space in spaces if _fingerprint_of(space) in forgotten]
             self.delete(of_models, {_SOURCES: entries})
         self.shrink()
 
@@ -144,12 +144,7 @@ class Shard(EmbeddingStore):
 
     def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
         super().__init__(path)
-        self._main = main
-
-    @property
-    def prepared(self) -> Path | None:
-        """The file of prepared pictures near the other store."""
-        return self._main.prepared
+        self._main, self.prepared = main, main.prepared
 
     def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of keys that either of both files has."""
@@ -163,9 +158,9 @@ def _space_of(model: str, contents: Iterable[str]) -> str:
     return (_SCORES if is_pair else _VECTORS) + model
 
 
-def _model_key(space: str) -> str:
-    """Return the model's key in the name of a space of its vectors or scores."""
-    return space.removeprefix(_VECTORS).removeprefix(_SCORES)
+def _fingerprint_of(space: str) -> str:
+    """Return the model's fingerprint in the name of a space of its vectors or scores."""
+    return space.removeprefix(_VECTORS).removeprefix(_SCORES).partition(_MARK)[0]
 
 
 _MARK = "@libraries-"
@@ -190,11 +185,6 @@ def decoded_as(file: str) -> str:
 def filed_as(fingerprint: str) -> str:
     """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions."""
     return f"{fingerprint}{_MARK}{_digest()[:8]}"
-
-
-def split_filed(key: str) -> str:
-    """Return the fingerprint of a key that `filed_as` made, or the key."""
-    return key.partition(_MARK)[0]
 
 
 Answer = TypeVar("Answer")
