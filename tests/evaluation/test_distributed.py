@@ -139,7 +139,7 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path):
         for model in ("model-b", "model-a"):
             shard.put_numbers(model, {key: np.zeros(2, np.float32), other: np.full(2, 5, np.float32)})
         shard.put_numbers("model-b", {key + other: np.float32(0.1)})
-        shard.put_pixel_hashes({key: other})
+        shard.put_pixel_hash(key, other)
         shard.put_model("source", {"name": "b"})
         for _ in range(2):
             store.merge(tmp_path / "b.sqlite")
@@ -147,7 +147,7 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path):
             assert {k: v.tolist() for k, v in held.items()} == {key: [1, 1], other: [5, 5]}
             assert store.numbers("model-b", [key])[key].tolist() == [0, 0]
             assert store.numbers("model-b", [key + other]) == {key + other: np.float32(0.1)}
-            assert (store.pixel_hashes([key]), store.model_of("source")) == ({key: other}, {"name": "b"})
+            assert (store.pixel_hash(key), store.model_of("source")) == (other, {"name": "b"})
             assert count_rows(store)["vectors"] == 4
 
 

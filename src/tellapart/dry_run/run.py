@@ -231,7 +231,7 @@ def _open_set(benchmark: Benchmark, settings: Settings, store: EmbeddingStore, p
             with problems.collect("" if pairs else f"{benchmark.name}: "):
                 data = (pairs.read_bytes if pairs else ready.session.pictures)(reference)
                 key = decoded_as(pairs.content_key(reference, data) if pairs else "")
-                if name := store.pixel_hashes([key]).get(key):
+                if name := store.pixel_hash(key):
                     return name
                 if time.monotonic() < until:
                     return pixel_hash((pairs or ready.session).pixels(reference))

@@ -46,14 +46,14 @@ def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_clos
         for value in (1, 2):
             store.put_numbers("m", {A: np.full(3, value, np.float32)})
             store.put_numbers("m", {A + B: np.float32(value), B + A: np.float32(-0.0)})
-            store.put_pixel_hashes({A: B if value == 1 else C})
+            store.put_pixel_hash(A, B if value == 1 else C)
         store.put_numbers("n", {A: np.zeros(2, np.float32)})
     with EmbeddingStore(path) as store:
         assert store.numbers("m", [A, B])[A].tolist() == [1, 1, 1]
         assert store.numbers("n", [A])[A].tolist() == [0, 0]
         assert (*store.numbers("m", [B, A]), *store.numbers("o", [B, A])) == (A,)
         assert store.numbers("m", [A + B, B + A, B + B]) == {A + B: 1, B + A: 0}
-        assert store.pixel_hashes([A, B]) == {A: B}
+        assert [store.pixel_hash(A), store.pixel_hash(B)] == [B, ""]
         assert count_rows(store) == Counter(vectors=2, scores=2, pictures=1)
 
 
@@ -316,7 +316,7 @@ def fill(path: Path) -> None:
     with EmbeddingStore(path) as store:
         store.put_numbers("m", {A: np.ones(2, np.float32)})
         store.put_numbers("m", {A + B: np.float32(1)})
-        store.put_pixel_hashes({A: B})
+        store.put_pixel_hash(A, B)
         store.put_model("k", {"name": "m"})
 
 
@@ -331,12 +331,12 @@ def read(store: EmbeddingStore) -> list[Any]:
     return [
         {key: vector.tolist() for key, vector in store.numbers("m", [A]).items()},
         store.numbers("m", [A + B]),
-        store.pixel_hashes([A]),
+        store.pixel_hash(A),
         store.model_of("k"),
     ]
 
 
-WHOLE = [{A: [1.0, 1.0]}, {A + B: np.float32(1)}, {A: B}, {"name": "m"}]
+WHOLE = [{A: [1.0, 1.0]}, {A + B: np.float32(1)}, B, {"name": "m"}]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_damaged_row_counts_as_never_stored_and_is_said_once(path, statement, 
     fill(path)
     change(path, f"UPDATE entry SET {statement} WHERE space = {table + 1}")
     with EmbeddingStore(path) as store:
-        expected = [*WHOLE[:table], None if table == 3 else {}, *WHOLE[table + 1 :]]
+        expected = [*WHOLE[:table], ({}, {}, "", None)[table], *WHOLE[table + 1 :]]
         assert read(store) == expected
         change(path, "UPDATE entry SET value = x'00' WHERE space = 3")  # more damage is not said again
         read(store)
@@ -554,7 +554,7 @@ def prepared(tmp_path):
 
 
 def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
-    PreparedPictures(prepared, "crop").put({A: picture(3)})
+    PreparedPictures(prepared, "crop").put(A, picture(3))
     kept = PreparedPictures(prepared, "crop").get(A)
     assert (kept == picture(3)).all() and kept.flags.writeable
     assert PreparedPictures(prepared, "another crop").get(A) is None
@@ -562,13 +562,13 @@ def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
 
 def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepared):
     for name in ("old", "new"):
-        PreparedPictures(prepared, name, limit=TWO).put({A: picture(1)})
+        PreparedPictures(prepared, name, limit=TWO).put(A, picture(1))
     assert names(prepared) == ["new", "old"]
     own = PreparedPictures(prepared, "own", limit=TWO)
-    own.put({A: picture(1)})
+    own.put(A, picture(1))
     assert names(prepared) == ["own", "new"]
     for content in (B, C):
-        own.put({content: picture(2)})
+        own.put(content, picture(2))
     assert names(prepared) == ["own"]
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
@@ -580,17 +580,17 @@ def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatc
     monkeypatch.setattr(RowFile, "spaces", lambda file: (counted.append(file.path), spaces(file))[1])
     full = PreparedPictures(prepared, "crop", limit=TWO)
     for number in range(100):
-        full.put({f"{number:064x}": picture(number)})
+        full.put(f"{number:064x}", picture(number))
     assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
     assert counted == [prepared]  # of the first picture without room
 
 
 def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
     crop = PreparedPictures(prepared, "crop", limit=TWO)
-    crop.put({A: picture(1)})
-    PreparedPictures(prepared, "other", limit=ONE).put({A: picture(2)})
+    crop.put(A, picture(1))
+    PreparedPictures(prepared, "other", limit=ONE).put(A, picture(2))
     assert names(prepared) == ["other"]
-    crop.put({B: picture(3)})
+    crop.put(B, picture(3))
     assert sorted(names(prepared)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted
     assert crop.get(A) is None and crop.get(B) is not None
 
@@ -598,7 +598,7 @@ def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
 def test_a_folder_that_cannot_be_written_costs_the_pictures_alone(tmp_path, caplog):
     (tmp_path / "file").touch()
     kept = PreparedPictures(tmp_path / "file" / "prepared.sqlite", "crop")
-    kept.put({A: picture(1)})
+    kept.put(A, picture(1))
     assert kept.get(A) is None
     assert len(caplog.records) == 1
     check_facts(caplog.text, "tellapart cache prune --prepared")

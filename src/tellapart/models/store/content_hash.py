@@ -76,11 +76,11 @@ class ImageReader:
             return HashedImage(reference, expected)
         where, data, pixels = self.pairset.where(reference), self.pairset.read_bytes(reference), None
         key = decoded_as(self.pairset.content_key(reference, data))
-        name = self.store.pixel_hashes([key]).get(key, "")
+        name = self.store.pixel_hash(key)
         if not name and not self.known_only:
             pixels = self.pairset.decode(reference, data)
             name = pixel_hash(pixels)
-            self.store.put_pixel_hashes({key: name})
+            self.store.put_pixel_hash(key, name)
         if name and expected and name != expected:
             raise DataError(f"{where}: {reference} changed during the run; start it again")
         if not (name and self.needs_pixels(reference, name)):
@@ -91,7 +91,7 @@ class ImageReader:
         decoded = self.pairset.decode(reference, data) if pixels is None else pixels
         prepared = compute_named(lambda _: self.prepare(decoded), [f"{where}: {reference}"])
         if keeper and kept and decoded.ndim == 3:  # frames of a video are not kept
-            kept.put({name: keeper.pack_image(prepared)})
+            kept.put(name, keeper.pack_image(prepared))
         return HashedImage(reference, name, prepared)
 
 

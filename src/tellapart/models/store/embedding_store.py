@@ -84,14 +84,14 @@ class EmbeddingStore(RowFile):
         """Return whether any score of a pair is stored."""
         return bool(self.keys(_SCORES + model, 1))
 
-    def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
-        return {key.hex(): value.hex() for key, value in self.read(_PICTURES, [*map(bytes.fromhex, files)]).items()}
+    def pixel_hash(self, file: str) -> str:
+        """Return the hash of the pixels of a file, given by the hash of its bytes; empty if it is not stored."""
+        key = bytes.fromhex(file)
+        return self.read(_PICTURES, [key]).get(key, b"").hex()
 
-    def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
-        if hashes:
-            self.write(_PICTURES, {bytes.fromhex(file): bytes.fromhex(pixels) for file, pixels in hashes.items()})
+    def put_pixel_hash(self, file: str, pixels: str) -> None:
+        """Keep to which pixels a file's bytes decode, so that a later run need not decode them."""
+        self.write(_PICTURES, {bytes.fromhex(file): bytes.fromhex(pixels)})
 
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return the facts that `put_model` kept under a key, or None."""
@@ -256,14 +256,10 @@ class PreparedPictures:
             return None
         return np.frombuffer(bytearray(data), np.uint8, offset=_HEAD.size).reshape(*_HEAD.unpack_from(data), 3)
 
-    def put(self, pictures: Mapping[str, NDArray[np.uint8]]) -> None:
-        """Keep pictures by the hash of their pixels, in one transaction, unless the store is full."""
-        rows = {
-            bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()
-            for content, picture in pictures.items()
-        }
-        size = sum(picture.nbytes for picture in pictures.values())
-        self._try_work(lambda file: file.write(self._preparation, rows) if self._make_room(file, size) else None)
+    def put(self, content: str, picture: NDArray[np.uint8]) -> None:
+        """Keep a picture by the hash of its pixels, unless the store is full."""
+        row = {bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()}
+        self._try_work(lambda file: self._make_room(file, picture.nbytes) and file.write(self._preparation, row))
 
     def _make_room(self, file: RowFile, size: int) -> bool:
         while not self._full and file.bytes_used() + size > self._limit:
