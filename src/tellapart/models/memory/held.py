@@ -24,7 +24,7 @@ from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.captions import refuse_known_marks
 from tellapart.models.memory import adapter, identity, mistakes
 from tellapart.models.memory.adapter import MemoryModel
-from tellapart.models.memory.identity import Description, hash_tensors
+from tellapart.models.memory.identity import Identity
 from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, is_module, refuse_async
 from tellapart.models.options import AUTO
 from tellapart.models.protocols import Model, Pixels
@@ -234,20 +234,18 @@ class HeldModel(MemoryModel):
         super().__init__(None, adapter.methods_of(inner), [parts.module], wrapped=inner)
 
     @cached_property
-    def _identity(self) -> tuple[str, str]:
-        """The fingerprint and why the store keeps nothing, of the parameters as they are when it is first asked."""
-        parts, description = self.parts, Description()
+    def _identity(self) -> Identity:
+        """The identity by the parameters as they are when it is first asked."""
+        parts = self.parts
         if parts.fingerprint is not None:
-            return parts.fingerprint, ""
-        description.add_module(parts.module)
-        for role in ("processor", "preprocess", "tokenizer"):
-            description.add_callable(getattr(parts, role), role)
-        why = description.explain_unstored(self.name, 'ta.model(..., fingerprint="...") names it')
-        return description.fingerprint(hash_tensors(parts.module), self.dtype, str(parts.reading)), why
+            return Identity(self.name, parts.fingerprint, self.kind)
+        preparation = {role: getattr(parts, role) for role in ("processor", "preprocess", "tokenizer")}
+        remedy, settings = 'ta.model(..., fingerprint="...") names it', (self.dtype, str(parts.reading))
+        return identity.of_modules(parts.module, [parts.module], self.name, preparation, settings, remedy)
 
-    fingerprint = property(lambda self: self._identity[0])
-    unstored = property(lambda self: self._identity[1])
-    stored = property(lambda self: not self._identity[1])
+    fingerprint = property(lambda self: self._identity.fingerprint)
+    unstored = property(lambda self: self._identity.unstored)
+    stored = property(lambda self: self._identity.stored)
 
     def open_again(self) -> HeldModel:
         """Return the same model, to be measured as it is now."""
