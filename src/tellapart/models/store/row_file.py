@@ -36,6 +36,9 @@ _FACTS = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
        (SELECT count(*) FROM sqlite_master)
 """
+_BYTES_USED = """
+SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
 #: Takes over the rows of the database attached as `other`. Each file numbers its spaces by itself.
 _MERGE = (
     "INSERT OR IGNORE INTO main.space (name, used) SELECT name, used FROM other.space",
@@ -211,9 +214,7 @@ class RowFile:
     @_in_turn()
     def bytes_used(self) -> int:
         """Return the bytes of the file's pages that hold something."""
-        pragmas = ("page_count", "freelist_count", "page_size")
-        pages, free, size = (int(self._connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
-        return (pages - free) * size
+        return int(self._connection.execute(_BYTES_USED).fetchone()[0])
 
     @_in_turn("IMMEDIATE")
     def delete(self, spaces: Sequence[str], rows: Mapping[str, Sequence[bytes]] | None = None) -> None:
