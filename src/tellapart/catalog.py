@@ -181,7 +181,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "api:": "tellapart.models.api.load:API",
         "st:": "tellapart.models.sentence_transformers.load:ST",
         "sampled:": "tellapart.models.generative.sampling:SAMPLED",
-        "vectors:": "tellapart.models.memory.vector_files:VECTORS",
+        "vectors:": "tellapart.models.memory.external:VECTORS",
     }
 )
 

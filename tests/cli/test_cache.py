@@ -20,11 +20,11 @@ A, B = "aa" * 32, "bb" * 32
 def folder(tmp_path) -> Path:
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for model in ("one-fingerprint", "two-fingerprint"):
-            store.put_vectors(model, {A: np.ones(2000, np.float32)})
-            store.put_pair_scores(model, {(A, B): np.float32(1)})
+            store.put_numbers(model, {A: np.ones(2000, np.float32)})
+            store.put_numbers(model, {A + B: np.float32(1)})
         store.put_model("files", {"name": "hf:one", "fingerprint": "one-fingerprint", "kind": "similarity"})
-        store.put_pixel_hashes({A: B})
-    PreparedPictures(tmp_path / "prepared.sqlite", "crop").put({A: np.ones((200, 200, 3), np.uint8)})
+        store.put_pixel_hash(A, B)
+    PreparedPictures(tmp_path / "prepared.sqlite", "crop").put(A, np.ones((200, 200, 3), np.uint8))
     (tmp_path / "answers.sqlite").write_text("paid for")
     return tmp_path
 
@@ -59,7 +59,7 @@ def test_prune_of_a_model_leaves_the_others(folder, name):
     assert call("prune", "--cache", folder, "-m", name)["freed"] > 8000
     assert models(folder) == [("two-fingerprint", 1, 1)]
     with EmbeddingStore(folder / "store.sqlite") as store:
-        assert store.pixel_hashes([A]) == {A: B} and store.model_of("files") is None
+        assert store.pixel_hash(A) == B and store.model_of("files") is None
     assert call("ls", "--cache", folder)["prepared"]
 
 
@@ -70,7 +70,7 @@ def test_prune_of_prepared_pictures_leaves_the_store_and_of_all_the_answers_of_s
     call("prune", "--cache", folder, "--all")
     assert not models(folder)
     with EmbeddingStore(folder / "store.sqlite") as store:
-        assert store.pixel_hashes([A]) == {}
+        assert store.pixel_hash(A) == ""
     assert (folder / "answers.sqlite").read_text() == "paid for"
 
 
@@ -89,7 +89,7 @@ def leave(folder: Path) -> dict[str, int]:
     for name, size in sizes.items():
         (folder / name).write_bytes(b"x" * size)
     with EmbeddingStore(folder / "store-shards" / "rank-1-of-2.sqlite") as shard:
-        shard.put_vectors("one-fingerprint", {A: np.ones(2000, np.float32)})
+        shard.put_numbers("one-fingerprint", {A: np.ones(2000, np.float32)})
     return sizes
 
 

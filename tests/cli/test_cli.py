@@ -138,7 +138,7 @@ def test_a_group_of_commands_prints_its_help_once_and_the_version_is_printed(com
 @pytest.mark.parametrize(
     ("place", "error"),
     [
-        ("models.store.embedding_store.EmbeddingStore.put_pair_scores", StoreError("it is full; name another --cache")),
+        ("models.store.embedding_store.EmbeddingStore.put_numbers", StoreError("it is full; name another --cache")),
         ("api.evaluate.run_in_ranks", OSError(28, "No space left on device", "somewhere")),
     ],
 )

@@ -15,8 +15,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ScoreError, TellapartError
-from tellapart.models.memory.external import read_scores
-from tellapart.models.memory.vector_files import read_vectors
+from tellapart.models.memory.external import read_scores, read_vectors
 from tellapart.training.data.rows import table_rows
 
 I0, I1 = "images/0.png", "images/1.png"

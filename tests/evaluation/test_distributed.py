@@ -135,19 +135,19 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path):
     key, other = "00" * 32, "11" * 32
     with EmbeddingStore(tmp_path / "a.sqlite") as store, EmbeddingStore(tmp_path / "b.sqlite") as shard:
         # The files number their models in another order.
-        store.put_vectors("model-a", {key: np.ones(2, np.float32)})
+        store.put_numbers("model-a", {key: np.ones(2, np.float32)})
         for model in ("model-b", "model-a"):
-            shard.put_vectors(model, {key: np.zeros(2, np.float32), other: np.full(2, 5, np.float32)})
-        shard.put_pair_scores("model-b", {(key, other): np.float32(0.1)})
-        shard.put_pixel_hashes({key: other})
+            shard.put_numbers(model, {key: np.zeros(2, np.float32), other: np.full(2, 5, np.float32)})
+        shard.put_numbers("model-b", {key + other: np.float32(0.1)})
+        shard.put_pixel_hash(key, other)
         shard.put_model("source", {"name": "b"})
         for _ in range(2):
             store.merge(tmp_path / "b.sqlite")
-            held = store.vectors("model-a", [key, other])
+            held = store.numbers("model-a", [key, other])
             assert {k: v.tolist() for k, v in held.items()} == {key: [1, 1], other: [5, 5]}
-            assert store.vectors("model-b", [key])[key].tolist() == [0, 0]
-            assert store.pair_scores("model-b", [(key, other)]) == {(key, other): np.float32(0.1)}
-            assert (store.pixel_hashes([key]), store.model_of("source")) == ({key: other}, {"name": "b"})
+            assert store.numbers("model-b", [key])[key].tolist() == [0, 0]
+            assert store.numbers("model-b", [key + other]) == {key + other: np.float32(0.1)}
+            assert (store.pixel_hash(key), store.model_of("source")) == (other, {"name": "b"})
             assert count_rows(store)["vectors"] == 4
 
 
@@ -156,14 +156,14 @@ def test_a_damaged_shard_and_a_file_of_its_name_cost_their_numbers_alone(tmp_pat
     folder, vectors = tmp_path / "store-shards", {f"{k:064x}": np.full(256, k, np.float32) for k in range(99)}
     for rank in range(2):
         with EmbeddingStore(folder / f"rank-{rank}-of-2.sqlite") as shard:
-            shard.put_vectors(f"model-{rank}", vectors)
+            shard.put_numbers(f"model-{rank}", vectors)
     damaged = folder / "rank-1-of-2.sqlite"
     data = damaged.read_bytes()
     damaged.write_bytes(data[: int(share * len(data))] + b"no store" * 9)
     (folder / "prepared.sqlite").write_bytes(b"of an earlier version")
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         assert merge_shards(folder, store) == 2
-        assert [len(store.vectors(f"model-{rank}", vectors)) for rank in range(2)] == [99, 0]
+        assert [len(store.numbers(f"model-{rank}", vectors)) for rank in range(2)] == [99, 0]
     assert len(caplog.messages) == 1
     check_facts(caplog.text, str(damaged), f"{damaged}.damaged-1")
     assert {path.name for path in folder.iterdir()} == {"prepared.sqlite", f"{damaged.name}.damaged-1"}
@@ -174,7 +174,7 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed,
     path = tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:
         with Shard(shard_folder(path) / "rank-1-of-2.sqlite", store) as shard:
-            shard.put_vectors("model-a", {"00" * 32: np.ones(2, np.float32)})
+            shard.put_numbers("model-a", {"00" * 32: np.ones(2, np.float32)})
         (shard_folder(path) / "from-1-rank-1-of-2.part").write_bytes(b"half of a shard")
         with _lock_shards(shard_folder(path)):
             with raises(RunError, "run", "ranks"):

@@ -388,7 +388,7 @@ def test_a_foreign_fingerprint_cannot_bear_a_reference_models_name(tmp_path):
 def test_the_store_knows_a_model_by_its_fingerprint(tmp_path):
     ta.evaluate(longer, "demo", limit=4, out=tmp_path)
     with EmbeddingStore(None) as store:
-        store.put_vectors("mine:1", {"00" * 32: np.ones(3, np.float32)})
+        store.put_numbers("mine:1", {"00" * 32: np.ones(3, np.float32)})
         store.put_model("a key", {"name": "longer", "fingerprint": "mine:1", "kind": "similarity"})
         known = verify_run(tmp_path, store).checks[1]
         rename(tmp_path, "gpt-9")

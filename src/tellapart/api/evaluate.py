@@ -32,10 +32,9 @@ from tellapart.evaluation.run import Settings, run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import with_samples
 from tellapart.models.memory.adapter import keep_random_state
-from tellapart.models.memory.external import write_scores
+from tellapart.models.memory.external import VectorModel, VectorsGiven, name_rows, read_vectors, write_scores
 from tellapart.models.memory.held import HeldModel, ModelGiven, as_model
 from tellapart.models.memory.mistakes import explain_argument
-from tellapart.models.memory.vector_files import VectorModel, VectorsGiven, name_rows, read_vectors
 from tellapart.models.protocols import Model
 from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store
 from tellapart.records.run_folder import RESULTS, file_name, find_runs

@@ -183,15 +183,14 @@ class PairSet:
         Raises:
             DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb; with the item's place.
         """
-        data = self.read_bytes(reference)
-        try:
-            return self.decode(reference, data)
-        except DataError as error:
-            raise DataError(f"{self.where(reference)}: {error}") from error
+        return self.decode(reference, self.read_bytes(reference))
 
     def decode(self, reference: str, data: bytes) -> NDArray[np.uint8]:
-        """Decode a file's bytes as `pixels` does, the errors without the item."""
-        return order_frames(decode_slot(data, reference, self.frames), self.order)
+        """Decode a file's bytes as `pixels` does."""
+        try:
+            return order_frames(decode_slot(data, reference, self.frames), self.order)
+        except DataError as error:
+            raise DataError(f"{self.where(reference)}: {error}") from error
 
     def content_key(self, reference: str, data: bytes) -> str:
         """Return the SHA-256 of all that decides an image's pixels: its file's bytes, and of a video the frames."""

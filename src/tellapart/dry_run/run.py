@@ -231,7 +231,7 @@ def _open_set(benchmark: Benchmark, settings: Settings, store: EmbeddingStore, p
             with problems.collect("" if pairs else f"{benchmark.name}: "):
                 data = (pairs.read_bytes if pairs else ready.session.pictures)(reference)
                 key = decoded_as(pairs.content_key(reference, data) if pairs else "")
-                if name := store.pixel_hashes([key]).get(key):
+                if name := store.pixel_hash(key):
                     return name
                 if time.monotonic() < until:
                     return pixel_hash((pairs or ready.session).pixels(reference))
@@ -253,8 +253,8 @@ def _count(ready: Prepared, hashes: Mapping[str, str]) -> dict[str, Any]:
     return counts
 
 
-def _list_scores(pairs: PairSet, hashes: Mapping[str, str]) -> set[tuple[str, str]]:
-    return {(hashes[image], text_hash(text)) for item in pairs.items for image in item.images for text in item.texts}
+def _list_scores(pairs: PairSet, hashes: Mapping[str, str]) -> set[str]:
+    return {hashes[image] + text_hash(text) for item in pairs.items for image in item.images for text in item.texts}
 
 
 def _count_lacking(model: Model | Deferred, ready: Prepared, hashes: Mapping[str, str]) -> dict[str, int]:
@@ -263,11 +263,11 @@ def _count_lacking(model: Model | Deferred, ready: Prepared, hashes: Mapping[str
         return {}
     store, key, scores = ready.session.store, filed_as(model.fingerprint), _list_scores(ready.records, hashes)
     decoded = {name for reference, name in hashes.items() if name != reference}
-    stored = store.pair_scores(key, (pair for pair in scores if pair[0] in decoded))
-    texts = {text for _, text in scores}
+    stored = store.numbers(key, [pair for pair in scores if pair[:-64] in decoded])
+    texts = {pair[-64:] for pair in scores}  # the hash of a text ends the key
     return {
-        "images": len({*hashes.values()}) - len(store.vectors(key, decoded)),
-        "texts": len(texts) - len(store.vectors(key, texts)),
+        "images": len({*hashes.values()}) - len(store.numbers(key, decoded)),
+        "texts": len(texts) - len(store.numbers(key, texts)),
         "scores": len(scores) - len(stored),
     }
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from tellapart.catalog import REFERENCES, has, names
 from tellapart.catalog import load as load_from_catalog
@@ -22,7 +22,7 @@ from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.dual_encoder import FILES as ONNX_FILES
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
 from tellapart.models.openclip.weights import explain_weights, find_form
-from tellapart.models.options import ModelOptions, ModelPrefix, files_below, watch_options
+from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import DualEncoder, Generator, Model, NoteTaker, PairScorer, TextScorer
 from tellapart.models.purpose import MODULES
 from tellapart.models.store.embedding_store import EmbeddingStore, library_versions
@@ -154,7 +154,15 @@ def options_beside(name: object, models: Sequence[object], options: ModelOptions
 
 def _load_watched(load: Callable[[str, ModelOptions], Model], name: str, options: ModelOptions) -> Model:
     """Make a model by a loader that does not declare the options it takes; those that it does not read do nothing."""
-    watched, were_read = watch_options(options)
+    were_read: set[str] = set()
+
+    class Watched(ModelOptions):
+        def __getattribute__(self, option: str) -> Any:
+            were_read.add(option)
+            return object.__getattribute__(self, option)
+
+    watched = Watched(**{option.name: getattr(options, option.name) for option in fields(ModelOptions)})
+    were_read.clear()
     model = load(name, watched)
     options.expect_effect(name, were_read)
     return model

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from tellapart.data.arguments import expect_used
 from tellapart.errors import ModelError
@@ -108,20 +107,6 @@ class ModelOptions:
             if parameter not in taken:
                 reason = f"on this model (it is for {MEANT_FOR[parameter]}; measure those in another run)"
                 expect_used(name, reason, ModelError, **{parameter: (value, None)})
-
-
-def watch_options(options: ModelOptions) -> tuple[ModelOptions, set[str]]:
-    """Return the same options, and the set of those that were read, for loaders that do not declare what they take."""
-    were_read: set[str] = set()
-
-    class Watched(ModelOptions):
-        def __getattribute__(self, name: str) -> Any:
-            were_read.add(name)
-            return object.__getattribute__(self, name)
-
-    watched = Watched(**{field.name: getattr(options, field.name) for field in fields(ModelOptions)})
-    were_read.clear()
-    return watched, were_read
 
 
 @dataclass(frozen=True, slots=True)

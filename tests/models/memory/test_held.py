@@ -63,11 +63,11 @@ def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path, picture_
         ta.evaluate(held, pairs, reading="itm")
 
 
-def expect_known(measure: Callable[[bool, Any], Any], cache: Path) -> None:
+def expect_known(make: Callable[[bool], Any], pairs: PairSet, cache: Path) -> None:
     """Of a model and a changed one expect other scores, and those of a changed one although the store has some."""
-    before, again, after = (measure(changed, cache) for changed in (False, False, True))
+    before, again, after = (ta.evaluate(make(changed), pairs, cache=cache) for changed in (False, False, True))
     assert again.result().benchmarks["pictures"].images_encoded == 0  # out of the store
-    anew = measure(True, False).items().scores
+    anew = ta.evaluate(make(True), pairs, cache=False).items().scores
     assert np.abs(anew - before.items().scores).max() > 1e-3
     np.testing.assert_array_equal(after.items().scores, anew)
 
@@ -90,16 +90,16 @@ def test_a_model_of_transformers_is_known_by_its_processor_and_its_adapter(chang
     folder, pairs = tiny_models.clip(tmp_path / "clip"), picture_set(2)
     long = tuple(item.model_copy(update={"texts": tuple(text * 3 for text in item.texts)}) for item in pairs.items)
 
-    def measure(changed, cache):
+    def make(changed):
         model, processor = held_in_memory(folder, "CLIPModel")
         torch.manual_seed(0)
         with warnings.catch_warnings(action="ignore"):  # of a property that peft reads
             model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, target_modules=["q_proj"]))
         if changed:
             change(model, processor)
-        return ta.evaluate(ta.model(model, processor), replace(pairs, items=long), cache=cache)
+        return ta.model(model, processor)
 
-    expect_known(measure, tmp_path / "cache")
+    expect_known(make, replace(pairs, items=long), tmp_path / "cache")
 
 
 @pytest.fixture
@@ -251,27 +251,27 @@ def test_a_callers_autocast_moves_no_number(towers, tmp_path, picture_set):
 
 
 def test_layers_in_eight_bits_are_known_by_their_weights(known, picture_set, tmp_path):
-    def measure(changed, cache):
+    def make(changed):
         torch.manual_seed(changed)
         with warnings.catch_warnings(action="ignore"):  # torch announces that this way goes
             packed = torch.ao.quantization.quantize_dynamic(Towers(), {torch.nn.Linear}, torch.qint8)
         torch.manual_seed(0)
         torch.nn.init.normal_(packed.text[0].weight)
-        return ta.evaluate(ta.model(packed, **known), picture_set(2), cache=cache)
+        return ta.model(packed, **known)
 
-    expect_known(measure, tmp_path)
+    expect_known(make, picture_set(2), tmp_path)
 
 
 def test_a_step_of_torchvision_is_known_by_its_function(towers, known, picture_set, tmp_path):
     transforms = pytest.importorskip("torchvision.transforms")
     from PIL import ImageOps
 
-    def measure(changed, cache):
+    def make(changed):
         step = transforms.Lambda(ImageOps.invert if changed else ImageOps.solarize)  # the text of either is "Lambda()"
         steps = transforms.Compose([transforms.Resize((4, 4)), step, transforms.ToTensor()])
-        return ta.evaluate(ta.model(towers, **known | {"preprocess": steps}), picture_set(2), cache=cache)
+        return ta.model(towers, **known | {"preprocess": steps})
 
-    expect_known(measure, tmp_path)
+    expect_known(make, picture_set(2), tmp_path)
 
 
 def test_what_a_steps_text_writes_or_its_class_sets_by_default_leaves_the_fingerprint_as_it_was():
@@ -410,13 +410,9 @@ CHANGED = {
 
 @pytest.mark.parametrize("change", CHANGED)
 def test_an_object_is_known_by_what_it_holds(change, towers, picture_set, tmp_path):
-    pairs = picture_set(2)
-
-    def measure(changed, cache):
-        attributes = {"_prompt": "", "table": torch.from_numpy(TABLE)} | (CHANGED[change] if changed else {})
-        return ta.evaluate(Heir(towers, **attributes), pairs, cache=cache)
-
-    expect_known(measure, tmp_path)
+    usual = {"_prompt": "", "table": torch.from_numpy(TABLE)}
+    makers = [lambda: Heir(towers, **usual), lambda: Heir(towers, **usual | CHANGED[change])]
+    expect_known(lambda changed: makers[changed](), picture_set(2), tmp_path)
 
 
 class Remembering(Prompted):
@@ -459,16 +455,14 @@ def before_that_begins() -> type:
 
 
 def test_the_code_of_the_class_before_counts(towers, picture_set, tmp_path):
-    pairs = picture_set(2)
-
-    def measure(changed, cache):
+    def make(changed):
         class After(before_that_begins() if changed else before_that_leaves(), Prompted):
             def encode_texts(self, texts):
                 return super().encode_texts([self.begin(text) for text in texts])
 
-        return ta.evaluate(After(towers), pairs, cache=cache)
+        return After(towers)
 
-    expect_known(measure, tmp_path)
+    expect_known(make, picture_set(2), tmp_path)
 
 
 def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers, picture_set):

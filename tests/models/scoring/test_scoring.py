@@ -175,7 +175,7 @@ def test_an_image_that_changes_during_a_run_is_an_error(histogram, fusion, pictu
             score(fusion(), pairset, store=store, hashes=hashes)
 
 
-@pytest.mark.parametrize("method", ["put_vectors", "put_pixel_hashes"])
+@pytest.mark.parametrize("method", ["put_numbers", "put_pixel_hash"])
 def test_a_store_that_cannot_be_written_ends_the_run(histogram, picture_set, monkeypatch, method):
     def refuse(*_):
         raise StoreError("the disk is full")

@@ -44,24 +44,24 @@ def path(tmp_path):
 def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_closed(path):
     with EmbeddingStore(path) as store:
         for value in (1, 2):
-            store.put_vectors("m", {A: np.full(3, value, np.float32)})
-            store.put_pair_scores("m", {(A, B): np.float32(value), (B, A): np.float32(-0.0)})
-            store.put_pixel_hashes({A: B if value == 1 else C})
-        store.put_vectors("n", {A: np.zeros(2, np.float32)})
+            store.put_numbers("m", {A: np.full(3, value, np.float32)})
+            store.put_numbers("m", {A + B: np.float32(value), B + A: np.float32(-0.0)})
+            store.put_pixel_hash(A, B if value == 1 else C)
+        store.put_numbers("n", {A: np.zeros(2, np.float32)})
     with EmbeddingStore(path) as store:
-        assert store.vectors("m", [A, B])[A].tolist() == [1, 1, 1]
-        assert store.vectors("n", [A])[A].tolist() == [0, 0]
-        assert (*store.vectors("m", [B, A]), *store.vectors("o", [B, A])) == (A,)
-        assert store.pair_scores("m", [(A, B), (B, A), (B, B)]) == {(A, B): 1, (B, A): 0}
-        assert store.pixel_hashes([A, B]) == {A: B}
+        assert store.numbers("m", [A, B])[A].tolist() == [1, 1, 1]
+        assert store.numbers("n", [A])[A].tolist() == [0, 0]
+        assert (*store.numbers("m", [B, A]), *store.numbers("o", [B, A])) == (A,)
+        assert store.numbers("m", [A + B, B + A, B + B]) == {A + B: 1, B + A: 0}
+        assert [store.pixel_hash(A), store.pixel_hash(B)] == [B, ""]
         assert count_rows(store) == Counter(vectors=2, scores=2, pictures=1)
 
 
 @given(arrays(np.float32, st.integers(0, 40), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_a_vector_comes_back_bit_for_bit(vector):
     with EmbeddingStore(None) as store:
-        store.put_vectors("m", {A: vector})
-        assert store.vectors("m", [A])[A].tobytes() == vector.tobytes()
+        store.put_numbers("m", {A: vector})
+        assert store.numbers("m", [A])[A].tobytes() == vector.tobytes()
 
 
 WRITER = """
@@ -72,8 +72,8 @@ sys.stdin.readline()
 with EmbeddingStore(path) as store:
     for batch in range(60):
         keys = [f"{(batch * 10 + k + offset):064x}" for k in range(20)]
-        store.put_vectors("m", {key: np.full(16, int(key, 16), np.float32) for key in keys})
-        store.put_pair_scores(f"m{offset}", {(key, key): np.float32(int(key, 16)) for key in keys})
+        store.put_numbers("m", {key: np.full(16, int(key, 16), np.float32) for key in keys})
+        store.put_numbers(f"m{offset}", {key + key: np.float32(int(key, 16)) for key in keys})
 """
 
 
@@ -89,7 +89,7 @@ def test_four_processes_make_and_fill_one_file_at_once(path):
     assert [writer.returncode for writer in writers] == [0, 0, 0, 0], errors
     with EmbeddingStore(path) as store:
         keys = [f"{k:064x}" for k in range(305 + 610)]
-        vectors = store.vectors("m", keys)
+        vectors = store.numbers("m", keys)
         assert len(vectors) == len(keys)
         assert all((vector == int(key, 16)).all() for key, vector in vectors.items())
         assert count_rows(store) == Counter(vectors=len(keys), scores=4 * 610)
@@ -98,23 +98,23 @@ def test_four_processes_make_and_fill_one_file_at_once(path):
 def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path):
     with EmbeddingStore(path) as store:
         with pytest.raises(ValueError, match="hexadecimal"):
-            store.put_vectors("m", {A: np.ones(2, np.float32), "no hash": np.ones(2, np.float32)})
+            store.put_numbers("m", {A: np.ones(2, np.float32), "no hash": np.ones(2, np.float32)})
         assert count_rows(store).total() == 0
         # The number that "m" was given is void; another process may give it to another model.
         with EmbeddingStore(path) as other:
-            other.put_vectors("n", {A: np.zeros(2, np.float32)})
-        store.put_vectors("m", {A: np.ones(2, np.float32)})
-        assert store.vectors("n", [A])[A].tolist() == [0, 0]
-        assert store.vectors("m", [A])[A].tolist() == [1, 1]
+            other.put_numbers("n", {A: np.zeros(2, np.float32)})
+        store.put_numbers("m", {A: np.ones(2, np.float32)})
+        assert store.numbers("n", [A])[A].tolist() == [0, 0]
+        assert store.numbers("m", [A])[A].tolist() == [1, 1]
 
 
 def expect_new_file(path: Path, caplog: pytest.LogCaptureFixture) -> Path:
     """The store holds nothing and works; the log names it once, with the name that the other file has now."""
     aside = Path(f"{path}.damaged-1")
     with EmbeddingStore(path) as store:
-        assert store.vectors("m", [A]) == {}
-        store.put_vectors("m", {A: np.ones(2, np.float32)})
-        assert store.vectors("m", [A])[A].tolist() == [1, 1]
+        assert store.numbers("m", [A]) == {}
+        store.put_numbers("m", {A: np.ones(2, np.float32)})
+        assert store.numbers("m", [A])[A].tolist() == [1, 1]
     assert len(caplog.messages) == 1
     check_facts(caplog.text, str(path), str(aside))
     assert not list(path.parent.glob("*.lock"))
@@ -171,9 +171,9 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path, caplog):
     first, second = EmbeddingStore(path), EmbeddingStore(path)
     path.write_bytes(path.read_bytes()[:100])
     for store in (first, second):
-        assert store.vectors("m", [A]) == {}
-    first.put_vectors("m", {A: np.ones(2, np.float32)})
-    assert second.vectors("m", [A])[A].tolist() == [1, 1]
+        assert store.numbers("m", [A]) == {}
+    first.put_numbers("m", {A: np.ones(2, np.float32)})
+    assert second.numbers("m", [A])[A].tolist() == [1, 1]
     assert len(caplog.messages) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path):
 
 def filled(path: Path) -> None:
     with EmbeddingStore(path) as store:
-        store.put_vectors("m", {f"{k:064x}": np.full(256, k, np.float32) for k in range(200)})
+        store.put_numbers("m", {f"{k:064x}": np.full(256, k, np.float32) for k in range(200)})
 
 
 def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(path, caplog):
@@ -195,7 +195,7 @@ def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(path, capl
     data[8192:-4096] = b"\xa5" * (len(data) - 12288)
     path.write_bytes(data)
     with EmbeddingStore(path) as store:
-        assert store.vectors("m", (f"{k:064x}" for k in range(200))) == {}
+        assert store.numbers("m", [f"{k:064x}" for k in range(200)]) == {}
     assert len(caplog.messages) == 1
     filled(path)
     with EmbeddingStore(path) as store:
@@ -205,19 +205,19 @@ def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(path, capl
 def test_a_number_that_is_not_finite_is_not_stored(path):
     with EmbeddingStore(path) as store:
         with raises(StoreError, "model", "'m'"):
-            store.put_vectors("m", {A: np.array([1, np.inf], np.float32)})
+            store.put_numbers("m", {A: np.array([1, np.inf], np.float32)})
         with raises(StoreError, "finite", "keeps"):
-            store.put_pair_scores("m", {(A, B): np.float32("nan")})
+            store.put_numbers("m", {A + B: np.float32("nan")})
         assert count_rows(store).total() == 0
 
 
 def test_a_full_disk_is_an_error_and_what_was_stored_stays(path):
     with EmbeddingStore(path) as store:
-        store.put_vectors("m", {A: np.ones(2, np.float32)})
+        store.put_numbers("m", {A: np.ones(2, np.float32)})
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with raises(StoreError, "store.sqlite", "disk is full", "free space"):
-            store.put_vectors("m", {f"{k:064x}": np.ones(4096, np.float32) for k in range(10)})
+            store.put_numbers("m", {f"{k:064x}": np.ones(4096, np.float32) for k in range(10)})
         assert count_rows(store)["vectors"] == 1
 
 
@@ -314,9 +314,9 @@ def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch):
 
 def fill(path: Path) -> None:
     with EmbeddingStore(path) as store:
-        store.put_vectors("m", {A: np.ones(2, np.float32)})
-        store.put_pair_scores("m", {(A, B): np.float32(1)})
-        store.put_pixel_hashes({A: B})
+        store.put_numbers("m", {A: np.ones(2, np.float32)})
+        store.put_numbers("m", {A + B: np.float32(1)})
+        store.put_pixel_hash(A, B)
         store.put_model("k", {"name": "m"})
 
 
@@ -329,14 +329,14 @@ def change(path: Path, statement: str) -> None:
 def read(store: EmbeddingStore) -> list[Any]:
     """All that `fill` wrote, as far as it is there."""
     return [
-        {key: vector.tolist() for key, vector in store.vectors("m", [A]).items()},
-        store.pair_scores("m", [(A, B)]),
-        store.pixel_hashes([A]),
+        {key: vector.tolist() for key, vector in store.numbers("m", [A]).items()},
+        store.numbers("m", [A + B]),
+        store.pixel_hash(A),
         store.model_of("k"),
     ]
 
 
-WHOLE = [{A: [1.0, 1.0]}, {(A, B): np.float32(1)}, {A: B}, {"name": "m"}]
+WHOLE = [{A: [1.0, 1.0]}, {A + B: np.float32(1)}, B, {"name": "m"}]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_damaged_row_counts_as_never_stored_and_is_said_once(path, statement, 
     fill(path)
     change(path, f"UPDATE entry SET {statement} WHERE space = {table + 1}")
     with EmbeddingStore(path) as store:
-        expected = [*WHOLE[:table], None if table == 3 else {}, *WHOLE[table + 1 :]]
+        expected = [*WHOLE[:table], ({}, {}, "", None)[table], *WHOLE[table + 1 :]]
         assert read(store) == expected
         change(path, "UPDATE entry SET value = x'00' WHERE space = 3")  # more damage is not said again
         read(store)
@@ -375,21 +375,21 @@ def test_a_damaged_row_counts_as_never_stored_and_is_said_once(path, statement, 
 def test_a_vector_filed_under_another_key_or_another_model_is_damage(path):
     fill(path)
     with EmbeddingStore(path) as store:
-        store.put_vectors("n", {C: np.zeros(2, np.float32)})
+        store.put_numbers("n", {C: np.zeros(2, np.float32)})
     change(path, f"UPDATE entry SET key = x'{B}' WHERE key = x'{A}' AND space = 1")
     change(path, "UPDATE entry SET space = 1 WHERE space = 5")
     with EmbeddingStore(path) as store:
-        assert store.vectors("m", [A, B, C]) == {}
+        assert store.numbers("m", [A, B, C]) == {}
 
 
 def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path, tmp_path):
     fill(path)
     change(path, "UPDATE entry SET value = x'0000003f' WHERE space = 2")
     with EmbeddingStore(path) as main, Shard(tmp_path / "shard.sqlite", main) as shard:
-        assert shard.pair_scores("m", [(A, B)]) == {}
-        shard.put_pair_scores("m", {(A, B): np.float32(1)})
+        assert shard.numbers("m", [A + B]) == {}
+        shard.put_numbers("m", {A + B: np.float32(1)})
         main.merge(tmp_path / "shard.sqlite")
-        assert main.pair_scores("m", [(A, B)]) == {(A, B): np.float32(1)}
+        assert main.numbers("m", [A + B]) == {A + B: np.float32(1)}
 
 
 @pytest.mark.few(2)
@@ -466,9 +466,8 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, work
     with EmbeddingStore(None) as store:
         for _ in range(2):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
-            how = {"needs_pixels": lambda images: [True] * len(images), "hashes": hashes, "workers": workers}
-            with ImageReader(pairset, store, references, **how) as reader:
-                pictures = list(reader)
+            reader = ImageReader(pairset, store, hashes, lambda _reference, _hash: True)
+            pictures = list(reader.read(references, workers=workers))
             assert [picture.reference for picture in pictures] == references
             for picture in pictures:
                 np.testing.assert_array_equal(picture.pixels, pairset.pixels(picture.reference))
@@ -483,10 +482,9 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
     names = image_hashes(pairset, store=EmbeddingStore(None))
     keep = {names[reference] for reference in references[::3]}
     wanted = dict.fromkeys(references) | {name: np.mean(pairset.pixels(name)) for name in references[::3]}
-    how = {"needs_pixels": lambda images: [content in keep for _, content in images], "prepare": np.mean}
     for _ in range(2):  # the second reader finds every hash in the store
-        with ImageReader(pairset, store, references, **how) as reader:
-            assert {picture.reference: picture.pixels for picture in reader} == wanted
+        reader = ImageReader(pairset, store, {}, lambda _, content: content in keep, np.mean)
+        assert {picture.reference: picture.pixels for picture in reader.read(references)} == wanted
 
 
 def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set, monkeypatch):
@@ -494,10 +492,8 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set, monkeypa
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
     asked = ["0-0.png", "0-1.png", "0-0.png"]
-    with ImageReader(pairset, EmbeddingStore(None), asked, hashes=hashes) as reader:
-        a, b = reader
-    with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"], hashes=hashes) as reader:
-        (later,) = reader
+    a, b = ImageReader(pairset, EmbeddingStore(None), hashes).read(asked)
+    (later,) = ImageReader(pairset, EmbeddingStore(None), hashes).read(["0-0.png"])
     assert read == asked[:2]
     assert a.hash == later.hash != b.hash
 
@@ -505,10 +501,10 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set, monkeypa
 def test_a_reader_that_was_closed_waits_for_no_collector(picture_set):
     pairset = picture_set(2)
     with collector_paused():
-        with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"]) as reader:
-            list(reader)
-        left = weakref.ref(reader)
-        del reader
+        with contextlib.closing(ImageReader(pairset, EmbeddingStore(None)).read(["0-0.png"])) as images:
+            list(images)
+        left = weakref.ref(images)
+        del images
         assert left() is None
 
 
@@ -558,7 +554,7 @@ def prepared(tmp_path):
 
 
 def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
-    PreparedPictures(prepared, "crop").put({A: picture(3)})
+    PreparedPictures(prepared, "crop").put(A, picture(3))
     kept = PreparedPictures(prepared, "crop").get(A)
     assert (kept == picture(3)).all() and kept.flags.writeable
     assert PreparedPictures(prepared, "another crop").get(A) is None
@@ -566,13 +562,13 @@ def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
 
 def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepared):
     for name in ("old", "new"):
-        PreparedPictures(prepared, name, limit=TWO).put({A: picture(1)})
+        PreparedPictures(prepared, name, limit=TWO).put(A, picture(1))
     assert names(prepared) == ["new", "old"]
     own = PreparedPictures(prepared, "own", limit=TWO)
-    own.put({A: picture(1)})
+    own.put(A, picture(1))
     assert names(prepared) == ["own", "new"]
     for content in (B, C):
-        own.put({content: picture(2)})
+        own.put(content, picture(2))
     assert names(prepared) == ["own"]
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
@@ -584,17 +580,17 @@ def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatc
     monkeypatch.setattr(RowFile, "spaces", lambda file: (counted.append(file.path), spaces(file))[1])
     full = PreparedPictures(prepared, "crop", limit=TWO)
     for number in range(100):
-        full.put({f"{number:064x}": picture(number)})
+        full.put(f"{number:064x}", picture(number))
     assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
     assert counted == [prepared]  # of the first picture without room
 
 
 def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
     crop = PreparedPictures(prepared, "crop", limit=TWO)
-    crop.put({A: picture(1)})
-    PreparedPictures(prepared, "other", limit=ONE).put({A: picture(2)})
+    crop.put(A, picture(1))
+    PreparedPictures(prepared, "other", limit=ONE).put(A, picture(2))
     assert names(prepared) == ["other"]
-    crop.put({B: picture(3)})
+    crop.put(B, picture(3))
     assert sorted(names(prepared)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted
     assert crop.get(A) is None and crop.get(B) is not None
 
@@ -602,7 +598,7 @@ def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
 def test_a_folder_that_cannot_be_written_costs_the_pictures_alone(tmp_path, caplog):
     (tmp_path / "file").touch()
     kept = PreparedPictures(tmp_path / "file" / "prepared.sqlite", "crop")
-    kept.put({A: picture(1)})
+    kept.put(A, picture(1))
     assert kept.get(A) is None
     assert len(caplog.records) == 1
     check_facts(caplog.text, "tellapart cache prune --prepared")

@@ -249,19 +249,14 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
 @contextmanager
 def keep_random_state() -> Iterator[None]:
     """Restore the random states of Python, numpy and torch at the end."""
-    states: list[tuple[Callable[[Any], object], Any]] = [
-        (random.setstate, random.getstate()),
-        (np.random.set_state, np.random.get_state()),
-    ]
-    if (torch := sys.modules.get("torch")) is not None:
-        states.append((torch.set_rng_state, torch.get_rng_state()))
-        if torch.cuda.is_initialized():
-            states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
-    try:
-        yield
-    finally:
-        for restore, state in states:
-            restore(state)
+    torch, of_python, of_numpy = sys.modules.get("torch"), random.getstate(), np.random.get_state()
+    gpus = range(torch.cuda.device_count()) if torch is not None and torch.cuda.is_initialized() else ()
+    with nullcontext() if torch is None else torch.random.fork_rng(gpus):
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
 
 
 def modules_of(holder: object, steps: int = 1) -> list[Any]:

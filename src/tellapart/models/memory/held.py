@@ -24,7 +24,7 @@ from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.captions import refuse_known_marks
 from tellapart.models.memory import adapter, identity, mistakes
 from tellapart.models.memory.adapter import MemoryModel
-from tellapart.models.memory.identity import Description, hash_tensors
+from tellapart.models.memory.identity import Identity
 from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, is_module, refuse_async
 from tellapart.models.options import AUTO
 from tellapart.models.protocols import Model, Pixels
@@ -234,20 +234,18 @@ class HeldModel(MemoryModel):
         super().__init__(None, adapter.methods_of(inner), [parts.module], wrapped=inner)
 
     @cached_property
-    def _identity(self) -> tuple[str, str]:
-        """The fingerprint and why the store keeps nothing, of the parameters as they are when it is first asked."""
-        parts, description = self.parts, Description()
+    def _identity(self) -> Identity:
+        """The identity by the parameters as they are when it is first asked."""
+        parts = self.parts
         if parts.fingerprint is not None:
-            return parts.fingerprint, ""
-        description.add_module(parts.module)
-        for role in ("processor", "preprocess", "tokenizer"):
-            description.add_callable(getattr(parts, role), role)
-        why = description.explain_unstored(self.name, 'ta.model(..., fingerprint="...") names it')
-        return description.fingerprint(hash_tensors(parts.module), self.dtype, str(parts.reading)), why
+            return Identity(self.name, parts.fingerprint, self.kind)
+        preparation = {role: getattr(parts, role) for role in ("processor", "preprocess", "tokenizer")}
+        remedy, settings = 'ta.model(..., fingerprint="...") names it', (self.dtype, str(parts.reading))
+        return identity.of_modules(parts.module, [parts.module], self.name, preparation, settings, remedy)
 
-    fingerprint = property(lambda self: self._identity[0])
-    unstored = property(lambda self: self._identity[1])
-    stored = property(lambda self: not self._identity[1])
+    fingerprint = property(lambda self: self._identity.fingerprint)
+    unstored = property(lambda self: self._identity.unstored)
+    stored = property(lambda self: self._identity.stored)
 
     def open_again(self) -> HeldModel:
         """Return the same model, to be measured as it is now."""
@@ -255,18 +253,19 @@ class HeldModel(MemoryModel):
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
         """Refuse settings of models that are named, which do not move this one."""
-        problem = ""
-        if device not in {"cpu", self.device.partition(":")[0]}:
-            problem = (
-                f"device={device!r} is of models that are named; it lies on {self.device}: write model.to({device!r})"
-            )
-        elif dtype not in {"float32", AUTO, self.dtype}:
-            remedy = f"it computes in {self.dtype}: write model.to(torch.{dtype})"
-            problem = f"dtype={dtype!r} is of models that are named; {remedy}"
-        elif reading not in {None, self.parts.reading}:
-            problem = f"reading={reading!r} is of models that are named; write ta.model(..., reading={reading!r})"
-        if problem:
-            raise ModelError(f"{self.name}: {problem}")
+        own_device = {"cpu", self.device.partition(":")[0]}
+        for setting, value, usual, remedy in (
+            ("device", device, own_device, f"it lies on {self.device}: write model.to({device!r})"),
+            (
+                "dtype",
+                dtype,
+                {"float32", AUTO, self.dtype},
+                f"it computes in {self.dtype}: write model.to(torch.{dtype})",
+            ),
+            ("reading", reading, {None, self.parts.reading}, f"write ta.model(..., reading={reading!r})"),
+        ):
+            if value not in usual:
+                raise ModelError(f"{self.name}: {setting}={value!r} is of models that are named; {remedy}")
 
 
 def unwrap(module: Any) -> Any:
@@ -296,7 +295,7 @@ def hold_module(parts: Parts) -> HeldModel | None:
         if features or inner.config.model_type in FUSION:
             return HeldModel(_join_processor(parts), _build_transformers)
     if callable(getattr(inner, "encode_image", None)) and callable(getattr(inner, "encode_text", None)):
-        return HeldModel(_check_preparation(parts), _build_towers)
+        return HeldModel(_check_preparation(parts), _build_encoder)
     return None
 
 
@@ -402,15 +401,6 @@ def _check_preparation(parts: Parts) -> Parts:
     return parts
 
 
-def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
-    given = (parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
-    if _reads_like_open_clip(parts):
-        from tellapart.models.openclip.dual_encoder import hold_encoder
-
-        return hold_encoder(*given)
-    return _encode_module(*given)
-
-
 def _reads_like_open_clip(parts: Parts) -> bool:
     """Return whether open_clip's shorter way through texts is the same as the model's `encode_text`.
 
@@ -431,11 +421,13 @@ def _reads_like_open_clip(parts: Parts) -> bool:
     )
 
 
-def _encode_module(
-    name: str, module: Network, preprocess: Callable[[Any], Any], tokenizer: Callable[..., Any], place: Runtime
-) -> TorchDual:
+def _build_encoder(parts: Parts, place: Runtime, _again: bool) -> TorchDual:
     """Return the dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer."""
-    torch = import_torch()
+    name, module, preprocess, torch = parts.name, unwrap(parts.module), parts.preprocess, import_torch()
+    if _reads_like_open_clip(parts):
+        from tellapart.models.openclip.dual_encoder import hold_encoder
+
+        return hold_encoder(name, module, preprocess, parts.tokenizer, place)
 
     def prepare(pixels: Pixels) -> Inputs:
         with mistakes.explain_mistakes(f"{name}: preprocess fails"):
@@ -459,7 +451,7 @@ def _encode_module(
         image=lambda inputs: run_tower(module.encode_image, inputs["pixel_values"]),
         text=lambda inputs: run_tower(module.encode_text, inputs["input_ids"]),
         prepare=prepare,
-        reader=_CallersTokenizer(name, tokenizer),
+        reader=_CallersTokenizer(name, parts.tokenizer),
         offers={"traits": {"dtype": place.dtype}},
         shown=lambda inputs: inputs["pixel_values"].float().cpu(),
     )

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -81,17 +81,29 @@ def of_functions(functions: Sequence[Any], name: str, fingerprint: str | None, k
     return Identity(identities[0].name, f"functions-{together}", kind, stored)
 
 
-def of_modules(thing: Any, modules: Sequence[Network], name: str) -> Identity:
-    """Return the identity of an object by the weights of its torch modules, and by all else that it holds."""
+def of_modules(
+    thing: Any,
+    modules: Sequence[Network],
+    name: str,
+    preparation: Mapping[str, Any] | None = None,
+    settings: Sequence[str] = (),
+    remedy: str = "an attribute `fingerprint` names it",
+) -> Identity:
+    """Return the identity of an object by the weights of its torch modules, and by all else that it holds.
+
+    `preparation` are the functions that prepare its inputs, by their role; `settings` are further facts.
+    """
     description = Description()
     for module in modules:
         description.add_module(module)
     if [*modules] != [thing]:
         description.add_attributes(thing, name_of(thing))
-    name = name or name_of(thing)
-    fingerprint = description.fingerprint(*map(hash_tensors, modules))
-    why = description.explain_unstored(name, "an attribute `fingerprint` names it")
-    return Identity(name, fingerprint, getattr(thing, "kind", "similarity"), not why, None, why)
+    for role, function in (preparation or {}).items():
+        description.add_callable(function, role)
+    name, unknown = name or name_of(thing), ", ".join(description.unknown[:3])
+    why = f"no number of {name} was stored: nothing describes {unknown}; {remedy}" if unknown else ""
+    digest = _digest_facts([*map(hash_tensors, modules), *settings, *description.facts])
+    return Identity(name, f"tellapart:memory:1:{digest}", getattr(thing, "kind", "similarity"), not why, None, why)
 
 
 def name_of(thing: object) -> str:
@@ -107,15 +119,6 @@ class Description:
     def __init__(self) -> None:
         self.facts: list[str] = []
         self.unknown: list[str] = []
-
-    def fingerprint(self, *before: str) -> str:
-        """Return the hash of facts that are put before, and of these."""
-        return f"tellapart:memory:1:{_digest_facts([*before, *self.facts])}"
-
-    def explain_unstored(self, name: str, remedy: str) -> str:
-        """Return why the store keeps none of a model's numbers; empty if nothing of it is unknown."""
-        listed = ", ".join(self.unknown[:3])
-        return f"no number of {name} was stored: nothing describes {listed}; {remedy}" if self.unknown else ""
 
     def add_module(self, module: Network) -> None:
         """Describe an architecture: classes, settings, configurations, the source of foreign classes; hooks."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from typing import Any, Literal
@@ -32,14 +33,13 @@ from tellapart.models.protocols import (
     MatrixScorer,
     Model,
     PairScorer,
-    Pixels,
     StackedSimilarity,
     TextScorer,
     Vectors,
 )
 from tellapart.models.scoring.frames import average_frames, prepare_slot
 from tellapart.models.store.batches import Batches, compute_named
-from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
+from tellapart.models.store.content_hash import HashedImage, ImageReader, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, filed_as
 
 #: A model that fills up its forward passes fills up less, the more texts it can put with others of their length: of
@@ -103,22 +103,29 @@ class Job:
         """Return zeros for every score: float32 `(items, images, texts)`."""
         return np.zeros((len(self.pairset), *self.pairset.shape), np.float32)
 
-    def pairs_of(self, items: Sequence[Item]) -> list[tuple[str, str]]:
+    def pairs_of(self, items: Sequence[Item]) -> list[str]:
         """Return the keys of the items' scores, in order."""
-        return [(self.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
+        return [self.hashes[image] + text_hash(text) for item in items for image in item.images for text in item.texts]
 
-    def open_reader(self, needs_pixels: PixelFilter) -> ImageReader:
-        """Return a reader of the images that prepares needed pixels for the model."""
+    def read_images(self, needs_pixels: Callable[[str, str], bool]) -> AbstractContextManager[Iterator[HashedImage]]:
+        """Read the images; needed pixels as the model prepares them."""
         prepare = self.model.prepare_image if isinstance(self.model, ImagePreparer) else None
-        return ImageReader(
-            self.pairset,
-            self.store,
-            self.references,
-            needs_pixels=needs_pixels,
-            prepare=prepare_slot(prepare, whole=getattr(self.model, "takes_frames", False)),
-            hashes=self.hashes,
-            keeper=self.model,
-        )
+        slot = prepare_slot(prepare, whole=getattr(self.model, "takes_frames", False))
+        reader = ImageReader(self.pairset, self.store, self.hashes, needs_pixels, slot, keeper=self.model)
+        return closing(reader.read(self.references))
+
+    def keep(self, keys: Sequence[str], output: object, names: Sequence[str], *, vectors: bool) -> dict[str, Vectors]:
+        """Check a model's numbers, a vector or a score of each key, and store them."""
+        rows = self.check_output(output, (len(keys), None) if vectors else (len(keys),), names)
+        computed = dict(zip(keys, rows.reshape(len(keys), -1), strict=True))
+        self.store.put_numbers(self.key, computed)
+        return computed
+
+    def fill_scores(self, numbers: Mapping[str, Vectors]) -> NDArray[np.float32]:
+        """Return the scores of every item, given by pair."""
+        self.count_distinct()
+        scores = [numbers[key] for key in self.pairs_of(self.pairset.items)]
+        return np.array(scores, np.float32).reshape(-1, *self.pairset.shape)
 
     def count_distinct(self) -> None:
         """Count the distinct images and texts that the scores need."""
@@ -187,29 +194,21 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if every image was read and every pair scored before; nothing is decoded or computed."""
     if not job.store.has_pair_scores(job.key):
         return None
-    with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
-        if sum(1 for _ in reader) < len(job.references):
-            return None
-    values = job.empty_scores()
-    for positions, items in _block_items(job.pairset):
-        keys = job.pairs_of(items)
-        stored = job.store.pair_scores(job.key, keys)
-        if len(stored) < len(set(keys)):
-            return None
-        values[positions] = np.array([stored[key] for key in keys]).reshape(-1, *job.pairset.shape)
-    job.count_distinct()
-    job.progress("pairs", values.size, values.size)
-    return values
+    read = ImageReader(job.pairset, job.store, job.hashes, known_only=True).read(job.references)
+    if sum(1 for _ in read) < len(job.references):
+        return None
+    keys = job.pairs_of(job.pairset.items)
+    numbers = job.store.numbers(job.key, {*keys})
+    if len(numbers) < len({*keys}):
+        return None
+    job.progress("pairs", len(keys), len(keys))
+    return job.fill_scores(numbers)
 
 
 def _compute_scores(job: Job) -> NDArray[np.float32]:
     match model := job.model:
         case KeyReader():
-            values = job.empty_scores()
-            for position, item in enumerate(job.pairset.items):
-                values[position] = job.check_output(model.score_item(item), job.pairset.shape, [item.id])
-                job.progress("items", position + 1, len(values))
-            return values
+            return _score_items(job, model.score_item)
         case TextScorer():
             numbers = _compute_texts(job, model.score_texts, vectors=False)
             job.counts["texts_distinct"] = len(numbers)
@@ -221,9 +220,9 @@ def _compute_scores(job: Job) -> NDArray[np.float32]:
         case MatrixScorer():
             return _score_matrices(job)
         case PairScorer():
-            return _compute_pairs(job, model.score_pairs)
+            return job.fill_scores(_compute_by_image(job, model.score_pairs, paired=True))
         case Generator():
-            return _compute_pairs(job, model.log_likelihoods)
+            return job.fill_scores(_compute_by_image(job, model.log_likelihoods, paired=True))
         case _:
             raise _no_model(model)
 
@@ -236,26 +235,33 @@ def _no_model(thing: object) -> ModelError:
     )
 
 
+def _score_items(job: Job, score_item: Callable[[Item], object]) -> NDArray[np.float32]:
+    values = job.empty_scores()
+    for position, item in enumerate(job.pairset.items):
+        values[position] = job.check_output(score_item(item), job.pairset.shape, [item.id])
+        job.progress("items", position + 1, len(values))
+    return values
+
+
 def _score_matrices(job: Job) -> NDArray[np.float32]:
     """Ask item by item; an image is in memory from its first item to its last."""
-    values = job.empty_scores()
     held: dict[str, Any] = {}
-    last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
-    with job.open_reader(lambda images: [True] * len(images)) as reader:
-        images = iter(reader)
-        for position, item in enumerate(job.pairset.items):
+    last = {image: item.id for item in job.pairset.items for image in item.images}
+    with job.read_images(lambda _reference, _hash: True) as images:
+
+        def score_item(item: Item) -> object:
             while not held.keys() >= set(item.images):
-                one = next(images)
-                held[one.reference] = one.pixels
-            pictures = [held[image] for image in item.images]
-            matrix = compute_named(
-                lambda _, pictures=pictures, texts=item.texts: job.model.score_matrix(pictures, texts),  # type: ignore[misc]
+                image = next(images)
+                held[image.reference] = image.pixels
+            pictures = [held[reference] for reference in item.images]
+            for reference in {reference for reference in item.images if last[reference] == item.id}:
+                del held[reference]
+            return compute_named(
+                lambda _: job.model.score_matrix(pictures, item.texts),
                 [f"{job.pairset.where(item.images[0])}: {', '.join(item.images)}"],
             )
-            values[position] = job.check_output(matrix, job.pairset.shape, [item.id])
-            for image in {image for image in item.images if last[image] == position}:
-                del held[image]
-            job.progress("items", position + 1, len(values))
+
+        values = _score_items(job, score_item)
     job.count_distinct()
     job.counts["pairs_scored"] = values.size
     return values
@@ -263,31 +269,25 @@ def _score_matrices(job: Job) -> NDArray[np.float32]:
 
 def _encode_and_score(job: Job) -> NDArray[np.float32]:
     of_texts = _compute_texts(job, job.model.encode_texts, vectors=True)
-    of_images = _compute_by_image(job, job.model.encode_images)
+    of_images = _compute_by_image(job, job.model.encode_images, paired=False)
     values, shape = job.empty_scores(), job.pairset.shape
-    for positions, items in _block_items(job.pairset):
+    for start in range(0, len(values), _BLOCK):
+        items = job.pairset.items[start : start + _BLOCK]
         images, texts = job.stack(of_images, items, "images"), job.stack(of_texts, items, "texts")
         if isinstance(job.model, StackedSimilarity):
             similarities = job.model.similarities(images, texts)
-            values[positions] = job.check_output(similarities, (len(items), *shape), [item.id for item in items])
+            scores = job.check_output(similarities, (len(items), *shape), [item.id for item in items])
         else:  # one shape throughout, so that no neighbour can move a bit
-            values[positions] = [
-                job.check_output(job.model.similarity(*sides), shape, [item.id])
-                for item, *sides in zip(items, images, texts, strict=True)
-            ]
+            rows = zip(items, images, texts, strict=True)
+            scores = np.array(
+                [job.check_output(job.model.similarity(*sides), shape, [item.id]) for item, *sides in rows]
+            )
+        values[start : start + len(items)] = scores
         # Kept as well: with them the same set is scored again without a vector, or the model.
-        scores = dict(zip(job.pairs_of(items), values[positions].reshape(-1), strict=True))
-        job.store.put_pair_scores(job.key, scores)
-        job.progress("pairs", values[: positions.stop].size, values.size)
+        job.store.put_numbers(job.key, dict(zip(job.pairs_of(items), scores.reshape(-1, 1), strict=True)))
+        job.progress("pairs", values[: start + len(items)].size, values.size)
     job.count_distinct()
     return values
-
-
-def _block_items(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
-    """Yield runs of items, with their positions."""
-    for start in range(0, len(pairset), _BLOCK):
-        items = pairset.items[start : start + _BLOCK]
-        yield slice(start, start + len(items)), items
 
 
 def _compute_texts(
@@ -295,17 +295,14 @@ def _compute_texts(
 ) -> dict[str, NDArray[np.float32]]:
     """Return the numbers of the texts by their hashes: a vector of each, or one number; missing ones are computed."""
     texts = {text_hash(text): text for item in job.pairset.items for text in item.texts}
-    numbers = job.store.vectors(job.key, texts)
+    numbers = job.store.numbers(job.key, texts)
     # With texts of like length a text is padded little; among these, texts that begin alike come together.
     missing = sorted(texts.keys() - numbers, key=lambda key: (len(texts[key]) // _LENGTHS, texts[key]))
     job.progress("texts", len(numbers), len(texts))
 
     def encode_batch(keys: Sequence[str]) -> None:
         batch = [texts[key] for key in keys]
-        rows = job.check_output(compute(batch), (len(keys), None) if vectors else (len(keys),), batch)
-        computed = dict(zip(keys, rows.reshape(len(keys), -1), strict=True))
-        job.store.put_vectors(job.key, computed)
-        numbers.update(computed)
+        numbers.update(job.keep(keys, compute(batch), batch, vectors=vectors))
         job.progress("texts", len(numbers), len(texts))
 
     Batches(job.model, job.batch_size, passes=_PASSES).run_samples(encode_batch, missing)
@@ -315,77 +312,60 @@ def _compute_texts(
     return numbers
 
 
-def _compute_pairs(
-    job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
-) -> NDArray[np.float32]:
-    """Return the numbers of the pairs, `(items, images, texts)`; missing ones are computed."""
-    texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}  # hash of a text -> text
-    for item in job.pairset.items:
-        text_of_hash = {text_hash(text): text for text in item.texts}
-        for image in item.images:
-            texts[image].update(text_of_hash)
-    scores = _compute_by_image(job, compute, texts)
-    job.count_distinct()
-    values = np.array([scores[key] for key in job.pairs_of(job.pairset.items)], np.float32)
-    return values.reshape(-1, *job.pairset.shape)
-
-
 def _compute_by_image(
-    job: Job, compute: Callable[..., NDArray[np.float32]], texts: Mapping[str, Mapping[str, str]] | None = None
-) -> dict[Any, Any]:
-    """Return the images' vectors by their hashes, or the scores of each image with its texts (hash -> text) by pair.
+    job: Job, compute: Callable[..., NDArray[np.float32]], *, paired: bool
+) -> dict[str, NDArray[np.float32]]:
+    """Return the images' vectors by their hashes, or the scores of each image with its texts by both hashes.
 
     Missing ones are computed, and each image is decoded once for all of its keys.
     """
-    store, batches, references = job.store, Batches(job.model, job.batch_size), job.references
-    read: Callable[..., Mapping[Any, Any]] = store.vectors if texts is None else store.pair_scores
-    put: Callable[..., None] = store.put_vectors if texts is None else store.put_pair_scores
-    numbers: dict[Any, Any] = {}
-    pending: dict[Any, tuple[HashedImage, str]] = {}
-    scheduled: set[Any] = set()  # keys that are pending or were
+    batches = Batches(job.model, job.batch_size)
+    # Of each image the rest of its keys, each with the text; of an image alone there is one, without a text.
+    texts: dict[str, dict[str, str]] = {reference: {} if paired else {"": ""} for reference in job.references}
+    for item in job.pairset.items if paired else ():
+        text_of_hash = {text_hash(text): text for text in item.texts}
+        for reference in item.images:
+            texts[reference].update(text_of_hash)
+    numbers: dict[str, NDArray[np.float32]] = {}
+    pending: dict[str, tuple[HashedImage, str]] = {}
+    scheduled: set[str] = set()  # keys that are pending or were
 
-    def keys_of(reference: str, name: str) -> dict[Any, str]:
-        """Return an image's keys with their captions."""
-        return {name: ""} if texts is None else {(name, key): text for key, text in texts[reference].items()}
+    def needs_pixels(reference: str, name: str) -> bool:
+        keys = [name + key for key in texts[reference]]
+        numbers.update(job.store.numbers(job.key, [key for key in keys if key not in numbers]))
+        return any(key not in numbers for key in keys)
 
-    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        keys = [keys_of(*image) for image in images]
-        numbers.update(read(job.key, [key for row in keys for key in row if key not in numbers]))
-        return [any(key not in numbers for key in row) for row in keys]
-
-    def compute_batch(keys: Sequence[Any]) -> None:
+    def compute_batch(keys: Sequence[str]) -> None:
         images, captions = zip(*(pending[key] for key in keys), strict=True)
         output = compute_named(
             lambda part: average_frames(
-                compute, [image.pixels for image in images[part]], None if texts is None else captions[part]
+                compute, [image.pixels for image in images[part]], captions[part] if paired else None
             ),
             [f"{job.pairset.where(image.reference)}: {image.reference}" for image in images],
         )
         pairs = zip(images, captions, strict=True)
         names = [f"{image.reference} with {text}" if text else image.reference for image, text in pairs]
-        rows = job.check_output(output, (len(keys), None) if texts is None else (len(keys),), names)
-        computed = dict(zip(keys, rows, strict=True))
-        put(job.key, computed)
-        numbers.update(computed)
+        numbers.update(job.keep(keys, output, names, vectors=not paired))
 
-    done, total = 0, sum(len(keys_of(reference, "")) for reference in references)
-    with job.open_reader(needs_pixels) as reader:
-        for position, image in enumerate(reader, 1):
-            keys = keys_of(image.reference, image.hash)
+    done, total = 0, sum(map(len, texts.values()))
+    with job.read_images(needs_pixels) as images:
+        for position, image in enumerate(images, 1):
+            keys = {image.hash + key: text for key, text in texts[image.reference].items()}
             if image.pixels is not None:
                 new = {key: text for key, text in keys.items() if key not in numbers and key not in scheduled}
                 scheduled.update(new)
                 pending |= {key: (image, text) for key, text in new.items()}
             done += len(keys)
-            ready = len(pending) if position == len(references) else len(pending) // batches.size * batches.size
+            is_last = position == len(texts)
+            ready = len(pending) if is_last else len(pending) // batches.size * batches.size
             if ready:
                 batch = list(pending)[:ready]
                 batches.run_samples(compute_batch, batch)
                 for key in batch:
                     del pending[key]
-            if ready or position == len(references):
-                job.progress("images" if texts is None else "pairs", done - len(pending), total)
-    job.counts["images_encoded" if texts is None else "pairs_scored"] = len(scheduled)
+            if ready or is_last:
+                job.progress("pairs" if paired else "images", done - len(pending), total)
+    job.counts["pairs_scored" if paired else "images_encoded"] = len(scheduled)
     return numbers
 
 
@@ -418,11 +398,13 @@ def embeddings(
             f"{model.name} has no vectors of images and texts apart; name a dual encoder, for example demo-encoder"
         )
     job = Job(encoder, pairs, store, batch_size, progress or (lambda *_: None), {})
-    of_images = job.stack(_compute_by_image(job, job.model.encode_images), pairs.items, "images") if images else None
-    of_texts = (
-        job.stack(_compute_texts(job, encoder.encode_texts, vectors=True), pairs.items, "texts") if texts else None
+    of_images = _compute_by_image(job, encoder.encode_images, paired=False) if images else None
+    of_texts = _compute_texts(job, encoder.encode_texts, vectors=True) if texts else None
+    return Embeddings(
+        None if of_images is None else job.stack(of_images, pairs.items, "images"),
+        None if of_texts is None else job.stack(of_texts, pairs.items, "texts"),
+        job.hashes,
     )
-    return Embeddings(of_images, of_texts, job.hashes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,12 @@ class Batches:
         while start < len(samples):
             part = samples[start : start + self.size]
             began = time.perf_counter()
-            if self._fits_memory(compute, part):
+            try:
+                compute(part)
+            except Exception as error:
+                if not _out_of_memory(error):
+                    raise
+            else:
                 start += len(part)
                 seconds = (time.perf_counter() - began) / len(part)
                 if not self._grows or len(part) < self.size:
@@ -55,25 +60,15 @@ class Batches:
                     self._grows = False
                 else:
                     self._seconds, self.size = seconds, self.size * 2
-            elif len(part) == 1:
+                continue
+            # Outside of the handler: the error's traceback held the tensors that filled the memory.
+            sys.modules["torch"].cuda.empty_cache()
+            if len(part) == 1:
                 raise ModelError(
                     f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
                     "or use device=cpu"
                 )
-            else:
-                self.size, self._grows = len(part) // 2, False
-
-    def _fits_memory(self, compute: Callable[[Sequence[Sample]], None], part: Sequence[Sample]) -> bool:
-        try:
-            compute(part)
-        except Exception as error:
-            if not _out_of_memory(error):
-                raise
-        else:
-            return True
-        # Outside of the handler: the error's traceback held the tensors that filled the memory.
-        sys.modules["torch"].cuda.empty_cache()
-        return False
+            self.size, self._grows = len(part) // 2, False
 
 
 def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> Sample:

@@ -6,8 +6,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -39,11 +39,9 @@ def store_path(cache: CacheGiven = None) -> Path | None:
     return None if cache is False else _file_in(cache)
 
 
-@contextmanager
-def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
-    """Yield an embedding store, and close it; one that is open is yielded as it is."""
-    with nullcontext(cache) if isinstance(cache, EmbeddingStore) else EmbeddingStore(store_path(cache)) as store:
-        yield store
+def use_store(cache: CacheGiven = None) -> AbstractContextManager[EmbeddingStore]:
+    """Return an embedding store, which its block closes; one that is open stays open."""
+    return nullcontext(cache) if isinstance(cache, EmbeddingStore) else EmbeddingStore(store_path(cache))
 
 
 def describe_stored(cache: CacheGiven = None) -> str | None:

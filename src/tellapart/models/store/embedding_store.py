@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,8 @@ class StoredModel:
 class EmbeddingStore(RowFile):
     """Vectors, pair scores and pixel hashes, kept between runs. Several processes may use one file at once.
 
-    A content key is a SHA-256 in hexadecimal. Each `put_...` is one transaction. `RowFile` has the rest: damage, other
+    A content is a SHA-256 in hexadecimal, of an image or a text; of a pair it is the image's and then the text's. Those
+    of one call are of one of these kinds. Each `put_...` is one transaction. `RowFile` has the rest: damage, other
     processes and threads.
 
     Args:
@@ -49,51 +50,48 @@ class EmbeddingStore(RowFile):
 
     Attributes:
         where: the store's name in messages.
+        prepared: the file of prepared pictures near it; None of a store in memory.
 
     Raises:
         StoreError: the file was written by another version, or cannot be read or written; of every method, too.
 
     >>> with EmbeddingStore(None) as store:
-    ...     store.put_vectors("model-a", {"00" * 32: np.ones(3, np.float32)})
-    ...     store.vectors("model-a", ["00" * 32, "11" * 32])
+    ...     store.put_numbers("model-a", {"00" * 32: np.ones(3, np.float32)})
+    ...     store.numbers("model-a", ["00" * 32, "11" * 32])
     {'0000000000000000000000000000000000000000000000000000000000000000': array([1., 1., 1.], dtype=float32)}
     """
 
-    @property
-    def prepared(self) -> Path | None:
-        """The file of prepared pictures near it; None of a store in memory."""
-        return None if self.path is None else prepared_path(self.path)
+    def __init__(self, path: Path | str | None) -> None:
+        super().__init__(path)
+        self.prepared = None if self.path is None else prepared_path(self.path)
 
-    def vectors(self, model: str, contents: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors that are stored: content -> float32 `(dimensions,)`."""
-        rows = self.read(_VECTORS + model, [bytes.fromhex(content) for content in contents])
+    def numbers(self, model: str, contents: Collection[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the numbers that are stored: content -> float32 `(dimensions,)`, or `(1,)` of a pair."""
+        rows = self.read(_space_of(model, contents), [bytes.fromhex(content) for content in contents])
         return {key.hex(): np.frombuffer(data, "<f4").astype(np.float32, copy=False) for key, data in rows.items()}
 
-    def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
-        self._put_numbers(_VECTORS, model, vectors)
-
-    def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
-        """Return the scores that are stored: (image, text) -> float32."""
-        rows = self.read(_SCORES + model, [bytes.fromhex(image + text) for image, text in pairs])
-        return {(key[:32].hex(), key[32:].hex()): np.frombuffer(data, "<f4")[0] for key, data in rows.items()}
-
-    def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
-        """Keep the scores of (image, text) pairs, in one transaction."""
-        self._put_numbers(_SCORES, model, {"".join(pair): score for pair, score in scores.items()})
+    def put_numbers(self, model: str, numbers: Mapping[str, NDArray[np.float32]]) -> None:
+        """Keep vectors, float32 `(dimensions,)` each, or scores of pairs, `(1,)`, in one transaction."""
+        for content, number in numbers.items():
+            if not np.isfinite(number).all():
+                raise StoreError(
+                    f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
+                )
+        rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
+        self.write(_space_of(model, numbers), rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
         return bool(self.keys(_SCORES + model, 1))
 
-    def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
-        return {key.hex(): value.hex() for key, value in self.read(_PICTURES, [*map(bytes.fromhex, files)]).items()}
+    def pixel_hash(self, file: str) -> str:
+        """Return the hash of the pixels of a file, given by the hash of its bytes; empty if it is not stored."""
+        key = bytes.fromhex(file)
+        return self.read(_PICTURES, [key]).get(key, b"").hex()
 
-    def put_pixel_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Keep which file's bytes decode to which pixels, so that a later run need not decode them."""
-        if hashes:
-            self.write(_PICTURES, {bytes.fromhex(file): bytes.fromhex(pixels) for file, pixels in hashes.items()})
+    def put_pixel_hash(self, file: str, pixels: str) -> None:
+        """Keep to which pixels a file's bytes decode, so that a later run need not decode them."""
+        self.write(_PICTURES, {bytes.fromhex(file): bytes.fromhex(pixels)})
 
     def model_of(self, source: str) -> dict[str, str] | None:
         """Return the facts that `put_model` kept under a key, or None."""
@@ -111,7 +109,7 @@ class EmbeddingStore(RowFile):
         for space in self.spaces():  # one for each set of libraries that computed
             for column, begin in enumerate((_VECTORS, _SCORES)):
                 if space.name.startswith(begin):
-                    sizes.setdefault(split_filed(_model_key(space.name)), [0, 0])[column] += space.rows
+                    sizes.setdefault(_fingerprint_of(space.name), [0, 0])[column] += space.rows
         return [StoredModel(fingerprint, names.get(fingerprint, ""), *size) for fingerprint, size in sizes.items()]
 
     def forget(self, models: Iterable[str] | None) -> None:
@@ -122,22 +120,13 @@ class EmbeddingStore(RowFile):
         else:
             forgotten = {*models}
             entries = [key for key, facts in self._sources().items() if facts.get("fingerprint") in forgotten]
-            of_models = [space for space in spaces if split_filed(_model_key(space)) in forgotten]
+            of_models = [space for space in spaces if _fingerprint_of(space) in forgotten]
             self.delete(of_models, {_SOURCES: entries})
         self.shrink()
 
     def _sources(self) -> dict[bytes, dict[str, str]]:
         rows = self.read(_SOURCES, self.keys(_SOURCES))
         return {key: json.loads(facts) for key, facts in rows.items()}
-
-    def _put_numbers(self, space: str, model: str, numbers: Mapping[str, NDArray[np.float32] | np.float32]) -> None:
-        for content, number in numbers.items():
-            if not np.isfinite(number).all():
-                raise StoreError(
-                    f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
-                )
-        rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
-        self.write(space + model, rows)
 
 
 def shard_folder(store: Path) -> Path:
@@ -155,12 +144,7 @@ class Shard(EmbeddingStore):
 
     def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
         super().__init__(path)
-        self._main = main
-
-    @property
-    def prepared(self) -> Path | None:
-        """The file of prepared pictures near the other store."""
-        return self._main.prepared
+        self._main, self.prepared = main, main.prepared
 
     def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of keys that either of both files has."""
@@ -168,9 +152,15 @@ class Shard(EmbeddingStore):
         return values | self._main.read(space, [key for key in keys if key not in values])
 
 
-def _model_key(space: str) -> str:
-    """Return the model's key in the name of a space of its vectors or scores."""
-    return space.removeprefix(_VECTORS).removeprefix(_SCORES)
+def _space_of(model: str, contents: Iterable[str]) -> str:
+    """Return the space of a model's vectors, or of its scores if the contents are pairs."""
+    is_pair = len(next(iter(contents), "")) > 64
+    return (_SCORES if is_pair else _VECTORS) + model
+
+
+def _fingerprint_of(space: str) -> str:
+    """Return the model's fingerprint in the name of a space of its vectors or scores."""
+    return space.removeprefix(_VECTORS).removeprefix(_SCORES).partition(_MARK)[0]
 
 
 _MARK = "@libraries-"
@@ -195,11 +185,6 @@ def decoded_as(file: str) -> str:
 def filed_as(fingerprint: str) -> str:
     """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions."""
     return f"{fingerprint}{_MARK}{_digest()[:8]}"
-
-
-def split_filed(key: str) -> str:
-    """Return the fingerprint of a key that `filed_as` made, or the key."""
-    return key.partition(_MARK)[0]
 
 
 Answer = TypeVar("Answer")
@@ -271,14 +256,10 @@ class PreparedPictures:
             return None
         return np.frombuffer(bytearray(data), np.uint8, offset=_HEAD.size).reshape(*_HEAD.unpack_from(data), 3)
 
-    def put(self, pictures: Mapping[str, NDArray[np.uint8]]) -> None:
-        """Keep pictures by the hash of their pixels, in one transaction, unless the store is full."""
-        rows = {
-            bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()
-            for content, picture in pictures.items()
-        }
-        size = sum(picture.nbytes for picture in pictures.values())
-        self._try_work(lambda file: file.write(self._preparation, rows) if self._make_room(file, size) else None)
+    def put(self, content: str, picture: NDArray[np.uint8]) -> None:
+        """Keep a picture by the hash of its pixels, unless the store is full."""
+        row = {bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()}
+        self._try_work(lambda file: self._make_room(file, picture.nbytes) and file.write(self._preparation, row))
 
     def _make_room(self, file: RowFile, size: int) -> bool:
         while not self._full and file.bytes_used() + size > self._limit:

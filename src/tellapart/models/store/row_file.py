@@ -36,6 +36,9 @@ _FACTS = """
 SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
        (SELECT count(*) FROM sqlite_master)
 """
+_BYTES_USED = """
+SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
 #: Takes over the rows of the database attached as `other`. Each file numbers its spaces by itself.
 _MERGE = (
     "INSERT OR IGNORE INTO main.space (name, used) SELECT name, used FROM other.space",
@@ -151,12 +154,17 @@ class RowFile:
     def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of keys that are stored; damaged rows are deleted."""
         rows = self._read_rows(space, keys)
-        damaged = [(key, *row) for key, row in rows.items() if not _is_whole(space, key, *row)]
+        values = {
+            key: value
+            for key, (value, checksum) in rows.items()
+            if isinstance(value, bytes) and checksum == _checksum(space, key, value)
+        }
+        damaged = [(key, *row) for key, row in rows.items() if key not in values]
         if damaged and self._delete_rows(space, damaged) and not self._warned:
             self._warned = True
             problem = f"{self.where} is damaged: its row {damaged[0][0].hex()[:12]} of {space:.20}"
             _log.warning("%s is not what was written; it and others like it are made again", plain(problem))
-        return {key: value for key, (value, checksum) in rows.items() if _is_whole(space, key, value, checksum)}
+        return values
 
     @_in_turn("DEFERRED")
     def _read_rows(self, space: str, keys: Sequence[bytes]) -> dict[bytes, tuple[bytes, object]]:
@@ -206,9 +214,7 @@ class RowFile:
     @_in_turn()
     def bytes_used(self) -> int:
         """Return the bytes of the file's pages that hold something."""
-        pragmas = ("page_count", "freelist_count", "page_size")
-        pages, free, size = (int(self._connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
-        return (pages - free) * size
+        return int(self._connection.execute(_BYTES_USED).fetchone()[0])
 
     @_in_turn("IMMEDIATE")
     def delete(self, spaces: Sequence[str], rows: Mapping[str, Sequence[bytes]] | None = None) -> None:
@@ -363,10 +369,6 @@ class RowFile:
 def _checksum(space: str, key: bytes, value: bytes) -> int:
     """Return the CRC-32 over a row, which finds every run of damage of up to 32 bits."""
     return zlib.crc32(value, zlib.crc32(key, zlib.crc32(space.encode())))
-
-
-def _is_whole(space: str, key: bytes, value: object, checksum: object) -> bool:
-    return isinstance(value, bytes) and checksum == _checksum(space, key, value)
 
 
 def _check_file(path: Path) -> None:
