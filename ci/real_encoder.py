@@ -216,7 +216,7 @@ def main() -> int:
     shutil.rmtree(out, ignore_errors=True)
     write_files(out, files)
     if not status:
-        model = OnnxDualEncoder.load(out)
+        model = OnnxDualEncoder(out)
         sys.stdout.write(f"onnx:{out}: {model.name}, {model.parameters:,} weights\n")
     return status
 

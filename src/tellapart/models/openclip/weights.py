@@ -32,11 +32,11 @@ _TOLERANCE = 0.05
 #: Settings of peft under which an update is another product than alpha / rank * B A, or differs by layer.
 _OTHER_PRODUCTS = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
 
+#: Beginnings of names of tensors in transformers' files of CLIP.
+_OF_TRANSFORMERS = ("text_model.", "vision_model.")
+
 #: Entries of OpenAI's archives that are not weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
-
-#: Fields of a preprocessing for `open_clip.image_transform`, without the size.
-_STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
@@ -140,8 +140,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
-        taken = {key: facts[key] for key in _STEPS if key in facts}
-        transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
+        transform = open_clip.transform.image_transform_v2(open_clip.transform.PreprocessCfg(**facts), False)
     stated = source.preprocessing.get("size", facts["size"])
     cuts: Any = getattr(getattr(model.visual, "trunk", None), "patch_embed", None)  # timm's size is not the tower's
     fixed = (getattr(cuts, "strict_img_size", False) and cuts.img_size) or facts["size"]
@@ -238,7 +237,7 @@ def _shapes_of(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename the tensors that open_clip itself renames; stretch and fill in nothing."""
     open_clip = import_open_clip()
-    if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
+    if any(name.startswith(_OF_TRANSFORMERS) for name in tensors):
         raise ModelError(
             f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
             "with config.json in it: hf:FOLDER"
@@ -341,36 +340,30 @@ def complete_name(name: str) -> str:
     file = name.removeprefix(TAG)
     if not Path(file).expanduser().is_file():
         return name
-    if (form := find_form(file)) is None:
-        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
+    form, sentence = explain_weights(file)
+    if not form:
+        raise ModelError(f"{name} names no architecture: {sentence}")
     warnings.warn(f"{file} fits one architecture of open_clip; read as {form}", TellapartWarning, stacklevel=2)
     return form
 
 
-def _read_shapes(file: str) -> Shapes:
+def explain_weights(file: str) -> tuple[str, str]:
+    """Return the name of a file of weights, and a sentence with the architectures that it fits.
+
+    The name is empty unless the file fits one architecture to the last tensor, and that has one reading.
+    """
     try:
-        return _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
+        shapes = _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
     except ModelError as error:
         raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
-
-
-def find_form(file: str) -> str | None:
-    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
-    fits = fitting_architectures(_read_shapes(file))
-    forms = [form for architecture, odd in fits.items() if not odd for form in name_forms(architecture, file)]
-    return forms[0] if len(forms) == 1 else None
-
-
-def explain_weights(name: str) -> str:
-    """Name the architectures that a file of weights fits, each in the form that names such a model."""
-    shapes = _read_shapes(name)
-    if any(key.startswith(("text_model.", "vision_model.")) for key in shapes):
-        return f"{name} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
-    fits = fitting_architectures(shapes, like=Path(name).stem)
+    if any(key.startswith(_OF_TRANSFORMERS) for key in shapes):
+        return "", f"{file} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
+    fits = fitting_architectures(shapes, like=Path(file).stem)
     if not fits:
-        return f"{name} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
+        return "", f"{file} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
     least = min(fits.values())
     best = [architecture for architecture, odd in fits.items() if odd == least]
-    how = f"come, but for {least} of {len(shapes)} tensors, nearest to" if least else "fit"
-    forms = dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, name))
-    return f"{name} is a file of weights that {how} {join_names(best, 4)}; write {' or '.join(forms)}"
+    forms = list(dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, file)))
+    fit = f"come, but for {least} of {len(shapes)} tensors, nearest to" if least else "fit"
+    sentence = f"{file} is a file of weights that {fit} {join_names(best, 4)}; write {' or '.join(forms)}"
+    return forms[0] if not least and len(forms) == 1 else "", sentence

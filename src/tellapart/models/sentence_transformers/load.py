@@ -77,10 +77,6 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_image(self, pixels: Pixels, **options: Any) -> Inputs:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
-        return self.prepare(_as_picture(pixels), **options)
-
     def prepare_texts(
         self, texts: Sequence[str], pictures: Sequence[Pixels] | None = None, **options: Any
     ) -> tuple[list[Inputs], list[bool]]:
@@ -113,7 +109,7 @@ class Library:
             place=self.place,
             image=encode(document),
             text=encode(query),
-            prepare=lambda pixels: self.prepare_image(pixels, **document),
+            prepare=lambda pixels: self.prepare(_as_picture(pixels), **document),
             reader=SimpleNamespace(samples=lambda texts: self.prepare_texts(texts, **query)),
             provenance=self.provenance,
             unit=self.model.similarity_fn_name == "cosine",
@@ -142,9 +138,9 @@ class Library:
         An instruction is the prompt in place of the default; of a query and a document it is the query's.
         """
         prompts = self.model.prompts
-        default = prompts.get(self.model.default_prompt_name)
         names = {"query": ("query",), "document": ("document", "passage", "corpus"), "": ()}[name]
-        prompt = next((prompts[key] for key in names if key in prompts), default)
+        names += (self.model.default_prompt_name,)
+        prompt = next((prompts[key] for key in names if key in prompts), None)
         if self.instruction is not None and name != "document":
             prompt = self.instruction
         return {"prompt": prompt} | ({"task": name} if name else {})
