@@ -46,12 +46,7 @@ class Source:
     preprocessing: Mapping[str, Any]
     adapter: PeftAdapter | None = None
     part: str = ""
-    repository: str = ""  # of the hub, by which open_clip finds a tokenizer that may be another repository's
-
-    @property
-    def tokenizer(self) -> str:
-        """The name of the tokenizer, for open_clip."""
-        return self.repository or self.architecture
+    tokenizer: str = ""  # its name, if it is not the architecture's; a hub id has perhaps another repository's
 
 
 def resolve(name: str) -> Source:
@@ -69,7 +64,7 @@ def resolve(name: str) -> Source:
         path = _fetch_file(name, place.removeprefix(HUB), (CONFIG,)) if hub else Path(place).expanduser() / CONFIG
         steps = _stated_preprocessing(name, _read_config(path))
         checkpoint = _fetch_file(name, place.removeprefix(HUB), _WEIGHTS) if hub else _find_weights(name, path.parent)
-        return Source(name, f"{FOLDER}{path.parent}", checkpoint, steps, part=part, repository=hub)
+        return Source(name, f"{FOLDER}{path.parent}", checkpoint, steps, part=part, tokenizer=hub)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if not at and not slash:

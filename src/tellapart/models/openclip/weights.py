@@ -158,7 +158,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
         _reach_tokenizer(source),
     ):
-        tokenizer = open_clip.get_tokenizer(source.tokenizer)
+        tokenizer = open_clip.get_tokenizer(source.tokenizer or source.architecture)
     _check_tokenizer(source, model, tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer, texts)
     return Parts(model, transform, tokenizer, rule, replace(checkpoint, tensors={}, beside={}))
@@ -183,7 +183,7 @@ def is_siglip(model: Any, tokenizer: Any) -> bool:
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     """Ask whether the hub answers before a tokenizer is looked for there; most come with open_clip."""
-    name, remote = source.tokenizer, source.tokenizer.startswith(HUB)
+    name, remote = source.architecture, source.tokenizer.startswith(HUB)
     if not remote and "hf_tokenizer_name" in import_open_clip().get_model_config(name)["text_cfg"]:
         remote = not (name.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file())
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
