@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -354,14 +354,6 @@ def make_dual(
     reader = TokenReader(processor.tokenizer, length, whole=form.whole, clean=clean)
     prepare = image_inputs(name, processor.image_processor)
     check_images(name, model.config, prepare)
-
-    def save(folder: Path) -> str:
-        folder.mkdir(parents=True)
-        with files.quiet():
-            model.save_pretrained(folder)
-            processor.save_pretrained(folder)
-        return f"hf:{folder}"
-
     facts: tuple[str, ...] = ()
     if not fingerprint:
         facts = (type(model).__name__, place.dtype, f"{length} tokens", files.config_facts(model.config))
@@ -388,7 +380,7 @@ def make_dual(
             },
         },
         shared=SharedTexts(model),
-        save=save if type(model).__name__ in SCALED else None,
+        save=partial(files.save, model, processor) if type(model).__name__ in SCALED else None,
     )
     dual = TorchDual(towers, fingerprint=fingerprint)
     if not form.tested:

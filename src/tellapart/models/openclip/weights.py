@@ -206,8 +206,7 @@ def _load_tensors(source: Source, model: Network) -> Checkpoint:
     dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}
     # Assigned, not copied: the model was built without numbers.
     model.load_state_dict({name: tensor.to(dtypes[name]) for name, tensor in tensors.items()}, strict=True, assign=True)
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
+    model.requires_grad_(False)
     if source.adapter is not None:
         merge_adapter(source.name, model, source.adapter)
     for name, tensor in model.state_dict().items():

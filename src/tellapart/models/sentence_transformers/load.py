@@ -96,13 +96,18 @@ class Library:
             cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
         return samples, cut
 
-    def towers(self, reading: str, encode: Callable[[Mapping[str, Any]], Callable[[Inputs], Any]]) -> Towers:
-        """Return the row of a query's and a document's tower, which `encode` makes of the role of each.
+    def towers(self, reading: str, read: Callable[[Mapping[str, Any]], Any]) -> Towers:
+        """Return the row of a query's and a document's tower, of whose outputs `read` takes the vectors.
 
         The reading `encode` gives images and texts what `encode` of the library gives them, the default prompt
         included; others ask for texts as queries and for images as documents.
         """
         query, document = (self.role("" if reading == "encode" else name) for name in ("query", "document"))
+
+        def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
+            task = {name: value for name, value in role.items() if name == "task"}
+            return lambda inputs: read(self.model(inputs, **task))
+
         return Towers(
             name=self.source,
             module=self.model,
@@ -177,13 +182,8 @@ def _module_facts(module: Network) -> object:
 
 def _make_dual(library: Library, reading: str) -> TorchDual:
     """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot."""
-    model = library.model
-
-    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
-        options = {name: value for name, value in role.items() if name == "task"}
-        return lambda inputs: model(inputs, **options)["sentence_embedding"][:, : model.truncate_dim]
-
-    return TorchDual(library.towers(reading, encode), fingerprint=library.fingerprint(reading))
+    towers = library.towers(reading, lambda outputs: outputs["sentence_embedding"][:, : library.model.truncate_dim])
+    return TorchDual(towers, fingerprint=library.fingerprint(reading))
 
 
 class CrossEncoderScorer:
@@ -233,19 +233,13 @@ def _make_late(library: Library, reading: str) -> FusionScorer:
     Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
     each image and each text once, and asks for the pairs' numbers.
     """
-    model = library.model
 
-    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
-        def read(inputs: Inputs) -> Iterable[tuple[Any]]:
-            outputs = model(inputs, task=role["task"])
-            masks = outputs["attention_mask"].bool()
-            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
+    def read(outputs: Mapping[str, Any]) -> Iterable[tuple[Any]]:
+        masks = outputs["attention_mask"].bool()
+        return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
 
-        return read
-
-    meet = meet_tokens("filip" if reading == "filip" else model.similarity_fn_name)
-    towers = library.towers(reading, encode)
-    return FusionScorer(StateEncoder(towers, meet, fingerprint=library.fingerprint(reading)))
+    meet = meet_tokens("filip" if reading == "filip" else library.model.similarity_fn_name)
+    return FusionScorer(StateEncoder(library.towers(reading, read), meet, fingerprint=library.fingerprint(reading)))
 
 
 class _Kind(NamedTuple):

@@ -135,10 +135,7 @@ def encode_packs(tower: CausalTower, tokens: NDArray[np.int64], ends: NDArray[np
             read = np.take_along_axis(batch.nodes, ends[batch.texts][:, None], axis=1)[:, 0]
             parts.append(tower.read(states[torch.from_numpy(read)])[: len(pack.texts) - start])
         positions.append(pack.texts)
-    features = torch.cat(parts)
-    back = np.empty(len(tokens), np.int64)
-    back[np.concatenate(positions)] = np.arange(len(tokens))
-    return features[torch.from_numpy(back)]
+    return torch.cat(parts)[torch.from_numpy(np.concatenate(positions).argsort())]
 
 
 class _Batch:
