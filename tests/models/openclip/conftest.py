@@ -1,28 +1,14 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
-import json
-
 import pytest
+from tiny_openclip import ARCHITECTURES, added
 
 
 @pytest.fixture(scope="module")
 def open_clip(tmp_path_factory):
     """open_clip, with the tiny architectures among its own and without the hub."""
-    from tellapart.models.openclip.library import import_open_clip
-
-    open_clip = import_open_clip()
-    from open_clip import factory
-    from tiny_openclip import ARCHITECTURES
-
-    folder = tmp_path_factory.mktemp("architectures")
-    for name, config in ARCHITECTURES.items():
-        (folder / f"{name}.json").write_text(json.dumps(config))
-    configs = dict(factory._MODEL_CONFIGS)
-    open_clip.add_model_config(folder)
-    yield open_clip
-    factory._MODEL_CONFIG_PATHS.remove(folder)
-    factory._MODEL_CONFIGS.clear()
-    factory._MODEL_CONFIGS.update(configs)
+    with added(tmp_path_factory.mktemp("architectures"), ARCHITECTURES) as open_clip:
+        yield open_clip
 
 
 @pytest.fixture(scope="module")

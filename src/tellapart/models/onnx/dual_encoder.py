@@ -174,8 +174,7 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 def _load_encoder(name: str, options: ModelOptions) -> OnnxDualEncoder:
-    if options.reading not in {None, "itc"}:
-        raise ModelError(f"{name} has no reading {options.reading!r}; an ONNX model has one, 'itc'")
+    options.expect_itc(name, "an ONNX model")
     return OnnxDualEncoder(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
 
 
