@@ -121,7 +121,7 @@ class TextTower:
         self._text = text = getattr(model, "text", model)
         self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
         self._eos = getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-        self.last_norm = getattr(text, "ln_final", None)  # the module that gives a state for every token
+        self.last_norm: Any = getattr(text, "ln_final", None)  # the module that gives a state for every token
         # CoCa's embedding of a token that is appended to every text, and at which the text is read.
         self._last = getattr(text, "cls_emb", None)
         self._causal = getattr(text, "attn_mask", None) is not None
