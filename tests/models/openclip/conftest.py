@@ -1,5 +1,7 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
+import functools
+
 import pytest
 from tiny_openclip import ARCHITECTURES, added
 
@@ -16,18 +18,16 @@ def checkpoints(open_clip, tmp_path_factory):
     """Make a checkpoint of random weights of an architecture, large enough that every step shows."""
     import torch
 
-    made = {}
-
+    @functools.cache
     def make(architecture):
-        if architecture not in made:
-            torch.manual_seed(0)  # whichever test asks first
-            model = open_clip.create_model(architecture)
-            for parameter in model.parameters():  # CoCa leaves one as the memory was: NaN now and then
-                if not parameter.isfinite().all() or parameter.abs().max() > 1e3:
-                    torch.nn.init.normal_(parameter, std=0.02)
-            state = {key: value * 4 if value.ndim > 1 else value for key, value in model.state_dict().items()}
-            made[architecture] = tmp_path_factory.mktemp("weights") / f"{architecture}.pt"
-            torch.save(state, made[architecture])
-        return made[architecture]
+        torch.manual_seed(0)  # whichever test asks first
+        model = open_clip.create_model(architecture)
+        for parameter in model.parameters():  # CoCa leaves one as the memory was: NaN now and then
+            if not parameter.isfinite().all() or parameter.abs().max() > 1e3:
+                torch.nn.init.normal_(parameter, std=0.02)
+        state = {key: value * 4 if value.ndim > 1 else value for key, value in model.state_dict().items()}
+        file = tmp_path_factory.mktemp("weights") / f"{architecture}.pt"
+        torch.save(state, file)
+        return file
 
     return make

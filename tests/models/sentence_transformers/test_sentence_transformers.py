@@ -1,9 +1,9 @@
 """Models of sentence-transformers: their numbers are the library's own in any batch, and nothing is made up."""
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def save_many_vectors(folder: Path):
 
 SAVERS: dict[str, Callable[[Path], Any]] = {
     "dual": save_dual,
-    "dual_with_default_prompt": partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
+    "dual_with_default_prompt": functools.partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
     "routed": save_routed,
     "dual_of_chat": save_dual_of_chat,
     "cross": save_cross,
@@ -83,14 +83,11 @@ SAVERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folders = {}
-
+    @functools.cache
     def make(kind):
-        if kind not in folders:
-            root = tmp_path_factory.mktemp(kind)
-            SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
-            folders[kind] = root / "model"
-        return folders[kind]
+        root = tmp_path_factory.mktemp(kind)
+        SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
+        return root / "model"
 
     return make
 

@@ -94,8 +94,6 @@ class TokenReader(TextReader):
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
-        if not texts:
-            return [], []
         cleaned = [self._clean(text) for text in ("", *texts)]
         read = self.tokenizer(cleaned, verbose=False, **self._control.split)["input_ids"]
         self._control.refuse(type(self.tokenizer).__name__, texts, read[1:], read[0])
