@@ -296,20 +296,15 @@ def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_se
     assert model.training
 
 
-def darken(part) -> None:
-    part.processor.image_processor.image_mean = [0.1, 0.2, 0.3]
-
-
-def cut_sooner(part) -> None:
-    part.processor.tokenizer.model_max_length = 9
-
-
-@pytest.mark.parametrize("change", [darken, cut_sooner])
-def test_a_model_in_memory_is_known_by_its_processor(change, saved, picture_set, tmp_path):
+@pytest.mark.parametrize(
+    ("part", "setting", "value"),
+    [("image_processor", "image_mean", [0.1, 0.2, 0.3]), ("tokenizer", "model_max_length", 9)],
+)
+def test_a_model_in_memory_is_known_by_its_processor(part, setting, value, saved, picture_set, tmp_path):
     model, pairs = library.SentenceTransformer(str(saved("dual"))), picture_set(2)
     before, again = (tellapart.evaluate(model, pairs, cache=tmp_path) for _ in range(2))
     assert again.result().benchmarks["pictures"].images_encoded == 0  # out of the store
-    change(model[0])
+    setattr(getattr(model[0].processor, part), setting, value)
     after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
     assert np.abs(anew - before.items().scores).max() > 1e-3
     np.testing.assert_array_equal(after, anew)
