@@ -17,7 +17,7 @@ from tellapart.catalog import import_target
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, ModelError, first_line, quote, require
+from tellapart.errors import DataError, ModelError, explain_failure, quote, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.dual_encoder import Channels, open_tokenizer
 from tellapart.models.options import ModelOptions, ModelPrefix, files_below
@@ -142,10 +142,8 @@ def open_parts(folder: Path) -> CompactParts:
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
     model = import_target("tellapart.models.compact.towers:build_encoder")(config, tokenizer.get_vocab_size())
-    try:
+    with explain_failure(f"{folder / WEIGHTS} does not fit {folder}"):
         model.load_state_dict(require("safetensors.torch", extra="models").load_file(folder / WEIGHTS))
-    except Exception as error:  # of safetensors, of the disk, or names and shapes that are another model's
-        raise ModelError(f"{folder / WEIGHTS} does not fit {folder}: {first_line(error)}") from error
     return CompactParts(config, model.eval(), tokenizer)
 
 

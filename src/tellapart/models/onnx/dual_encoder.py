@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, ModelError, first_line, quote
+from tellapart.errors import DataError, ModelError, explain_failure, quote
 from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
 from tellapart.models.options import ModelOptions, ModelPrefix
@@ -52,10 +52,8 @@ def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: 
     """
     from tokenizers import Tokenizer
 
-    try:
+    with explain_failure(f"{path} is not a file of the tokenizers library"):
         tokenizer = Tokenizer.from_str(content.decode())
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
     pad_id = tokenizer.token_to_id(pad)
     if pad_id is None:
         raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
@@ -312,10 +310,8 @@ class _Graph:
         # Under torchrun every rank has a separate GPU. TF32, the default, would round float32 to ten bits.
         gpu = {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0}
         providers: list[Any] = [(provider, gpu) if device == "cuda" else provider]
-        try:
+        with explain_failure(f"{self.path} cannot be loaded by onnxruntime"):
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=providers)
-        except Exception as error:  # the library's exceptions share no other base class
-            raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
         if provider not in self.session.get_providers():  # the session fell back to the CPU without an error
             raise ModelError(
                 f"{self.path}: onnxruntime could not start {provider} and would compute on the CPU; install "
@@ -345,10 +341,8 @@ class _Graph:
     def run_sample(self, inputs: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
         """Run one sample and return its vector, float32 `(1, dimensions)`; inputs that the graph lacks are left out."""
         typed = {name: value.astype(self.dtypes[name]) for name, value in inputs.items() if name in self.dtypes}
-        try:
+        with explain_failure(f"{self.path} failed"):
             (output,) = self.session.run(None, typed)
-        except Exception as error:  # the library's exceptions share no other base class
-            raise ModelError(f"{self.path} failed: {first_line(error)}") from error
         if output.shape != (1, dimensions) or output.dtype != np.float32:
             raise ModelError(
                 f"{self.path}: expected a float32 output (n, {dimensions}); "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.data.strict_json import read_json
-from tellapart.errors import DataError, ModelError, first_line, require
+from tellapart.errors import DataError, explain_failure, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
@@ -58,10 +58,8 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
     *shaping, _, scaling = parts.transform.transforms
     shape = type(parts.transform)(shaping)
-    try:
+    with explain_failure(f"{name}: mean and std must be a number for each colour"):
         pictures = Pictures(shape, scaling.mean, scaling.std, place)
-    except (RuntimeError, TypeError, ValueError) as error:  # each of torch's, for what is no number
-        raise ModelError(f"{name}: mean and std must be a number for each colour ({first_line(error)})") from error
     preprocessing = import_open_clip().get_model_preprocess_cfg(model)
     # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}

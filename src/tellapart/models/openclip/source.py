@@ -12,7 +12,7 @@ from typing import Any
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.data.strict_json import read_json
-from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
+from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, explain_failure, nearest
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.purpose import MODULES
@@ -280,10 +280,8 @@ def _download_weights(name: str, published: Mapping[str, Any]) -> Path:
     if published.get("hf_hub") and "file" not in published:
         repository, _, file = published["hf_hub"].rpartition("/")
         return _fetch_file(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
-    try:
+    with explain_failure(f"{name}: cannot be downloaded from {published.get('url')}"):
         return Path(import_open_clip().download_pretrained(published))
-    except (OSError, RuntimeError) as error:
-        raise ModelError(f"{name}: cannot be downloaded from {published.get('url')}: {error}") from error
 
 
 def _fetch_file(name: str, repository: str, files: Iterable[str]) -> Path:

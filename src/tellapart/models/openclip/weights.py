@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_json
-from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_line, require
+from tellapart.errors import ModelError, TellapartWarning, explain_failure, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.library import build_model, import_open_clip, quiet_open_clip
@@ -136,7 +136,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     no file, and fills in a missing bias; here each tensor must be there, in its shape.
     """
     open_clip = import_open_clip()
-    with _explain_errors(source, "open_clip cannot build it"):
+    with explain_failure(f"{source.name}: open_clip cannot build it"):
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
@@ -155,7 +155,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     checkpoint = _load_tensors(source, model)
     with (
         quiet_open_clip(),
-        _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
+        explain_failure(f"{source.name}: its tokenizer cannot be loaded", _TOKENIZER_FIX),
         _reach_tokenizer(source),
     ):
         tokenizer = open_clip.get_tokenizer(source.tokenizer or source.architecture)
@@ -241,7 +241,7 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
             f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
             "with config.json in it: hf:FOLDER"
         )
-    with _explain_errors(source, f"{source.checkpoint.name} cannot be converted"):
+    with explain_failure(f"{source.name}: {source.checkpoint.name} cannot be converted"):
         tensors = open_clip.convert.convert_state_dict(model, tensors)
     if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
         tensors = open_clip.model.convert_to_custom_text_state_dict(tensors)
@@ -277,17 +277,6 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
         problem = f"text tower pools at token {pooled}, its tokenizer ends texts with {end}; {others}: {fix}"
     if problem:
         raise ModelError(f"{source.name}: its {problem} in {CONFIG}")
-
-
-@contextmanager
-def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[None]:
-    """Turn any error of the libraries into one line."""
-    try:
-        yield
-    except (ModelError, MissingDependencyError):
-        raise
-    except Exception as error:
-        raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
 
 
 def count_odd(expected: Shapes, actual: Shapes) -> int:
