@@ -213,7 +213,7 @@ def main(
     shutil.rmtree(out, ignore_errors=True)
     write_files(out, files)
     if not status:
-        model = OnnxDualEncoder.load(out)
+        model = OnnxDualEncoder(out)
         sys.stdout.write(f"onnx:{out}: {model.name}, {model.parameters:,} weights\n")
     raise typer.Exit(status)
 

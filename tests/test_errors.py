@@ -9,7 +9,16 @@ import pytest
 
 import tellapart.errors
 from facts import raises
-from tellapart.errors import UNPACKED, MissingDependencyError, TellapartError, first_line, first_sentence, require
+from tellapart.errors import (
+    UNPACKED,
+    DataError,
+    MissingDependencyError,
+    TellapartError,
+    explain_failure,
+    first_line,
+    first_sentence,
+    require,
+)
 
 ROOT = Path(__file__).parents[1]
 KINDS = [
@@ -40,6 +49,18 @@ def test_an_error_is_told_by_its_first_line_or_sentence():
     assert (first_line(long), first_sentence(long)) == ("too large. Perhaps:", "too large")
     assert (first_line(ValueError("x" * 999)), first_sentence(ValueError("x" * 999))) == ("x" * 300, "x" * 200)
     assert first_line(ZeroDivisionError()) == first_sentence(ZeroDivisionError()) == "ZeroDivisionError"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ZeroDivisionError("by 0.\nat line 3"), "a fails: by 0; save it"),
+        (DataError("as it was"), "as it was"),
+    ],
+)
+def test_the_failure_of_a_library_is_one_line_and_errors_of_this_package_pass(error, said):
+    with pytest.raises(TellapartError, match=f"^{said}$"), explain_failure("a fails", "; save it"):
+        raise error
 
 
 def test_a_module_that_is_there_is_returned():

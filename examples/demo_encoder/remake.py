@@ -88,7 +88,7 @@ def _write_record(work: Path, model: Path, stages: dict[str, dict[str, Any]]) ->
         "stages": stages,
         "versions": trained.versions,
         "runs": {name: _describe_run(read_record(work / name)) for name in _RUNS},
-        "parameters": OnnxDualEncoder.load(model).parameters,
+        "parameters": OnnxDualEncoder(model).parameters,
         "scores": _scores(work / "scores"),
         "files": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}

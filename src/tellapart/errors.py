@@ -13,34 +13,17 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 __all__ = [
-    "UNPACKED",
-    "DataError",
-    "ExitError",
-    "MetricError",
-    "MissingDependencyError",
-    "ModelError",
-    "PluginError",
-    "RunError",
-    "ScoreError",
-    "StoreError",
-    "TellapartError",
-    "TellapartWarning",
-    "UnknownNameError",
-    "first_line",
-    "first_sentence",
-    "import_torch",
-    "plain",
-    "quote",
-    "require",
-    "shorten",
-]
+    "UNPACKED", "DataError", "ExitError", "MetricError", "MissingDependencyError", "ModelError", "PluginError",
+    "RunError", "ScoreError", "StoreError", "TellapartError", "TellapartWarning", "UnknownNameError", "explain_failure",
+    "first_line", "first_sentence", "import_torch", "plain", "quote", "require", "shorten",
+]  # fmt: skip
 
 #: The longest message of an error: some readers list ids, and a stranger's id may be a book.
 _LONGEST = 2000
@@ -164,6 +147,20 @@ def first_line(error: BaseException) -> str:
 def first_sentence(error: BaseException) -> str:
     """Return the first sentence of `first_line`, 200 characters of it, for errors that go on to explain themselves."""
     return first_line(error)[:200].partition(". ")[0]
+
+
+@contextmanager
+def explain_failure(subject: str, fix: str = "") -> Iterator[None]:
+    """Raise any exception of a library as a `ModelError` of one line: the subject, the library's reason, the fix.
+
+    Libraries' exceptions share no base class, and with a damaged file they fail anywhere. Errors of this package pass.
+    """
+    try:
+        yield
+    except TellapartError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{subject}: {first_line(error).rstrip('.')}{fix}") from error
 
 
 def shorten(text: str, limit: int = 80) -> str:

@@ -113,7 +113,7 @@ def test_all_stages_run_from_scenes_to_scores(tmp_path):
     assert "make encoder" in (model / "MODEL_CARD.md").read_text()
     assert record["runs"]["training"]["data"]["images"] == 2 * (2 * 3 + 2 * 2 * 36)
     assert record["scores"]["demo"]["by"]["held_out"]["yes"]["group_score"]["n"] == 200
-    assert OnnxDualEncoder.load(model).encode_texts(["the red hat"]).shape == (1, 192)
+    assert OnnxDualEncoder(model).encode_texts(["the red hat"]).shape == (1, 192)
     before = (model / "training_record.json").read_bytes()
     assert remake(recipes, work, workers=1) == model
     assert (model / "training_record.json").read_bytes() == before

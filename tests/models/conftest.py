@@ -122,5 +122,5 @@ def new_model(request):
         from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
         folder = request.getfixturevalue("tiny_encoder").folder
-        return lambda: OnnxDualEncoder.load(folder)
+        return lambda: OnnxDualEncoder(folder)
     return request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param

@@ -21,7 +21,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.dual_encoder import FILES as ONNX_FILES
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
-from tellapart.models.openclip.weights import explain_weights, find_form
+from tellapart.models.openclip.weights import explain_weights
 from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import DualEncoder, Generator, Model, NoteTaker, PairScorer, TextScorer
 from tellapart.models.purpose import MODULES
@@ -44,7 +44,7 @@ def explain_path(name: str) -> str | None:
     if name and path.is_dir():
         return _match_folder(path, name)
     if path.suffix in WEIGHTS_SUFFIXES:
-        return explain_weights(name) if path.exists() else f"there is no file {name}{suggest_beside(path)}"
+        return explain_weights(name)[1] if path.exists() else f"there is no file {name}{suggest_beside(path)}"
     if not path.is_file():
         return None
     scores = f"is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
@@ -69,7 +69,7 @@ def _match_folder(path: Path, name: str) -> str | None:
         return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
     files = sorted((*path.iterdir(), *path.glob("checkpoints/*")))
     if weights := [file for file in files if file.suffix in WEIGHTS_SUFFIXES]:
-        return explain_weights(str(weights[0]))
+        return explain_weights(str(weights[0]))[1]
     vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))
     return f"{name} is a folder, and no model's; {f'if it has vectors, write vectors:{name}' if vectors else _KINDS}"
 
@@ -180,7 +180,7 @@ def find_prefix(name: str) -> ModelPrefix | None:
     if has("model", name):
         return None
     path = Path(name).expanduser()
-    if path.suffix in WEIGHTS_SUFFIXES and path.is_file() and find_form(name) is not None:
+    if path.suffix in WEIGHTS_SUFFIXES and path.is_file() and explain_weights(name)[0]:
         return _load_prefix("open_clip:")
     if (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)

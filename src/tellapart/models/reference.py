@@ -153,7 +153,7 @@ DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
 
 def demo_encoder(options: ModelOptions) -> OnnxDualEncoder:
     """Load the small dual encoder that was trained on rendered scenes (see its `MODEL_CARD.md`)."""
-    return OnnxDualEncoder.load(DEMO_ENCODER_FOLDER, device=options.device)
+    return OnnxDualEncoder(DEMO_ENCODER_FOLDER, device=options.device)
 
 
 def random(options: ModelOptions) -> Random:

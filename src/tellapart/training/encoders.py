@@ -29,6 +29,7 @@ from tellapart.models.fusion.family import Contrast, FusionPrefix, Halves, Tenso
 from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.dual_encoder import SCALED
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
+from tellapart.models.huggingface.files import save as save_transformers
 from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
 from tellapart.models.openclip.source import FOLDER, HUB, TAG
 from tellapart.models.options import ModelOptions
@@ -363,15 +364,8 @@ def open_fusion(
         )
     halves, processor = family.load_trainable(source, place), load_processor(source)
     preparation = prepare_pixels(source, family, halves, processor)
-
-    def save(folder: Path) -> str:
-        folder.mkdir(parents=True)
-        with quiet():
-            halves.module.save_pretrained(folder)
-            processor.save_pretrained(folder)
-        return f"hf:{folder}"
-
-    trainable = train_fusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
+    write = partial(save_transformers, halves.module, processor)
+    trainable = train_fusion(TrainableParts(source, halves, preparation, family.contrast, write), place, reading)
     for head in family.contrast.heads if family.contrast is not None and not contrast else ():
         halves.module.get_submodule(head).requires_grad_(False)
     return trainable
@@ -546,9 +540,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
         raise ModelError(f"{NEW}{folder}: transformers lacks the architecture {architecture!r} of config.json")
     with quiet():
         model = model_class(model_class.config_class.from_pretrained(folder))
-        draft.mkdir(parents=True)
-        model.save_pretrained(draft)
-        load_processor(str(folder)).save_pretrained(draft)
+    save_transformers(model, load_processor(str(folder)), draft)
 
 
 def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:

@@ -69,7 +69,7 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_p
     write_mark(Path(shutil.copytree(folder, tmp_path / "marked")), "demo")
     assert (ta.convert(f"compact:{tmp_path / 'marked'}", tmp_path / "small").parameters or 0) > 10_000
     assert read_mark(f"onnx:{tmp_path / 'small'}") == "demo"
-    converted, exact = OnnxDualEncoder.load(tmp_path / "small"), find_model(f"compact:{folder}")
+    converted, exact = OnnxDualEncoder(tmp_path / "small"), find_model(f"compact:{folder}")
     assert isinstance(exact, TorchDual)
     parts = compact.open_parts(folder)
     round_weights(parts.model)

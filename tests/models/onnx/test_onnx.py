@@ -29,7 +29,7 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def test_vectors_are_what_numpy_computes_and_scores_are_their_cosines(tiny_encoder):
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    model = OnnxDualEncoder(tiny_encoder.folder)
     filters, project = (tiny_encoder.weights[k].astype(np.float64) for k in ("filters", "project"))
     expected = []
     for pixels in pictures():
@@ -53,17 +53,17 @@ def test_vectors_are_what_numpy_computes_and_scores_are_their_cosines(tiny_encod
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, images @ texts.T, atol=1e-6)
     tiny_encoder.change_config(kind="logit", logit_scale=50.0)
-    logits = OnnxDualEncoder.load(tiny_encoder.folder)
+    logits = OnnxDualEncoder(tiny_encoder.folder)
     assert logits.kind == "logit"
     np.testing.assert_array_equal(logits.similarity(images, texts), scores * np.float32(50))
 
 
 def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder):
     images, texts = pictures(11), [f"{a} {b}" for a in ("red", "one cup", "left") for b in ("blue", "two bowl")]
-    reference = OnnxDualEncoder.load(tiny_encoder.folder, threads=1)
+    reference = OnnxDualEncoder(tiny_encoder.folder, threads=1)
     vectors, captions = reference.encode_images(images), reference.encode_texts(texts)
     for threads in (1, 2, 5):
-        model = OnnxDualEncoder.load(tiny_encoder.folder, threads=threads)
+        model = OnnxDualEncoder(tiny_encoder.folder, threads=threads)
         for size in (1, 2, 3, 11):
             parts = [model.encode_images(images[k : k + size]) for k in range(0, 11, size)]
             np.testing.assert_array_equal(np.concatenate(parts), vectors)
@@ -73,7 +73,7 @@ def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder):
 
 
 def test_texts_that_lose_their_end_are_counted(tiny_encoder):
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    model = OnnxDualEncoder(tiny_encoder.folder)
     exact = "one two red blue cup bowl"
     for longer in (1, 2):
         vectors = model.encode_texts([exact, *[f"{exact} left"] * longer])
@@ -88,7 +88,7 @@ def test_a_text_is_cut_and_padded_at_the_side_that_its_tokenizer_names(tiny_enco
     tokenizer.enable_truncation(3, direction="left")
     tokenizer.enable_padding(direction="left")
     tiny_encoder.replace("tokenizer.json", tokenizer.to_str().encode())
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    model = OnnxDualEncoder(tiny_encoder.folder)
     assert "['left', 'left']" in model.fingerprint
     words = ["one", "two", "red", "blue", "cup", "bowl", "left"]
     ids = [tiny_encoder.vocabulary[word] for word in words]
@@ -96,22 +96,22 @@ def test_a_text_is_cut_and_padded_at_the_side_that_its_tokenizer_names(tiny_enco
 
 
 def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder, graphs):
-    wide = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
+    wide = OnnxDualEncoder(tiny_encoder.folder).encode_texts(["red cup"])
     tiny_encoder.replace("text.onnx", graphs["text"](tiny_encoder.weights, integer="INT32").SerializeToString())
-    narrow = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
+    narrow = OnnxDualEncoder(tiny_encoder.folder).encode_texts(["red cup"])
     np.testing.assert_array_equal(wide, narrow)
 
 
 def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tmp_path):
-    first = OnnxDualEncoder.load(tiny_encoder.folder).fingerprint
+    first = OnnxDualEncoder(tiny_encoder.folder).fingerprint
     tiny_encoder.folder = moved = tiny_encoder.folder.rename(tmp_path / "elsewhere")
-    assert OnnxDualEncoder.load(moved).fingerprint == first
+    assert OnnxDualEncoder(moved).fingerprint == first
     tiny_encoder.change_config(mean=[0.5, 0.5, 0.5])
-    second = OnnxDualEncoder.load(moved).fingerprint
+    second = OnnxDualEncoder(moved).fingerprint
     tokenizer = json.loads((moved / "tokenizer.json").read_text())
     tokenizer["normalizer"] = None
     tiny_encoder.replace("tokenizer.json", json.dumps(tokenizer).encode())
-    third = OnnxDualEncoder.load(moved).fingerprint
+    third = OnnxDualEncoder(moved).fingerprint
     assert len({first, second, third}) == 3
 
 
@@ -234,19 +234,19 @@ def test_a_folder_that_does_not_fit_is_refused(tiny_encoder, graphs, change, fac
     else:
         change(tiny_encoder, graphs)
     with raises(ModelError, facts):
-        OnnxDualEncoder.load(tiny_encoder.folder)
+        OnnxDualEncoder(tiny_encoder.folder)
 
 
 def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_encoder, graphs):
     tiny_encoder.change_config(dimensions=9)
     with raises(ModelError, "image.onnx", "float32", "(n, 9)", "float32", "(1, 8)"):
-        OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(1))
+        OnnxDualEncoder(tiny_encoder.folder).encode_images(pictures(1))
     tiny_encoder.change_config(dimensions=8)
     weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
     weights["table"] = weights["table"][:4]
     for kind in ("image", "text"):
         tiny_encoder.replace(f"{kind}.onnx", graphs[kind](weights).SerializeToString())
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    model = OnnxDualEncoder(tiny_encoder.folder)
     with raises(ModelError, "2", "2", "vectors"):  # of length zero
         model.encode_images(pictures(2))
     with raises(ModelError, "text.onnx", "failed"):
@@ -255,14 +255,14 @@ def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_
 
 def test_devices_that_are_not_there_are_refused(tiny_encoder, monkeypatch):
     with raises(ModelError, "'tpu'", "device"):
-        OnnxDualEncoder.load(tiny_encoder.folder, device="tpu")
+        OnnxDualEncoder(tiny_encoder.folder, device="tpu")
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with raises(ModelError, "'cuda'", "CUDAExecutionProvider", "CPUExecutionProvider"):
-        OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
+        OnnxDualEncoder(tiny_encoder.folder, device="cuda")
     # One that has the provider and cannot start it goes on with the CPU.
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"), raises(ModelError, "CUDAExecutionProvider"):
-        OnnxDualEncoder.load(tiny_encoder.folder, device="cuda")
+        OnnxDualEncoder(tiny_encoder.folder, device="cuda")
 
 
 @pytest.mark.slow

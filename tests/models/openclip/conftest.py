@@ -1,28 +1,16 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
-import json
+import functools
 
 import pytest
+from tiny_openclip import ARCHITECTURES, added
 
 
 @pytest.fixture(scope="module")
 def open_clip(tmp_path_factory):
     """open_clip, with the tiny architectures among its own and without the hub."""
-    from tellapart.models.openclip.library import import_open_clip
-
-    open_clip = import_open_clip()
-    from open_clip import factory
-    from tiny_openclip import ARCHITECTURES
-
-    folder = tmp_path_factory.mktemp("architectures")
-    for name, config in ARCHITECTURES.items():
-        (folder / f"{name}.json").write_text(json.dumps(config))
-    configs = dict(factory._MODEL_CONFIGS)
-    open_clip.add_model_config(folder)
-    yield open_clip
-    factory._MODEL_CONFIG_PATHS.remove(folder)
-    factory._MODEL_CONFIGS.clear()
-    factory._MODEL_CONFIGS.update(configs)
+    with added(tmp_path_factory.mktemp("architectures"), ARCHITECTURES) as open_clip:
+        yield open_clip
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +18,16 @@ def checkpoints(open_clip, tmp_path_factory):
     """Make a checkpoint of random weights of an architecture, large enough that every step shows."""
     import torch
 
-    made = {}
-
+    @functools.cache
     def make(architecture):
-        if architecture not in made:
-            torch.manual_seed(0)  # whichever test asks first
-            model = open_clip.create_model(architecture)
-            for parameter in model.parameters():  # CoCa leaves one as the memory was: NaN now and then
-                if not parameter.isfinite().all() or parameter.abs().max() > 1e3:
-                    torch.nn.init.normal_(parameter, std=0.02)
-            state = {key: value * 4 if value.ndim > 1 else value for key, value in model.state_dict().items()}
-            made[architecture] = tmp_path_factory.mktemp("weights") / f"{architecture}.pt"
-            torch.save(state, made[architecture])
-        return made[architecture]
+        torch.manual_seed(0)  # whichever test asks first
+        model = open_clip.create_model(architecture)
+        for parameter in model.parameters():  # CoCa leaves one as the memory was: NaN now and then
+            if not parameter.isfinite().all() or parameter.abs().max() > 1e3:
+                torch.nn.init.normal_(parameter, std=0.02)
+        state = {key: value * 4 if value.ndim > 1 else value for key, value in model.state_dict().items()}
+        file = tmp_path_factory.mktemp("weights") / f"{architecture}.pt"
+        torch.save(state, file)
+        return file
 
     return make

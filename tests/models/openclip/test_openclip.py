@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny_openclip as tiny
 import torch
+from tiny_models import bert_tokenizer, transformers
 
 import tellapart as ta
 import tellapart.data.video
@@ -109,22 +110,12 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_cli
 @pytest.fixture(scope="module")
 def transformers_folder(open_clip, tmp_path_factory):
     """A model whose text tower and tokenizer are of transformers, as open_clip saves it."""
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
     folder = tmp_path_factory.mktemp("with-transformers")
-    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *sorted({word for text in tiny.TEXTS for word in text.split()})]
-    unknown = {"unk_token": "[UNK]"}
-    backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **unknown))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    backend.post_processor = processors.TemplateProcessing(
-        "[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
-    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", **unknown}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder)
+    tokenizer = bert_tokenizer(200)
+    tokenizer.save_pretrained(folder)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    transformers.BertConfig(vocab_size=len(words), **shape).save_pretrained(folder)
-    text = {"hf_model_name": str(folder), "hf_tokenizer_name": "its own", "context_length": 24}
+    transformers().BertConfig(vocab_size=len(tokenizer), **shape).save_pretrained(folder)
+    text = {"hf_model_name": str(folder), "hf_tokenizer_name": "its own", "context_length": 200}
     text |= {"hf_proj_type": "linear", "hf_pooler_type": "mean_pooler"}
     config = {"embed_dim": 24, "vision_cfg": tiny.VISION, "text_cfg": text}
     (folder / "open_clip_config.json").write_text(

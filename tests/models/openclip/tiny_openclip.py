@@ -1,6 +1,8 @@
 """Tiny architectures of open_clip, their weights as open_clip and its users save them, and open_clip's own numbers."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
@@ -85,20 +88,27 @@ def saved_folder(
     return path
 
 
-def save_drawn(folder: Path) -> Path:
-    """A folder of the tiny CLIP with random weights, large enough that every step shows."""
-    import open_clip
-    from open_clip import factory
-
-    (folder / "tiny.json").write_text(json.dumps(CLIP))
+@contextmanager
+def added(folder: Path, architectures: dict[str, dict[str, Any]]) -> Iterator[Any]:
+    """open_clip, with further architectures among its own."""
+    open_clip = import_open_clip()
+    factory = open_clip.factory
+    for name, config in architectures.items():
+        (folder / f"{name}.json").write_text(json.dumps(config))
     before = dict(factory._MODEL_CONFIGS)
     open_clip.add_model_config(folder)
-    torch.manual_seed(0)
-    state = open_clip.create_model("tiny").state_dict()
-    torch.save({key: value * 4 if value.ndim > 1 else value for key, value in state.items()}, folder / "tiny.pt")
+    yield open_clip
     factory._MODEL_CONFIG_PATHS.remove(folder)
     factory._MODEL_CONFIGS.clear()
     factory._MODEL_CONFIGS.update(before)
+
+
+def save_drawn(folder: Path) -> Path:
+    """A folder of the tiny CLIP with random weights, large enough that every step shows."""
+    torch.manual_seed(0)
+    with added(folder, {"tiny": CLIP}) as open_clip:
+        state = open_clip.create_model("tiny").state_dict()
+    torch.save({key: value * 4 if value.ndim > 1 else value for key, value in state.items()}, folder / "tiny.pt")
     return saved_folder(folder / "open-clip", folder / "tiny.pt")
 
 

@@ -1,9 +1,9 @@
 """Models of sentence-transformers: their numbers are the library's own in any batch, and nothing is made up."""
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def save_many_vectors(folder: Path):
 
 SAVERS: dict[str, Callable[[Path], Any]] = {
     "dual": save_dual,
-    "dual_with_default_prompt": partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
+    "dual_with_default_prompt": functools.partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
     "routed": save_routed,
     "dual_of_chat": save_dual_of_chat,
     "cross": save_cross,
@@ -83,14 +83,11 @@ SAVERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folders = {}
-
+    @functools.cache
     def make(kind):
-        if kind not in folders:
-            root = tmp_path_factory.mktemp(kind)
-            SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
-            folders[kind] = root / "model"
-        return folders[kind]
+        root = tmp_path_factory.mktemp(kind)
+        SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
+        return root / "model"
 
     return make
 
@@ -299,20 +296,15 @@ def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_se
     assert model.training
 
 
-def darken(part) -> None:
-    part.processor.image_processor.image_mean = [0.1, 0.2, 0.3]
-
-
-def cut_sooner(part) -> None:
-    part.processor.tokenizer.model_max_length = 9
-
-
-@pytest.mark.parametrize("change", [darken, cut_sooner])
-def test_a_model_in_memory_is_known_by_its_processor(change, saved, picture_set, tmp_path):
+@pytest.mark.parametrize(
+    ("part", "setting", "value"),
+    [("image_processor", "image_mean", [0.1, 0.2, 0.3]), ("tokenizer", "model_max_length", 9)],
+)
+def test_a_model_in_memory_is_known_by_its_processor(part, setting, value, saved, picture_set, tmp_path):
     model, pairs = library.SentenceTransformer(str(saved("dual"))), picture_set(2)
     before, again = (tellapart.evaluate(model, pairs, cache=tmp_path) for _ in range(2))
     assert again.result().benchmarks["pictures"].images_encoded == 0  # out of the store
-    change(model[0])
+    setattr(getattr(model[0].processor, part), setting, value)
     after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
     assert np.abs(anew - before.items().scores).max() > 1e-3
     np.testing.assert_array_equal(after, anew)

@@ -168,6 +168,13 @@ def write_compressed(path: Path) -> None:
         archive.writestr("x/version", "3")
 
 
+def write_twice(path: Path) -> None:
+    torch.save({"w": torch.zeros(2)}, path)
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path, "a") as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        archive.writestr(name, archive.read(name))
+
+
 def saver(content) -> Callable[[Path], Any]:
     return lambda path: torch.save(content, path)
 
@@ -177,6 +184,7 @@ def saver(content) -> Callable[[Path], Any]:
     [
         (write_script, "a.pt", ("TorchScript", "torch.jit.load", "archive")),
         (write_compressed, "a.pt", "compressed"),
+        (write_twice, "a.pt", ("data.pkl", "members")),
         (lambda path: path.write_text("hello"), "a.safetensors", "safetensors"),
         (lambda path: path.write_bytes(b""), "a.bin", ("torch.save", "checkpoint")),
         (lambda path: path.write_bytes(pickle.dumps([1, 2])), "a.pt", "number"),

@@ -2,7 +2,6 @@
 
 import os
 import warnings
-import zipfile
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from scripts import run_python
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch import backend
-from tellapart.models.torch.checkpoint import read_state_dict
 
 torch = backend.import_torch()
 
@@ -122,19 +120,6 @@ def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact():
     ]
     assert len(set(numbers)) == len(numbers)
     assert backend.weights_fingerprint(_layer(), "a", "b") == numbers[len(models)]
-
-
-def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path):
-    path = tmp_path / "weights.pt"
-    torch.save({"w": torch.zeros(2)}, path)
-    with zipfile.ZipFile(path) as archive:
-        (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
-        content = archive.read(name)
-    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
-        warnings.simplefilter("ignore")
-        archive.writestr(name, content)
-    with raises(ModelError, "weights.pt", "data.pkl", "members"):
-        read_state_dict(path)
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.catalog import import_target
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, ModelError, first_line, quote, require
+from tellapart.errors import DataError, ModelError, explain_failure, quote, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.dual_encoder import Channels, open_tokenizer
 from tellapart.models.options import ModelOptions, ModelPrefix, files_below
-from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
-from tellapart.models.torch.dual_encoder import Inputs, TextReader, TorchDual, Towers
-from tellapart.models.torch.network import Tensor
+from tellapart.models.torch.dual_encoder import Pictures, TextReader, TorchDual, Towers
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -71,11 +68,6 @@ class CompactConfig(BaseModel):
         if min(self.std) <= 0:
             raise ValueError(f"std must be positive; got {self.std}")
         return self
-
-    @property
-    def positions(self) -> int:
-        """The number of positions in the last feature map."""
-        return (self.image_size // 16) ** 2
 
 
 def is_compact(folder: Path) -> bool:
@@ -150,41 +142,31 @@ def open_parts(folder: Path) -> CompactParts:
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
     model = import_target("tellapart.models.compact.towers:build_encoder")(config, tokenizer.get_vocab_size())
-    try:
+    with explain_failure(f"{folder / WEIGHTS} does not fit {folder}"):
         model.load_state_dict(require("safetensors.torch", extra="models").load_file(folder / WEIGHTS))
-    except Exception as error:  # of safetensors, of the disk, or names and shapes that are another model's
-        raise ModelError(f"{folder / WEIGHTS} does not fit {folder}: {first_line(error)}") from error
     return CompactParts(config, model.eval(), tokenizer)
 
 
 def make_dual(name: str, parts: CompactParts, place: Runtime) -> TorchDual:
     """Make the encoder of a folder's parts: the row of `Towers` of this family."""
-    torch, model, config = import_torch(), parts.model, parts.config
+    from PIL.Image import Resampling
+
+    model, config = parts.model, parts.config
     reader = CompactReader(name, parts.tokenizer, config.context_length)
-    mean, std = (torch.tensor(channels, device=place.device)[:, None, None] for channels in (config.mean, config.std))
-
-    def prepare(pixels: Pixels) -> Inputs:
-        from PIL import Image
-
-        size = (config.image_size, config.image_size)
-        return {"pixels": torch.from_numpy(np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)))}
-
-    def scale(pixels: Tensor) -> Tensor:
-        values = pixels.permute(0, 3, 1, 2).to(torch.float32).div(255)  # (n, 3, size, size)
-        return (values - mean) / std
-
+    size = (config.image_size, config.image_size)
+    pictures = Pictures(lambda image: image.resize(size, Resampling.BICUBIC), config.mean, config.std, place)
     towers = Towers(
         name=name,
         module=model,
         place=place,
-        image=lambda inputs: model.visual(scale(inputs["pixels"])),
+        image=lambda inputs: model.visual(pictures.normalise(inputs)),
         text=lambda inputs: model.text(inputs["input_ids"]),
-        prepare=prepare,
+        prepare=pictures.prepare,
         reader=reader,
         facts=(_VERSION, config.model_dump_json(), parts.tokenizer.to_str(), reader.control.facts),
         offers={"traits": {"context": f"{config.context_length} tokens", "dtype": place.dtype}},
         dimensions=config.dimensions,
-        shown=lambda inputs: scale(inputs["pixels"][None].to(place.device))[0].cpu(),
+        shown=pictures.shown,
         save=parts.save,
     )
     dual = TorchDual(towers)

@@ -86,7 +86,7 @@ class ImageTower(nn.Module):  # type: ignore[misc, name-defined]
         self.stem = _make_convolution(3, config.channels[0], stride=2)
         pairs = zip(config.channels[:-1], config.channels[1:], strict=True)
         self.stages = nn.Sequential(*(Stage(a, b) for a, b in pairs))
-        self.position = nn.Parameter(torch.randn(config.positions, width) * 0.2)
+        self.position = nn.Parameter(torch.randn((config.image_size // 16) ** 2, width) * 0.2)
         self.layers = nn.ModuleList(Layer(width, config.heads) for _ in range(config.image_layers))
         self.norm = nn.LayerNorm(width)
         self.attend = nn.Linear(width, config.queries)

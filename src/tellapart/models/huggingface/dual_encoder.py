@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -286,11 +286,7 @@ def _cut_layer(layer: Network) -> CausalLayer:
         states = layer.layer_norm1(states)
         return import_torch().cat([attention.q_proj(states), attention.k_proj(states), attention.v_proj(states)], dim=1)
 
-    def finish(states: Tensor, mixed: Tensor) -> Tensor:
-        states = states + attention.out_proj(mixed)
-        return states + layer.mlp(layer.layer_norm2(states))
-
-    return CausalLayer(attention.num_heads, project, finish)
+    return CausalLayer(attention.num_heads, project, attention.out_proj, lambda x: layer.mlp(layer.layer_norm2(x)))
 
 
 #: How far a vector of length one may move by influences that must not move it, and by others.
@@ -311,10 +307,8 @@ def load_dual(source: str, options: ModelOptions) -> TorchDual:
     config = files.read_config(source)
     architecture = next(iter(config.get("architectures") or ()), "")
     if not architecture:  # then the family's class without other heads
-        plain = (name for name, form in TOWERS.items() if form.model_type == config["model_type"])
         listed = files.import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(config["model_type"])
-        architecture = next((name for name in plain if name.endswith("Model")), listed)
-        architecture = architecture if isinstance(architecture, str) else ""
+        architecture = listed if isinstance(listed, str) else ""
     if (form := find_towers(architecture)) is None:
         raise ModelError(
             f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no "
@@ -360,14 +354,6 @@ def make_dual(
     reader = TokenReader(processor.tokenizer, length, whole=form.whole, clean=clean)
     prepare = image_inputs(name, processor.image_processor)
     check_images(name, model.config, prepare)
-
-    def save(folder: Path) -> str:
-        folder.mkdir(parents=True)
-        with files.quiet():
-            model.save_pretrained(folder)
-            processor.save_pretrained(folder)
-        return f"hf:{folder}"
-
     facts: tuple[str, ...] = ()
     if not fingerprint:
         facts = (type(model).__name__, place.dtype, f"{length} tokens", files.config_facts(model.config))
@@ -394,7 +380,7 @@ def make_dual(
             },
         },
         shared=SharedTexts(model),
-        save=save if type(model).__name__ in SCALED else None,
+        save=partial(files.save, model, processor) if type(model).__name__ in SCALED else None,
     )
     dual = TorchDual(towers, fingerprint=fingerprint)
     if not form.tested:

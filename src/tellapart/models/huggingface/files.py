@@ -26,7 +26,7 @@ from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 __all__ = [
     "base_of", "config_facts", "find_file", "import_transformers", "is_clip_flan_t5", "load_processor",
     "load_tokenizer", "load_weights", "loading", "processor_facts", "quiet", "read_config", "refuse_other_shards",
-    "silent", "tokenizer_facts",
+    "save", "silent", "tokenizer_facts",
 ]  # fmt: skip
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
@@ -149,6 +149,15 @@ def load_weights(
         if hasattr(holder := model.get_submodule(owner), leaf):
             setattr(holder, leaf, None)
     return model.eval().requires_grad_(False).to(runtime.device)
+
+
+def save(model: PreTrainedModel, processor: ProcessorMixin, folder: Path) -> str:
+    """Write a model and its processor to a new folder; return the name for `tellapart run -m`."""
+    folder.mkdir(parents=True)
+    with quiet():
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+    return f"hf:{folder}"
 
 
 def refuse_other_shards(source: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.errors import ModelError, first_sentence, require
+from tellapart.errors import ModelError, explain_failure, require
 from tellapart.models.captions import ControlTokens
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
@@ -44,11 +44,9 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
 
         # Not an array: of one with three rows the processor cannot know which axis holds the colours.
         picture = Image.fromarray(pixels)
-        try:
+        kind, (width, height) = type(processor).__name__, picture.size
+        with explain_failure(f"{name}: {kind} fails on {width} x {height} pixels"):
             outputs = processor(picture, input_data_format="channels_last", return_tensors="pt")
-        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-            kind, (width, height) = type(processor).__name__, picture.size
-            raise ModelError(f"{name}: {kind} fails on {width} x {height} pixels: {first_sentence(error)}") from error
         return {key: outputs[key][0] for key in _INPUTS if key in outputs}
 
     return prepare_pixels
@@ -94,8 +92,6 @@ class TokenReader(TextReader):
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
         """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
-        if not texts:
-            return [], []
         cleaned = [self._clean(text) for text in ("", *texts)]
         read = self.tokenizer(cleaned, verbose=False, **self._control.split)["input_ids"]
         self._control.refuse(type(self.tokenizer).__name__, texts, read[1:], read[0])

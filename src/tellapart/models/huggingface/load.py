@@ -56,7 +56,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         model_type: (dict(DUAL) if model_type in _DUAL_TYPES else {})
         | (_ITM if model_type in FUSION else {})
         | (dict(GENERATIVE) if model_type in {"blip", "blip-2"} else {})
-        for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
+        for model_type in _DUAL_TYPES | dict.fromkeys(FUSION)
     }
     | {"clip_t5": {reading: GENERATIVE[reading] for reading in _ANSWERS}}
     | dict.fromkeys(("colpali", "colqwen2", "colmodernvbert"), _LATE)
@@ -78,7 +78,7 @@ _HEADS = {
 def load(name: str, options: ModelOptions) -> Model:
     """Load a model of transformers for one of its readings, by default its architecture's."""
     source = name.removeprefix("hf:")
-    other = _library_prefix(source, options.reading) or _prefix_of(config := read_config(source))
+    config, other = _find_other(source, options.reading)
     if other is not None:
         prefix, declaration = other
         if base_of(source) != source:
@@ -113,7 +113,7 @@ def _model_files(name: str) -> list[Path] | None:
     parts = [files_below(part) for part in dict.fromkeys((folder, base))]
     if None in parts:
         return None
-    other = _library_prefix(folder) or _prefix_of(config := read_config(folder))
+    config, other = _find_other(folder)
     if other is not None:
         prefix, declaration = other
         return declaration.files(f"{prefix}{folder}")
@@ -122,22 +122,18 @@ def _model_files(name: str) -> list[Path] | None:
     return [file for part in parts for file in part or ()]
 
 
-def _prefix_of(config: Mapping[str, Any]) -> tuple[str, ModelPrefix] | None:
-    """Return the other prefix that opens a folder: that of models converted from their authors' files."""
-    model_type = str(config["model_type"])
-    return None if model_type in FAMILIES else prefix_of_type(model_type)
+def _find_other(source: str, reading: str | None = None) -> tuple[dict[str, Any], tuple[str, ModelPrefix] | None]:
+    """Return `config.json` of a source, and the other prefix that opens it: that of its authors' files, if any.
 
-
-def _library_prefix(source: str, reading: str | None = None) -> tuple[str, ModelPrefix] | None:
-    """Return the prefix of sentence-transformers if it saved the source, with a warning; else None.
-
-    The features and the matching head of its network are read without it, if they are asked for.
+    What sentence-transformers saved has that library's prefix, with a warning, and its configuration is not read. But
+    features and a matching head of its network are read without it, if they are asked for.
     """
-    if reading in {*DUAL, *_ITM} or not find_library_file(base_of(source), (MODULES,)):
-        return None
-    message = f"{source} has a {MODULES}: it is measured as a model of sentence-transformers, as st:{source}"
-    warnings.warn(message, TellapartWarning, stacklevel=1)
-    return "st:", import_target("tellapart.models.sentence_transformers.load:ST")
+    if reading not in {*DUAL, *_ITM} and find_library_file(base_of(source), (MODULES,)):
+        message = f"{source} has a {MODULES}: it is measured as a model of sentence-transformers, as st:{source}"
+        warnings.warn(message, TellapartWarning, stacklevel=1)
+        return {}, ("st:", import_target("tellapart.models.sentence_transformers.load:ST"))
+    model_type = str((config := read_config(source))["model_type"])
+    return config, None if model_type in FAMILIES else prefix_of_type(model_type)
 
 
 HF = ModelPrefix(

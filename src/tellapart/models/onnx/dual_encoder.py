@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import validate
-from tellapart.errors import DataError, ModelError, first_line, quote
+from tellapart.errors import DataError, ModelError, explain_failure, quote
 from tellapart.models.captions import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
 from tellapart.models.options import ModelOptions, ModelPrefix
@@ -52,10 +52,8 @@ def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: 
     """
     from tokenizers import Tokenizer
 
-    try:
+    with explain_failure(f"{path} is not a file of the tokenizers library"):
         tokenizer = Tokenizer.from_str(content.decode())
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
     pad_id = tokenizer.token_to_id(pad)
     if pad_id is None:
         raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
@@ -174,9 +172,8 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
 def _load_encoder(name: str, options: ModelOptions) -> OnnxDualEncoder:
-    if options.reading not in {None, "itc"}:
-        raise ModelError(f"{name} has no reading {options.reading!r}; an ONNX model has one, 'itc'")
-    return OnnxDualEncoder.load(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
+    options.expect_itc(name, "an ONNX model")
+    return OnnxDualEncoder(Path(name.removeprefix("onnx:")).expanduser(), device=options.device)
 
 
 ONNX = ModelPrefix(
@@ -196,44 +193,36 @@ class OnnxDualEncoder:
 
     Vectors are scaled to length one, so a score is the cosine (or a logit, by `config.json`). Every sample is run by
     itself, on one thread: for another batch shape or thread count kernels may sum in another order, which would change
-    numbers. Instead, `threads` samples run at the same time. On a CPU this costs nothing (a tiny convolutional network,
-    one core: 0.43 ms an image alone, 0.41 to 1.27 ms an image in batches of 2 to 64). `truncated` counts the texts that
-    lost their end.
+    numbers. Instead, `threads` samples run at the same time, by default as many as this process has cores. On a CPU
+    this costs nothing (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms an image in
+    batches of 2 to 64). `truncated` counts the texts that lost their end. The device is `cpu` or `cuda`.
     """
 
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
     ranks_by_cosine = True
 
-    def __init__(self, folder: ModelFolder, *, device: str = "cpu", threads: int | None = None) -> None:
-        self.config: OnnxConfig = folder.config
-        self.name, self.fingerprint = folder.config.name, folder.fingerprint
-        self.kind: ScoreKind = folder.config.kind
-        self.parameters = weight_count(folder.files["image.onnx"]) + weight_count(folder.files["text.onnx"])
-        self.truncated = 0
-        self.traits = {"context": f"{self.config.context_length} tokens", "dtype": "float32"}
+    def __init__(self, folder: Path | str, *, device: str = "cpu", threads: int | None = None) -> None:
+        content = read_folder(Path(folder))
+        self.config = config = content.config
+        self.name, self.fingerprint = config.name, content.fingerprint
+        self.kind: ScoreKind = config.kind
+        self.parameters = weight_count(content.files["image.onnx"]) + weight_count(content.files["text.onnx"])
+        self.truncated, length = 0, config.context_length
+        self.traits = {"context": f"{length} tokens", "dtype": "float32"}
         self._threads = threads or available_cores()
-        content, length = folder.files["tokenizer.json"], self.config.context_length
-        tokenizer = open_tokenizer(folder.path / "tokenizer.json", content, length, self.config.pad_token)
+        path = content.path / "tokenizer.json"
+        tokenizer = open_tokenizer(path, content.files[path.name], length, config.pad_token)
         self._control = ControlTokens(tokenizer)
         if self._control.facts:  # empty if no text can hold a control token
             self.fingerprint += f" {self._control.facts}"
         sides = [(settings or {}).get("direction") for settings in (tokenizer.truncation, tokenizer.padding)]
         if "left" in sides:
             self.fingerprint += f" cuts and pads {sides}"  # earlier numbers were cut and padded at the right
-        self._image = _Graph(folder, "image.onnx", device)
-        self._text = _Graph(folder, "text.onnx", device)
-        self._image.expect_input("pixel_values", (None, 3, self.config.image_size, self.config.image_size), _FLOAT)
-        self._text.expect_input("input_ids", (None, self.config.context_length), _INTEGER)
-        if "attention_mask" in self._text.inputs:
-            self._text.expect_input("attention_mask", (None, self.config.context_length), _INTEGER)
-
-    @classmethod
-    def load(cls, folder: Path | str, *, device: str = "cpu", threads: int | None = None) -> OnnxDualEncoder:
-        """Load a model's folder, on the device `cpu` or `cuda`.
-
-        By default as many samples run side by side as this process has cores; `threads` changes no number.
-        """
-        return cls(read_folder(Path(folder)), device=device, threads=threads)
+        self._image = _Graph(content, "image.onnx", device)
+        self._text = _Graph(content, "text.onnx", device)
+        self._image.expect_input("pixel_values", (None, 3, config.image_size, config.image_size), _FLOAT)
+        for name in ("input_ids", *({"attention_mask"} & self._text.inputs.keys())):
+            self._text.expect_input(name, (None, length), _INTEGER)
 
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
@@ -321,10 +310,8 @@ class _Graph:
         # Under torchrun every rank has a separate GPU. TF32, the default, would round float32 to ten bits.
         gpu = {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0}
         providers: list[Any] = [(provider, gpu) if device == "cuda" else provider]
-        try:
+        with explain_failure(f"{self.path} cannot be loaded by onnxruntime"):
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=providers)
-        except Exception as error:  # the library's exceptions share no other base class
-            raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
         if provider not in self.session.get_providers():  # the session fell back to the CPU without an error
             raise ModelError(
                 f"{self.path}: onnxruntime could not start {provider} and would compute on the CPU; install "
@@ -354,10 +341,8 @@ class _Graph:
     def run_sample(self, inputs: dict[str, NDArray[Any]], dimensions: int) -> Vectors:
         """Run one sample and return its vector, float32 `(1, dimensions)`; inputs that the graph lacks are left out."""
         typed = {name: value.astype(self.dtypes[name]) for name, value in inputs.items() if name in self.dtypes}
-        try:
+        with explain_failure(f"{self.path} failed"):
             (output,) = self.session.run(None, typed)
-        except Exception as error:  # the library's exceptions share no other base class
-            raise ModelError(f"{self.path} failed: {first_line(error)}") from error
         if output.shape != (1, dimensions) or output.dtype != np.float32:
             raise ModelError(
                 f"{self.path}: expected a float32 output (n, {dimensions}); "

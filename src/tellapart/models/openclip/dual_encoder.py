@@ -10,20 +10,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tellapart.data.strict_json import read_json
-from tellapart.errors import DataError, ModelError, first_line, require
+from tellapart.errors import DataError, explain_failure, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens, copy_tokenizer
 from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip, name_activation
 from tellapart.models.options import ModelOptions, ModelPrefix, files_below
-from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
-from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
+from tellapart.models.torch.dual_encoder import LocalFeatures, Pictures, TorchDual, Towers
 from tellapart.models.torch.network import Network, Tensor
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
@@ -61,24 +58,8 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
     # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
     *shaping, _, scaling = parts.transform.transforms
     shape = type(parts.transform)(shaping)
-    # Not by torchvision's step, which copies these again and asks the device about zeros, a wait in every batch.
-    try:
-        mean, deviation = (
-            import_torch().as_tensor(numbers, device=place.device).view(-1, 1, 1)
-            for numbers in (scaling.mean, scaling.std)
-        )
-    except (RuntimeError, TypeError, ValueError) as error:  # each of torch's, for what is no number
-        raise ModelError(f"{name}: mean and std must be a number for each colour ({first_line(error)})") from error
-
-    def prepare(pixels: Pixels) -> Inputs:
-        from PIL import Image
-
-        return {"pixels": import_torch().from_numpy(np.array(shape(Image.fromarray(pixels))))}
-
-    def scale(pixels: Tensor) -> Tensor:
-        values = pixels.permute(0, 3, 1, 2).contiguous().to(import_torch().float32)  # (n, 3, height, width)
-        return values.div(255).sub_(mean).div_(deviation).to(place.torch_dtype)
-
+    with explain_failure(f"{name}: mean and std must be a number for each colour"):
+        pictures = Pictures(shape, scaling.mean, scaling.std, place)
     preprocessing = import_open_clip().get_model_preprocess_cfg(model)
     # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
@@ -98,9 +79,9 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         name=name,
         module=model,
         place=place,
-        image=lambda inputs: model.encode_image(scale(inputs["pixels"])),
+        image=lambda inputs: model.encode_image(pictures.normalise(inputs)),
         text=lambda inputs: tower.encode(inputs["input_ids"]),
-        prepare=prepare,
+        prepare=pictures.prepare,
         reader=reader,
         facts=(_VERSION, place.dtype, *facts),
         provenance=parts.checkpoint.weights if parts.checkpoint else "",
@@ -117,7 +98,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
             },
         },
         dimensions=int(config["embed_dim"]),
-        shown=lambda inputs: scale(move(inputs["pixels"], place)[None])[0].float().cpu(),
+        shown=pictures.shown,
         shared=tower,
         save=lambda folder: _save(parts, config, folder),
         local=lambda: _find_local(model, tower),

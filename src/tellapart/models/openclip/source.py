@@ -12,7 +12,7 @@ from typing import Any
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.data.strict_json import read_json
-from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, nearest
+from tellapart.errors import ModelError, TellapartWarning, UnknownNameError, explain_failure, nearest
 from tellapart.models.hub import fetch_file
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.purpose import MODULES
@@ -46,12 +46,7 @@ class Source:
     preprocessing: Mapping[str, Any]
     adapter: PeftAdapter | None = None
     part: str = ""
-    repository: str = ""  # of the hub, by which open_clip finds a tokenizer that may be another repository's
-
-    @property
-    def tokenizer(self) -> str:
-        """The name of the tokenizer, for open_clip."""
-        return self.repository or self.architecture
+    tokenizer: str = ""  # its name, if it is not the architecture's; a hub id has perhaps another repository's
 
 
 def resolve(name: str) -> Source:
@@ -69,7 +64,7 @@ def resolve(name: str) -> Source:
         path = _fetch_file(name, place.removeprefix(HUB), (CONFIG,)) if hub else Path(place).expanduser() / CONFIG
         steps = _stated_preprocessing(name, _read_config(path))
         checkpoint = _fetch_file(name, place.removeprefix(HUB), _WEIGHTS) if hub else _find_weights(name, path.parent)
-        return Source(name, f"{FOLDER}{path.parent}", checkpoint, steps, part=part, repository=hub)
+        return Source(name, f"{FOLDER}{path.parent}", checkpoint, steps, part=part, tokenizer=hub)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if not at and not slash:
@@ -285,10 +280,8 @@ def _download_weights(name: str, published: Mapping[str, Any]) -> Path:
     if published.get("hf_hub") and "file" not in published:
         repository, _, file = published["hf_hub"].rpartition("/")
         return _fetch_file(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
-    try:
+    with explain_failure(f"{name}: cannot be downloaded from {published.get('url')}"):
         return Path(import_open_clip().download_pretrained(published))
-    except (OSError, RuntimeError) as error:
-        raise ModelError(f"{name}: cannot be downloaded from {published.get('url')}: {error}") from error
 
 
 def _fetch_file(name: str, repository: str, files: Iterable[str]) -> Path:

@@ -121,6 +121,7 @@ class TextTower:
         self._text = text = getattr(model, "text", model)
         self._pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
         self._eos = getattr(text, "eos_id", getattr(text, "text_eos_id", None))
+        self.last_norm: Any = getattr(text, "ln_final", None)  # the module that gives a state for every token
         # CoCa's embedding of a token that is appended to every text, and at which the text is read.
         self._last = getattr(text, "cls_emb", None)
         self._causal = getattr(text, "attn_mask", None) is not None
@@ -185,11 +186,6 @@ class TextTower:
         tower = CausalTower(embed, [_cut_layer(block) for block in text.transformer.resblocks], read, mask)
         return encode_packs(tower, tokens.numpy(), ends.numpy(), size)
 
-    @property
-    def last_norm(self) -> Network:
-        """The module that gives a state for every token."""
-        return self._text.ln_final
-
     def project(self, states: Tensor) -> Tensor:
         """Take states, `(..., width)`, to the space of the features, `(..., dimensions)`."""
         projection = self._text.text_projection
@@ -216,11 +212,12 @@ def _cut_layer(block: Network) -> CausalLayer:
         product = block.ln_1(states) @ attention.in_proj_weight.T
         return product if attention.in_proj_bias is None else product + attention.in_proj_bias
 
-    def finish(states: Tensor, mixed: Tensor) -> Tensor:
-        states = states + block.ls_1(attention.out_proj(mixed))
-        return states + block.ls_2(block.mlp(block.ln_2(states)))
-
-    return CausalLayer(attention.num_heads, project, finish)
+    return CausalLayer(
+        attention.num_heads,
+        project,
+        lambda mixed: block.ls_1(attention.out_proj(mixed)),
+        lambda states: block.ls_2(block.mlp(block.ln_2(states))),
+    )
 
 
 @lru_cache(maxsize=2)

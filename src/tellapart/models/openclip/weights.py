@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_json
-from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_line, require
+from tellapart.errors import ModelError, TellapartWarning, explain_failure, require
 from tellapart.models.captions import caption_rule
 from tellapart.models.hub import reach_hub
 from tellapart.models.openclip.library import build_model, import_open_clip, quiet_open_clip
@@ -32,11 +32,11 @@ _TOLERANCE = 0.05
 #: Settings of peft under which an update is another product than alpha / rank * B A, or differs by layer.
 _OTHER_PRODUCTS = ("use_dora", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
 
+#: Beginnings of names of tensors in transformers' files of CLIP.
+_OF_TRANSFORMERS = ("text_model.", "vision_model.")
+
 #: Entries of OpenAI's archives that are not weights.
 _OPENAI = ("input_resolution", "context_length", "vocab_size")
-
-#: Fields of a preprocessing for `open_clip.image_transform`, without the size.
-_STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
@@ -136,12 +136,11 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     no file, and fills in a missing bias; here each tensor must be there, in its shape.
     """
     open_clip = import_open_clip()
-    with _explain_errors(source, "open_clip cannot build it"):
+    with explain_failure(f"{source.name}: open_clip cannot build it"):
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
-        taken = {key: facts[key] for key in _STEPS if key in facts}
-        transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
+        transform = open_clip.transform.image_transform_v2(open_clip.transform.PreprocessCfg(**facts), False)
     stated = source.preprocessing.get("size", facts["size"])
     cuts: Any = getattr(getattr(model.visual, "trunk", None), "patch_embed", None)  # timm's size is not the tower's
     fixed = (getattr(cuts, "strict_img_size", False) and cuts.img_size) or facts["size"]
@@ -156,10 +155,10 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
     checkpoint = _load_tensors(source, model)
     with (
         quiet_open_clip(),
-        _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
+        explain_failure(f"{source.name}: its tokenizer cannot be loaded", _TOKENIZER_FIX),
         _reach_tokenizer(source),
     ):
-        tokenizer = open_clip.get_tokenizer(source.tokenizer)
+        tokenizer = open_clip.get_tokenizer(source.tokenizer or source.architecture)
     _check_tokenizer(source, model, tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer, texts)
     return Parts(model, transform, tokenizer, rule, replace(checkpoint, tensors={}, beside={}))
@@ -184,7 +183,7 @@ def is_siglip(model: Any, tokenizer: Any) -> bool:
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     """Ask whether the hub answers before a tokenizer is looked for there; most come with open_clip."""
-    name, remote = source.tokenizer, source.tokenizer.startswith(HUB)
+    name, remote = source.architecture, source.tokenizer.startswith(HUB)
     if not remote and "hf_tokenizer_name" in import_open_clip().get_model_config(name)["text_cfg"]:
         remote = not (name.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file())
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
@@ -207,8 +206,7 @@ def _load_tensors(source: Source, model: Network) -> Checkpoint:
     dtypes = {name: tensor.dtype for name, tensor in model.state_dict().items()}
     # Assigned, not copied: the model was built without numbers.
     model.load_state_dict({name: tensor.to(dtypes[name]) for name, tensor in tensors.items()}, strict=True, assign=True)
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
+    model.requires_grad_(False)
     if source.adapter is not None:
         merge_adapter(source.name, model, source.adapter)
     for name, tensor in model.state_dict().items():
@@ -238,12 +236,12 @@ def _shapes_of(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> dict[str, Any]:
     """Rename the tensors that open_clip itself renames; stretch and fill in nothing."""
     open_clip = import_open_clip()
-    if any(name.startswith(("text_model.", "vision_model.")) for name in tensors):
+    if any(name.startswith(_OF_TRANSFORMERS) for name in tensors):
         raise ModelError(
             f"{source.name}: {source.checkpoint} is a checkpoint of transformers, not of open_clip; name its folder, "
             "with config.json in it: hf:FOLDER"
         )
-    with _explain_errors(source, f"{source.checkpoint.name} cannot be converted"):
+    with explain_failure(f"{source.name}: {source.checkpoint.name} cannot be converted"):
         tensors = open_clip.convert.convert_state_dict(model, tensors)
     if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
         tensors = open_clip.model.convert_to_custom_text_state_dict(tensors)
@@ -279,17 +277,6 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
         problem = f"text tower pools at token {pooled}, its tokenizer ends texts with {end}; {others}: {fix}"
     if problem:
         raise ModelError(f"{source.name}: its {problem} in {CONFIG}")
-
-
-@contextmanager
-def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[None]:
-    """Turn any error of the libraries into one line."""
-    try:
-        yield
-    except (ModelError, MissingDependencyError):
-        raise
-    except Exception as error:
-        raise ModelError(f"{source.name}: {failure}: {first_line(error).rstrip('.')}{fix}") from error
 
 
 def count_odd(expected: Shapes, actual: Shapes) -> int:
@@ -341,36 +328,30 @@ def complete_name(name: str) -> str:
     file = name.removeprefix(TAG)
     if not Path(file).expanduser().is_file():
         return name
-    if (form := find_form(file)) is None:
-        raise ModelError(f"{name} names no architecture: {explain_weights(file)}")
+    form, sentence = explain_weights(file)
+    if not form:
+        raise ModelError(f"{name} names no architecture: {sentence}")
     warnings.warn(f"{file} fits one architecture of open_clip; read as {form}", TellapartWarning, stacklevel=2)
     return form
 
 
-def _read_shapes(file: str) -> Shapes:
+def explain_weights(file: str) -> tuple[str, str]:
+    """Return the name of a file of weights, and a sentence with the architectures that it fits.
+
+    The name is empty unless the file fits one architecture to the last tensor, and that has one reading.
+    """
     try:
-        return _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
+        shapes = _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
     except ModelError as error:
         raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
-
-
-def find_form(file: str) -> str | None:
-    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
-    fits = fitting_architectures(_read_shapes(file))
-    forms = [form for architecture, odd in fits.items() if not odd for form in name_forms(architecture, file)]
-    return forms[0] if len(forms) == 1 else None
-
-
-def explain_weights(name: str) -> str:
-    """Name the architectures that a file of weights fits, each in the form that names such a model."""
-    shapes = _read_shapes(name)
-    if any(key.startswith(("text_model.", "vision_model.")) for key in shapes):
-        return f"{name} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
-    fits = fitting_architectures(shapes, like=Path(name).stem)
+    if any(key.startswith(_OF_TRANSFORMERS) for key in shapes):
+        return "", f"{file} is a checkpoint of transformers; write hf:FOLDER, its folder with config.json in it"
+    fits = fitting_architectures(shapes, like=Path(file).stem)
     if not fits:
-        return f"{name} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
+        return "", f"{file} is a file of weights that fit no architecture of open_clip; {NEW_ARCHITECTURE}"
     least = min(fits.values())
     best = [architecture for architecture, odd in fits.items() if odd == least]
-    how = f"come, but for {least} of {len(shapes)} tensors, nearest to" if least else "fit"
-    forms = dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, name))
-    return f"{name} is a file of weights that {how} {join_names(best, 4)}; write {' or '.join(forms)}"
+    forms = list(dict.fromkeys(form for architecture in best[:4] for form in name_forms(architecture, file)))
+    fit = f"come, but for {least} of {len(shapes)} tensors, nearest to" if least else "fit"
+    sentence = f"{file} is a file of weights that {fit} {join_names(best, 4)}; write {' or '.join(forms)}"
+    return forms[0] if not least and len(forms) == 1 else "", sentence

@@ -77,10 +77,6 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_image(self, pixels: Pixels, **options: Any) -> Inputs:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
-        return self.prepare(_as_picture(pixels), **options)
-
     def prepare_texts(
         self, texts: Sequence[str], pictures: Sequence[Pixels] | None = None, **options: Any
     ) -> tuple[list[Inputs], list[bool]]:
@@ -100,20 +96,25 @@ class Library:
             cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
         return samples, cut
 
-    def towers(self, reading: str, encode: Callable[[Mapping[str, Any]], Callable[[Inputs], Any]]) -> Towers:
-        """Return the row of a query's and a document's tower, which `encode` makes of the role of each.
+    def towers(self, reading: str, read: Callable[[Mapping[str, Any]], Any]) -> Towers:
+        """Return the row of a query's and a document's tower, of whose outputs `read` takes the vectors.
 
         The reading `encode` gives images and texts what `encode` of the library gives them, the default prompt
         included; others ask for texts as queries and for images as documents.
         """
         query, document = (self.role("" if reading == "encode" else name) for name in ("query", "document"))
+
+        def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
+            task = {name: value for name, value in role.items() if name == "task"}
+            return lambda inputs: read(self.model(inputs, **task))
+
         return Towers(
             name=self.source,
             module=self.model,
             place=self.place,
             image=encode(document),
             text=encode(query),
-            prepare=lambda pixels: self.prepare_image(pixels, **document),
+            prepare=lambda pixels: self.prepare(_as_picture(pixels), **document),
             reader=SimpleNamespace(samples=lambda texts: self.prepare_texts(texts, **query)),
             provenance=self.provenance,
             unit=self.model.similarity_fn_name == "cosine",
@@ -142,9 +143,9 @@ class Library:
         An instruction is the prompt in place of the default; of a query and a document it is the query's.
         """
         prompts = self.model.prompts
-        default = prompts.get(self.model.default_prompt_name)
         names = {"query": ("query",), "document": ("document", "passage", "corpus"), "": ()}[name]
-        prompt = next((prompts[key] for key in names if key in prompts), default)
+        names += (self.model.default_prompt_name,)
+        prompt = next((prompts[key] for key in names if key in prompts), None)
         if self.instruction is not None and name != "document":
             prompt = self.instruction
         return {"prompt": prompt} | ({"task": name} if name else {})
@@ -181,13 +182,8 @@ def _module_facts(module: Network) -> object:
 
 def _make_dual(library: Library, reading: str) -> TorchDual:
     """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot."""
-    model = library.model
-
-    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
-        options = {name: value for name, value in role.items() if name == "task"}
-        return lambda inputs: model(inputs, **options)["sentence_embedding"][:, : model.truncate_dim]
-
-    return TorchDual(library.towers(reading, encode), fingerprint=library.fingerprint(reading))
+    towers = library.towers(reading, lambda outputs: outputs["sentence_embedding"][:, : library.model.truncate_dim])
+    return TorchDual(towers, fingerprint=library.fingerprint(reading))
 
 
 class CrossEncoderScorer:
@@ -237,19 +233,13 @@ def _make_late(library: Library, reading: str) -> FusionScorer:
     Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
     each image and each text once, and asks for the pairs' numbers.
     """
-    model = library.model
 
-    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
-        def read(inputs: Inputs) -> Iterable[tuple[Any]]:
-            outputs = model(inputs, task=role["task"])
-            masks = outputs["attention_mask"].bool()
-            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
+    def read(outputs: Mapping[str, Any]) -> Iterable[tuple[Any]]:
+        masks = outputs["attention_mask"].bool()
+        return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
 
-        return read
-
-    meet = meet_tokens("filip" if reading == "filip" else model.similarity_fn_name)
-    towers = library.towers(reading, encode)
-    return FusionScorer(StateEncoder(towers, meet, fingerprint=library.fingerprint(reading)))
+    meet = meet_tokens("filip" if reading == "filip" else library.model.similarity_fn_name)
+    return FusionScorer(StateEncoder(library.towers(reading, read), meet, fingerprint=library.fingerprint(reading)))
 
 
 class _Kind(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
-from tellapart.errors import MissingDependencyError, ModelError, first_line, plain, quote, require
+from tellapart.errors import ModelError, explain_failure, plain, quote, require
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import Tensor
 
@@ -137,13 +137,8 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
     expect_content(None, path, ModelError)
     safe = path.suffix == ".safetensors"
-    try:
+    with explain_failure(f"{path} is not {'a safetensors file' if safe else 'a checkpoint of torch.save'}"):
         content = (_read_safetensors if safe else _read_torch)(path, shapes_only)
-    except (ModelError, MissingDependencyError):
-        raise
-    except Exception as error:  # a damaged file fails anywhere, with any exception
-        kind = "a safetensors file" if safe else "a checkpoint of torch.save"
-        raise ModelError(f"{path} is not {kind}: {first_line(error)}") from error
     return _find_state_dict(path, content, part)
 
 

@@ -19,7 +19,7 @@ from tellapart.models.torch.checkpoint import Checkpoint
 from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.vectors import dot_products, normalise
 
-__all__ = ["Inputs", "LocalFeatures", "TextReader", "TorchDual", "Towers", "batch_key", "stack_samples"]
+__all__ = ["Inputs", "LocalFeatures", "Pictures", "TextReader", "TorchDual", "Towers", "batch_key", "stack_samples"]
 
 #: Inputs of a tower by name: of a sample, without the batch's axis (for `join_samples`, a batch of one); of a batch,
 #: stacked and on the model's device.
@@ -80,6 +80,36 @@ def stack_samples(samples: Sequence[Inputs], place: backend.Runtime) -> dict[str
     """Stack the inputs of samples of one shape, on the device."""
     torch = backend.import_torch()
     return {name: backend.move(torch.stack([sample[name] for sample in samples]), place) for name in samples[0]}
+
+
+class Pictures:
+    """Pictures of one size, uint8 on the CPU; each batch of them is normalised on the device.
+
+    `shape` takes an image of PIL to that size; `mean` and `std`, of R, G and B in units of 0..1, are subtracted and
+    divided by. torchvision's step would copy these again and ask the device about zeros, a wait in every batch.
+    """
+
+    def __init__(
+        self, shape: Callable[[Any], Any], mean: Sequence[float], std: Sequence[float], place: backend.Runtime
+    ) -> None:
+        tensor = backend.import_torch().as_tensor
+        self._mean, self._std = (tensor(numbers, device=place.device).view(-1, 1, 1) for numbers in (mean, std))
+        self._shape, self._place = shape, place
+
+    def prepare(self, pixels: Pixels) -> Inputs:
+        """Bring one image, uint8 `(height, width, 3)`, to the size; may be called from many threads."""
+        from PIL import Image
+
+        return {"pixels": backend.import_torch().from_numpy(np.array(self._shape(Image.fromarray(pixels))))}
+
+    def normalise(self, inputs: Inputs) -> Any:
+        """Return a batch as the tower reads it, `(n, 3, height, width)`."""
+        values = inputs["pixels"].permute(0, 3, 1, 2).contiguous().to(backend.import_torch().float32)
+        return values.div(255).sub_(self._mean).div_(self._std).to(self._place.torch_dtype)
+
+    def shown(self, inputs: Inputs) -> Any:
+        """Return what of one image the tower is given, `(3, height, width)`."""
+        return self.normalise({"pixels": backend.move(inputs["pixels"], self._place)[None]})[0].float().cpu()
 
 
 class LocalFeatures:

@@ -78,11 +78,12 @@ TORCH_MODULES = frozenset(f"torch.nn.modules.{kind}" for kind in _KINDS)
 
 @dataclass(frozen=True, slots=True)
 class CausalLayer:
-    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone."""
+    """A layer of a causal tower, cut at its attention. Each row of the states, `(nodes, width)`, is computed alone."""
 
     heads: int
-    project: Callable[[Tensor], Tensor]  # states `(nodes, width)` -> queries, keys and values, `(nodes, 3 * width)`
-    finish: Callable[[Tensor, Tensor], Tensor]  # states, the attention's mixture of values -> the next layer's states
+    project: Callable[[Tensor], Tensor]  # states -> queries, keys and values, `(nodes, 3 * width)`
+    mix: Callable[[Tensor], Tensor]  # the attention's mixture of values -> what is added to the states
+    mlp: Callable[[Tensor], Tensor]  # states -> what the MLP adds to them
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +129,13 @@ def encode_packs(tower: CausalTower, tokens: NDArray[np.int64], ends: NDArray[np
             mixed = torch.zeros_like(states)
             for batch in batches:
                 batch.attend(projected, layer.heads, mixed)
-            states = layer.finish(states, mixed)
+            states = states + layer.mix(mixed)
+            states = states + layer.mlp(states)
         for start, batch in zip(range(0, len(pack.texts), size), batches, strict=True):
             read = np.take_along_axis(batch.nodes, ends[batch.texts][:, None], axis=1)[:, 0]
             parts.append(tower.read(states[torch.from_numpy(read)])[: len(pack.texts) - start])
         positions.append(pack.texts)
-    features = torch.cat(parts)
-    back = np.empty(len(tokens), np.int64)
-    back[np.concatenate(positions)] = np.arange(len(tokens))
-    return features[torch.from_numpy(back)]
+    return torch.cat(parts)[torch.from_numpy(np.concatenate(positions).argsort())]
 
 
 class _Batch:
