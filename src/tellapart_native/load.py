@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves, Preparation
-from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
@@ -31,6 +30,7 @@ from tellapart_native.heads.other_tasks import (
     check_ends,
 )
 from tellapart_native.prefix import TOKENIZER_FILES
+from tellapart_native.region_file import LEFT_OUT, RegionFile, find_regions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

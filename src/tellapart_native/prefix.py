@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 from tellapart.catalog import import_target
 from tellapart.errors import import_torch
 from tellapart.models.fusion.family import FusionPrefix, TrainableParts
-from tellapart.models.fusion.region_file import REGION_FILES
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.torch.checkpoint import split_part
+from tellapart_native.region_file import REGION_FILES
 
 if TYPE_CHECKING:
     from tellapart.models.torch.backend import Runtime
