@@ -25,18 +25,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-Depths = Mapping[str, Mapping[int, tuple[int, ...]]]
-"""Pattern of layers, or name of a table -> their width -> how many, or how many rows, published files have."""
-
-
 @cache
-def published_depths(family: str) -> Depths:
-    """Return the published depths and rows of a family, by its `NativeFamily.name`."""
-    families = tomllib.loads(files("tellapart_native").joinpath("depths.toml").read_text(encoding="utf-8"))
-    return {
-        pattern: {int(width): tuple(counts) for width, counts in sizes.items()}
-        for pattern, sizes in families[family].items()
-    }
+def published_facts(family: str) -> Mapping[str, Any]:
+    """Return what the published files of a family hold, by its `NativeFamily.name`: its table of `published.toml`."""
+    return tomllib.loads(files("tellapart_native").joinpath("published.toml").read_text(encoding="utf-8"))[family]
 
 
 DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -115,11 +107,11 @@ class Layout:
     def expect_published(self, family: str) -> None:
         """Hold depths and rows against the settings, else the published sizes; note those of a size not published."""
         depths = self.settings.get("depths")  # in the `config.json` of a converted model
-        for pattern, sizes in published_depths(family).items():
+        for pattern, sizes in published_facts(family)["depths"].items():
             if not self.has_prefix(pattern.partition("{}")[0]):
                 continue  # another kind of tower, or another task's file
             numbers, candidates, width = self._measure_parts(pattern)
-            count, wanted = len(numbers), sizes.get(width)
+            count, wanted = len(numbers), sizes.get(str(width))
             if wanted is None:
                 self.unpublished[pattern] = count
             stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""))
@@ -269,8 +261,6 @@ class NativeFamily:
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
         ends: whether a text is read with a token at its end, such as [SEP].
         rename: takes a name in the file to that in the module.
-        ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
-        ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
         resize: takes the tensors to another image size, by the authors' method; None if they have no method.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: a wording around a caption, which replaces `{}`.
@@ -288,8 +278,6 @@ class NativeFamily:
     images: Callable[[Network], ImageInputs] | None = None
     ends: bool = True
     rename: Callable[[str], str] = str
-    ignored: tuple[str, ...] = ()
-    ignored_without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resize: Callable[[dict[str, Tensor], int], dict[str, Tensor]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
@@ -299,8 +287,9 @@ class NativeFamily:
 
     def keep_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors that a reading may need, under the module's names."""
-        ignored = list(self.ignored)
-        for beginning, patterns in self.ignored_without.items():
+        facts = published_facts(self.name)
+        ignored = list(facts.get("ignored", ()))
+        for beginning, patterns in facts.get("ignored_without", {}).items():
             if not any(name.startswith(beginning) for name in tensors):
                 ignored += patterns
         return {

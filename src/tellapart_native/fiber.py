@@ -273,20 +273,6 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square_inputs(module.config.image_size, IMAGENET_COLOURS),
     vocabulary="roberta-base",
-    ignored=(
-        "vit_model.*.relative_position_index",
-        "vit_model.*.attn_mask",
-        "text_transformer.encoder.layer.[0-5].alpha_t2i",  # nothing reads them
-        "text_transformer.encoder.layer.*.crossattention_t2i.output.LayerNorm.*",
-        "text_transformer.pooler.*",
-        "text_transformer.embeddings.position_ids",
-        "*_queue",
-        "queue_ptr",
-        "queue_total",
-        "temp",
-        "cross_modal_att_layers.[0-5].*",
-    ),
-    ignored_without={"cross_modal_att_layers.": ("mlm_score.*",)},
     resize=resize_bias_tables,
     begin_training=_begin_training,
     contrast=Contrast(

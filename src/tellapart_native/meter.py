@@ -110,16 +110,6 @@ FAMILY = NativeFamily(
     },
     images=_prepare_images,
     vocabulary="roberta-base",
-    ignored=(
-        "vit_model.positional_embedding",
-        "vit_model.ln_final.*",
-        "vit_model.*.relative_position_index",
-        "vit_model.*.attn_mask",
-        "text_transformer.pooler.*",
-        "text_transformer.embeddings.position_ids",
-        "mlm_score.*",
-        "snli_classifier.*",
-    ),
     resize=_resize_positions,
     begin_training=add_rank_output,
 )

@@ -464,19 +464,6 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square_inputs(module.config.image_size, module.config.colours),
     vocabulary="facebook/bart-base",
-    ignored=(
-        "*.version",
-        "*.num_batches_tracked",
-        "*_rp_bucket",
-        "decoder.embed_tokens.weight",  # copies of `encoder.embed_tokens.weight`
-        "decoder.output_projection.weight",
-        "decoder.image_position_idx",  # of pictures that the decoder writes in codes
-        "decoder.image_rel_pos_table_list.*",
-        "decoder.embed_image_positions.weight",
-        "decoder.image_pos_ln.*",
-        "decoder.code_layernorm_embedding.*",
-        "classification_heads.*",
-    ),
     resize=lambda tensors, _size: tensors,  # positions are looked up by row and column
     clean=clean_like_ofa,
     prompt=OFA_MATCH.fill(text="{}"),

@@ -60,7 +60,7 @@ def _list_files(name: str) -> list[Path] | None:
     if not any(file.name in TOKENIZER_FILES for file in files):
         return None
     weights = [path] if path.is_file() else sorted(folder.glob("*.safetensors"))
-    return [*weights, *files, *sorted(_CODE.rglob("*.py"))]
+    return [*weights, *files, *sorted(path for path in _CODE.rglob("*") if path.suffix in {".py", ".toml"})]
 
 
 def _declare_prefix(prefix: str, meaning: str, model_type: str = "") -> FusionPrefix:

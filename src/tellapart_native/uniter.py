@@ -96,5 +96,4 @@ FAMILY = NativeFamily(
     },
     vocabulary="bert-base-cased",
     rename=_rename_norm,
-    ignored=("cls.*", "feat_regress.*", "region_classifier.*", "*.mask_embedding.weight", "*.position_ids"),
 )

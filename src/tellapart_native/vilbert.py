@@ -195,17 +195,4 @@ FAMILY = NativeFamily(
         "itm_logit": Reading(Vilbert, "itm_logit", "cls.bi_seq_relationship.weight"),
     },
     vocabulary="bert-base-uncased",
-    ignored=(
-        "cls.predictions.*",
-        "cls.imagePredictions.*",
-        "*.q_dense1.*",
-        "*.q_dense2.*",
-        "vil_prediction.*",
-        "vil_prediction_gqa.*",
-        "vil_binary_prediction.*",
-        "vil_tri_prediction.*",
-        "vision_logit.*",
-        "linguisic_logit.*",
-        "*.position_ids",
-    ),
 )

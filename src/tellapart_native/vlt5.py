@@ -158,11 +158,4 @@ FAMILY = NativeFamily(
     vocabulary="t5-base",
     prompt="image text match: {}",
     rename=_rename_tensor,
-    ignored=(  # copies of `shared.weight`, and a table that old versions of T5 saved and did not use
-        "*encoder.embed_tokens.weight",
-        "decoder.embed_tokens.weight",
-        "*.obj_order_embedding.weight",
-        "lm_head.weight",
-        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-    ),
 )

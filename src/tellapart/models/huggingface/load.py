@@ -126,12 +126,10 @@ def _model_files(name: str) -> list[Path] | None:
         return declaration.files(f"{prefix}{folder}")
     if is_clip_flan_t5(config):  # whose vision tower's settings are another model's
         return None
-    # The code of a model on regions is another package's; `find.source_key` counts this one's.
-    module = FUSION.get(str(config["model_type"]), "").partition(".")[0]
-    code = (
-        sorted(Path(str(import_module(module).__file__)).parent.rglob("*.py")) if module == "tellapart_native" else []
-    )
-    return [*code, *(file for part in parts for file in part or ())]
+    files = [file for part in parts for file in part or ()]
+    if FUSION.get(str(config["model_type"]), "").startswith("tellapart_native."):  # whose code no key counts by itself
+        files += sorted(Path(str(import_module("tellapart_native").__file__)).parent.rglob("*.py"))
+    return files
 
 
 def _prefix_of(config: Mapping[str, Any]) -> tuple[str, ModelPrefix] | None:
