@@ -96,10 +96,10 @@ class Fiber(NativeHalves):
 
     def __init__(self, module: Network) -> None:
         super().__init__(module)
-        steps, layers = module.vit_model.steps, module.text_transformer.encoder.layer
+        steps = module.vit_model.steps
         lower = next(k for k, step in enumerate(steps) if not isinstance(step, Merging) and step.attn.reads_text)
         self._lower, self._upper = steps[:lower], steps[lower:]
-        self._fused = next(k for k, layer in enumerate(layers) if isinstance(layer, GatedLayer))
+        self._fused: int = module.text_transformer.fusion
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
@@ -110,7 +110,7 @@ class Fiber(NativeHalves):
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_transformer(ids, mask, self._fused), mask
+        return self.module.text_transformer.read_text(ids, mask), mask
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""

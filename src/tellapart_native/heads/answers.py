@@ -92,7 +92,7 @@ class AnswerDecoder(nn.Module):
         layer = f"{prefix}.bert.encoder.layer"
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
-        self.bert.encoder = BertEncoder(build_layers(layout, layer)[0])
+        self.bert.encoder = BertEncoder(build_layers(layout, layer))
         words, width = layout.shape_of(f"{prefix}.cls.predictions.decoder.weight")
         self.cls = nn.Module()
         self.cls.predictions = nn.Module()
