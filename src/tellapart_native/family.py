@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -29,18 +28,6 @@ if TYPE_CHECKING:
 def published_facts(family: str) -> Mapping[str, Any]:
     """Return what the published files of a family hold, by its `NativeFamily.name`: its table of `published.toml`."""
     return tomllib.loads(files("tellapart_native").joinpath("published.toml").read_text(encoding="utf-8"))[family]
-
-
-DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "encoder.layers.{}.": "encoder_layers",
-        "decoder.layers.{}.": "decoder_layers",
-        "cross_modal_image_layers.{}.": "num_top_layer",
-        "cross_modal_text_layers.{}.": "num_top_layer",
-        "text_embeddings.position_embeddings.weight": "max_text_len",
-    }
-)
-"""Pattern -> the authors' setting with the depth; used first if the file holds the settings."""
 
 
 #: Width of one attention head in every published file, unless a family names another.
@@ -107,14 +94,15 @@ class Layout:
     def expect_published(self, family: str) -> None:
         """Hold depths and rows against the settings, else the published sizes; note those of a size not published."""
         depths = self.settings.get("depths")  # in the `config.json` of a converted model
-        for pattern, sizes in published_facts(family)["depths"].items():
+        facts = published_facts(family)
+        for pattern, sizes in facts["depths"].items():
             if not self.has_prefix(pattern.partition("{}")[0]):
                 continue  # another kind of tower, or another task's file
             numbers, candidates, width = self._measure_parts(pattern)
             count, wanted = len(numbers), sizes.get(str(width))
             if wanted is None:
                 self.unpublished[pattern] = count
-            stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""))
+            stated = self.settings.get(facts.get("depth_settings", {}).get(pattern, ""))
             if stated is None and isinstance(depths, Mapping):
                 stated = depths.get(pattern)
             if stated is not None and not isinstance(stated, int):

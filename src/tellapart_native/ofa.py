@@ -18,7 +18,7 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.network import Network
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading, published_facts
 from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_before
 from tellapart_native.heads.matching import combine_halves
 from tellapart_native.module import NativeConfig, build_linear, nn
@@ -319,21 +319,6 @@ _STRIDE = 16
 #: Codes of an image and bins of a coordinate, which follow the words in the vocabulary: the setting, and how many.
 _CODES = {"code": ("code_dict_size", 8192), "bin": ("num_bins", 1000)}
 
-#: Of fairseq's many arguments, those that change a number.
-_SETTINGS = (
-    "attn_scale_factor",
-    "code_dict_size",
-    "decoder_layers",
-    "depths",
-    "disable_entangle",
-    "encoder_layers",
-    "entangle_position_embedding",
-    "imagenet_default_mean_and_std",
-    "no_scale_embedding",
-    "num_bins",
-    "sync_bn",
-)
-
 
 class Ofa(NativeHalves):
     """A picture's cells, and the tokens of ' does the image describe " ... "?'; the answer's first word is read.
@@ -424,7 +409,7 @@ def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
 
 
 def _build_ofa(layout: Layout) -> Network:
-    settings = {name: layout.settings[name] for name in _SETTINGS if name in layout.settings}
+    settings = {name: layout.settings[name] for name in published_facts("ofa")["settings"] if name in layout.settings}
     size = int(layout.settings.get("image_size", layout.settings.get("patch_image_size", _IMAGE_SIZE)))
     layout = replace(layout, settings=settings)
     module = nn.Module()
