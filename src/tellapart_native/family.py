@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -185,8 +186,11 @@ class NativeHalves(Halves):
         self.module = module
         self.context: int = module.config.context
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the words that the halves need beyond a text: captioners and answers in words have some."""
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
+        """Take the words that the halves need beyond a text: captioners and answers in words have some.
+
+        `folder` is that of the file.
+        """
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
@@ -228,7 +232,7 @@ class Reading:
         clean: the authors' cleaner of captions for it; None for the family's.
     """
 
-    halves: Callable[[Network], Halves]
+    halves: Callable[[Network], NativeHalves]
     read: str
     needs: str
     lacks: str = ""

@@ -20,6 +20,7 @@ from tellapart_native.layers.bert import (
     BertLayer,
     Pooler,
     SelfAttention,
+    WordHead,
     attend_heads,
     build_roberta,
     read_context,
@@ -185,18 +186,12 @@ class FiberCaptioner(Writer, Fiber):
                 states = layer(states, before, seen=seen)
             else:
                 states = layer.fuse_image(states, before, images[k - self._fused], last=False, seen=seen)
-        head = module.mlm_score
-        states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
-        return head.decoder(head.transform.LayerNorm(states)) + head.bias
+        return module.mlm_score(module.cross_modal_text_transform(states))
 
 
 def _add_captioner(module: Network, layout: Layout) -> None:
     """Add the parts of a captioner's file: projections of the image, by their layers' numbers, and a head of words."""
-    head, (words, width) = nn.Module(), layout.shape_of("mlm_score.decoder.weight")
-    head.transform = nn.Module()
-    head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
-    head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
-    module.mlm_score = head
+    module.mlm_score = WordHead(layout, "mlm_score")
     module.cross_modal_att_layers, tower = nn.ModuleDict(), module.vit_model.width
     for k, layer in enumerate(module.text_transformer.encoder.layer):
         if isinstance(layer, GatedLayer) and layer.crossattention_t2i.self.key.in_features != tower:

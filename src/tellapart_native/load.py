@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves, Preparation
+from tellapart.models.fusion.family import Preparation
 from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
 from tellapart.models.torch.dual_encoder import TorchDual
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.heads.answers import ANSWERS_FILE, Answers, read_answer_list
+from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import Writer
 from tellapart_native.heads.other_tasks import (
     FusionAnswers,
@@ -41,35 +40,20 @@ if TYPE_CHECKING:
 
 NativeModel = FusionScorer | TorchDual | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
 
+
+def _open_captioner(encoder: TorchFusionEncoder) -> NativeCaptioner:
+    return (NativeWriter if isinstance(encoder.halves, Writer) else NativeCaptioner)(encoder)
+
+
+#: `Reading.read` -> what makes its model of the encoder; others are scorers of pairs.
 _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
     "cosine": TorchFusionEncoder.cosine,
-    "likelihood": NativeCaptioner,
+    "likelihood": _open_captioner,
+    "answers": FusionAnswers,
     "two_images": FusionTwoImages,
     "heat": FusionHeat,
     "box": FusionBoxes,
 }
-
-
-def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Give a head its words: the list in the file's folder if it chooses answers, the tokens of a captioner."""
-    if isinstance(halves, NativeHalves):
-        halves.take_words(tokenizer)
-    if isinstance(halves, Answers):
-        path = folder / ANSWERS_FILE
-        answers = read_answer_list(path)
-        try:
-            halves.take_answers(answers, tokenizer)
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from error
-
-
-def make_model(encoder: TorchFusionEncoder) -> NativeModel:
-    """Make the model of the encoder's reading."""
-    if isinstance(encoder.halves, Answers):
-        return FusionAnswers(encoder, encoder.halves.answers)
-    if isinstance(encoder.halves, Writer):
-        return NativeWriter(encoder, encoder.halves)
-    return _MODELS.get(encoder.reading, FusionScorer)(encoder)
 
 
 #: Weights of a converted model, in its folder.
@@ -100,10 +84,11 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     reading = choose_reading(opened, options.reading)
     preparation, tokenizer = prepare_inputs(opened, options, reading)
     halves = reading.halves(opened.module)
-    take_words(halves, opened.path.parent, tokenizer)
+    halves.take_words(tokenizer, opened.path.parent)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
-    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read))
+    encoder = TorchFusionEncoder(name, halves, preparation, place, reading=reading.read)
+    model = _MODELS.get(reading.read, FusionScorer)(encoder)
     model.provenance = opened.checkpoint.weights
     return model
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -329,8 +330,9 @@ class Ofa(NativeHalves):
 
     match = 0
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
         """Take the tokens of an answer's beginning, "yes" and "no"."""
+        del folder
         add_codes(tokenizer, self.module.config)
         self.start, *_ = tokenizer("")["input_ids"]
         self.answers = []
@@ -369,10 +371,10 @@ class OfaCaptioner(Writer):
         """The configuration, and the question."""
         return f"{super().facts} asked {self.prompt.text!r}"
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
         """Take the tokens before and behind a caption, and those of the question."""
         add_codes(tokenizer, self.module.config)
-        super().take_words(tokenizer)
+        super().take_words(tokenizer, folder)
         self.question = tokenizer(self.prompt.text)["input_ids"]
 
     def images(self, pixel_values: Tensor) -> Tensors:

@@ -6,7 +6,7 @@ As for scores, each image's and text's half runs once while it is kept, and noth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from tellapart.models.generative.reader import Task
 from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.protocols import Pixels, Sides
 from tellapart.models.torch.backend import forward
+from tellapart_native.heads.answers import Answers
 from tellapart_native.heads.decoding import Writer
 
 
@@ -85,13 +86,10 @@ class FusionHead(StateModel):
 class FusionAnswers(FusionHead):
     """Chooses the answer with the greatest number; of equal ones that which is first in the list."""
 
-    def __init__(self, encoder: TorchFusionEncoder, answers: Sequence[str]) -> None:
-        super().__init__(encoder)
-        self.answers = tuple(answers)
-
     def choose_answers(self, images: Sequence[Pixels], questions: Sequence[str]) -> list[str]:
         """Answer question `k` about image `k`."""
-        return [self.answers[int(numbers.argmax())] for numbers in self.outputs(images, questions)]
+        answers = cast("Answers", self.encoder.halves).answers
+        return [answers[int(numbers.argmax())] for numbers in self.outputs(images, questions)]
 
 
 class FusionTwoImages(FusionHead):
@@ -153,9 +151,9 @@ class NativeCaptioner(StateModel):
 class NativeWriter(NativeCaptioner):
     """A captioner that also writes, by its authors' beam search, one image at a time: no caption has neighbours."""
 
-    def __init__(self, encoder: TorchFusionEncoder, halves: Writer) -> None:
+    def __init__(self, encoder: TorchFusionEncoder) -> None:
         super().__init__(encoder)
-        self.halves = halves
+        self.halves = cast("Writer", encoder.halves)
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return the prompt of captions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from tellapart.errors import ModelError
@@ -142,6 +143,21 @@ class Pooler(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Pool `(batch, n, width)` to `(batch, width)`."""
         return self.dense(states[:, 0]).tanh()
+
+
+class WordHead(nn.Module):
+    """A dense layer, GELU and a norm; then the words' matrix and their biases."""
+
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        words, width = layout.shape_of(f"{prefix}.decoder.weight")
+        self.transform = nn.Module()
+        self.transform.dense, self.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        self.decoder, self.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the logits of all words for each state: `(batch, n, words)`."""
+        return self.decoder(self.transform.LayerNorm(nn.functional.gelu(self.transform.dense(states)))) + self.bias
 
 
 class FusedBert(nn.Module):
