@@ -26,7 +26,6 @@ from tellapart_native.heads.other_tasks import (
     FusionTwoImages,
     NativeCaptioner,
     NativeWriter,
-    check_ends,
 )
 from tellapart_native.prefix import TOKENIZER_FILES
 from tellapart_native.region_file import LEFT_OUT, RegionFile, find_regions
@@ -85,8 +84,6 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     preparation, tokenizer = prepare_inputs(opened, options, reading)
     halves = reading.halves(opened.module)
     halves.take_words(tokenizer, opened.path.parent)
-    if reading.read == "likelihood":
-        check_ends(name, preparation.texts)
     encoder = TorchFusionEncoder(name, halves, preparation, place, reading=reading.read)
     model = _MODELS.get(reading.read, FusionScorer)(encoder)
     model.provenance = opened.checkpoint.weights

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, dtype
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, require
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.network import Network
@@ -50,40 +50,26 @@ class _Norm(nn.Module):
         )
 
 
-class _Bottleneck(nn.Module):
-    """Three convolutions around the states; the one in the middle has the stride (ResNet V1.5)."""
-
-    def __init__(self, layout: Layout, prefix: str, into: int, stride: int, eps: float) -> None:
-        super().__init__()
-        width, first = into, prefix.endswith(".0")
-        for k, steps in ((1, 1), (2, stride), (3, 1)):
-            out, _, size, _ = layout.shape_of(f"{prefix}.conv{k}.weight")
-            setattr(self, f"conv{k}", nn.Conv2d(width, out, size, steps, size // 2, bias=False))
-            setattr(self, f"bn{k}", _Norm(out, eps))
-            width = out
-        shortcut = nn.Sequential(nn.Conv2d(into, width, 1, stride, bias=False), _Norm(width, eps)) if first else None
-        self.downsample, self.width = shortcut, width
-
-    def forward(self, states: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
-        shortcut = states if self.downsample is None else self.downsample(states)
-        return (self.bn3(self.conv3(inner)) + shortcut).relu()
-
-
 class Resnet(nn.Module):
-    """The stem and three stages: a grid whose sides are a 16th of the picture's."""
+    """The stem and three stages of bottlenecks (ResNet V1.5): a grid whose sides are a 16th of the picture's."""
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
         super().__init__()
+        bottleneck = require("timm.models.resnet", extra="models").Bottleneck
+
+        def make_norm(width: int, **_: Any) -> _Norm:
+            return _Norm(width, eps)
+
         out, _, size, _ = layout.shape_of(f"{prefix}.conv1.weight")
         self.conv1, self.bn1 = nn.Conv2d(3, out, size, 2, size // 2, bias=False), _Norm(out, eps)
         for stage in (1, 2, 3):
-            name = f"{prefix}.layer{stage}"
-            first = 1 if stage == 1 else 2
-            blocks: list[_Bottleneck] = []
+            name, blocks = f"{prefix}.layer{stage}", []
             for k in range(layout.count_parts(f"{name}.{{}}.")):
-                blocks.append(_Bottleneck(layout, f"{name}.{k}", out, first if k == 0 else 1, eps))
-                out = blocks[-1].width
+                stride, planes = 2 if stage > 1 and k == 0 else 1, layout.shape_of(f"{name}.{k}.conv1.weight")[0]
+                into, out, shortcut = out, bottleneck.expansion * planes, None
+                if k == 0:
+                    shortcut = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
+                blocks.append(bottleneck(into, planes, stride, shortcut, norm_layer=make_norm))
             setattr(self, f"layer{stage}", nn.Sequential(*blocks))
         self.width = out
 

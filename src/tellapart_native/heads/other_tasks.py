@@ -16,7 +16,6 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer, StateModel, TorchFusionEncoder, TorchState
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
-from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.protocols import Pixels, Sides
 from tellapart.models.torch.backend import forward
 from tellapart_native.heads.answers import Answers
@@ -146,6 +145,12 @@ class NativeCaptioner(StateModel):
         super().__init__(encoder)
         self.prepare_image = encoder.prepare_image
         self.kind = "similarity"  # a log-probability: no logit of a match, and no probability
+        tokens = int(encoder.preparation.texts.tokens([""], 8)["attention_mask"].sum())
+        if tokens < 2:
+            raise ModelError(
+                f"{self.name}: its tokenizer gives an empty text {tokens} tokens, not a beginning and an end, without "
+                "which no caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
+            )
 
 
 class NativeWriter(NativeCaptioner):
@@ -178,15 +183,3 @@ class NativeWriter(NativeCaptioner):
                 self.halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
                 for state in states
             ]
-
-
-def check_ends(name: str, texts: TokenReader) -> None:
-    """Check that a tokenizer marks a text's beginning and end: the first word is predicted after the one, and the other
-    is predicted after the last word.
-    """
-    tokens = int(texts.tokens([""], 8)["attention_mask"].sum())
-    if tokens < 2:
-        raise ModelError(
-            f"{name}: its tokenizer gives an empty text {tokens} tokens, not a beginning and an end, without which no "
-            "caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
-        )
