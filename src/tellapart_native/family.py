@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 @cache
 def published_facts(family: str) -> Mapping[str, Any]:
     """Return what the published files of a family hold, by its `NativeFamily.name`: its table of `published.toml`."""
-    return tomllib.loads(files("tellapart_native").joinpath("published.toml").read_text(encoding="utf-8"))[family]
+    with files("tellapart_native").joinpath("published.toml").open("rb") as file:
+        return tomllib.load(file)[family]
 
 
 #: Width of one attention head in every published file, unless a family names another.

@@ -53,8 +53,8 @@ class Prompt:
 
 
 def _read_prompts() -> dict[str, Prompt]:
-    table = tomllib.loads(files("tellapart.models.generative").joinpath("prompts.toml").read_text(encoding="utf-8"))
-    return {name: Prompt(name, **facts) for name, facts in table.items()}
+    with files("tellapart.models.generative").joinpath("prompts.toml").open("rb") as file:
+        return {name: Prompt(name, **facts) for name, facts in tomllib.load(file).items()}
 
 
 _PROMPTS = _read_prompts()
