@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
@@ -59,15 +58,8 @@ _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
 WEIGHTS = "model.safetensors"
 
 
-class OpenedModel(SimpleNamespace):
-    """A family, its module on the device, and the file it came from.
-
-    Attributes:
-        family: the `NativeFamily`.
-        module: with its weights, in evaluation mode.
-        path: the file.
-        checkpoint: read from it, without its tensors.
-    """
+class OpenedModel(NamedTuple):
+    """A family, its module with weights and in evaluation mode, and the checkpoint at a path, without its tensors."""
 
     family: NativeFamily
     module: Network
@@ -133,17 +125,15 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
         settings = read_json(config_file)
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
-    held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
+    entries = checkpoint.beside
+    held = entries.get("hyper_parameters", entries)
     held = held.get("config") if isinstance(held, Mapping) else None
-    parts = [held] if isinstance(held, Mapping) else _fairseq_parts(checkpoint.beside)
-    return {key: value for part in parts for key, value in part.items() if isinstance(value, str | int | float | bool)}
-
-
-def _fairseq_parts(entries: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
-    """Return the arguments that fairseq keeps: `args`, or `model` and `task` in `cfg` of later versions."""
-    later = entries.get("cfg")
-    parts = [entries.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
-    return [part for part in parts if isinstance(part, Mapping)]
+    cfg = entries.get("cfg")
+    later = cfg if isinstance(cfg, Mapping) else {}
+    # fairseq keeps `args`, or `model` and `task` in `cfg` of later versions.
+    parts = [held] if isinstance(held, Mapping) else [entries.get("args"), later.get("model"), later.get("task")]
+    pairs = (pair for part in parts if isinstance(part, Mapping) for pair in part.items())
+    return {name: value for name, value in pairs if isinstance(value, str | int | float | bool)}
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:

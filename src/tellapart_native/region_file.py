@@ -44,10 +44,6 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
 from tellapart.models.torch.dual_encoder import Inputs
 
-__all__ = [
-    "LEFT_OUT", "REGION_FILES", "RegionFile", "find_regions",
-]  # fmt: skip
-
 #: A note on timings of models that read regions: the detector is not in them.
 LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
