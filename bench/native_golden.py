@@ -11,9 +11,9 @@ from typing import Any
 
 from record import RECORDS, run_bench
 
-from tellapart.models.fusion.families import Lxmert
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.backend import import_torch
+from tellapart_native.library_regions import Lxmert
 
 
 def compare_lxmert() -> float:

@@ -36,7 +36,6 @@ from tellapart.data.strict_binary import read_plain_pickle
 from tellapart.data.strict_json import read_json, read_whole
 from tellapart.errors import TellapartError, require
 from tellapart.evaluation.verified import read_result
-from tellapart.models.fusion.region_file import RegionFile, read_regions
 from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores
 from tellapart.models.onnx.dual_encoder import read_folder
@@ -44,6 +43,7 @@ from tellapart.records.imported import read_imported
 from tellapart.records.run_folder import write_result
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
+from tellapart_native.region_file import RegionFile, read_regions
 
 #: Turns a terminal's title into another, and a line's end around.
 STEERS = "a\x1b]0;owned\x07\u202eb"

@@ -17,8 +17,8 @@ from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
-from tellapart.models.fusion.region_file import read_regions
 from tellapart.records.zipped import unpacked
+from tellapart_native.region_file import read_regions
 
 #: How Pillow saves each picture.
 _PICTURES: dict[str, dict[str, Any]] = {

@@ -30,13 +30,13 @@ from tellapart.data.scores import Scores
 from tellapart.data.strict_json import read_json
 from tellapart.errors import require
 from tellapart.evaluation.verified import read_result
-from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.samples import read_samples
 from tellapart.training.data.rows import table_rows
+from tellapart_native.region_file import RegionFile
 
 VALID = Path(__file__).with_name("valid")
 DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

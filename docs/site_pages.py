@@ -107,7 +107,7 @@ def _api() -> dict[str, str]:
     for name, where in sorted(package._WHERE.items()):
         found = getattr(package, name)
         about = (inspect.getdoc(found) or "").partition("\n")[0] if callable(found) else ""
-        rows.append((f"[`{name}`][tellapart.{where}.{getattr(found, '__name__', name)}]", about))
+        rows.append((f"[`{name}`][{where}.{getattr(found, '__name__', name)}]", about))
     names = make_table(["name", "what it is"], "l|l", rows)
     about = (package.__doc__ or "").split(">>>")[0].strip()
     pages = {"api/index.md": f"# `import tellapart`\n\n{about}\n\n{names}\n"}
@@ -122,9 +122,10 @@ def _modules(room: str) -> list[str]:
     """Return the modules of a room's page; a room of one file is that module."""
     folder = ROOT / "src" / "tellapart" / room
     files = folder.glob("[!_]*.py") if room in SITE["rooms"] else ()
-    modules = {f"{room}.{path.stem}" for path in files}
-    modules |= {where for where in importlib.import_module("tellapart")._WHERE.values() if where.startswith(f"{room}.")}
-    return [f"tellapart.{module}" for module in sorted(modules)] or [f"tellapart.{room}"]
+    modules = {f"tellapart.{room}.{path.stem}" for path in files}
+    packages = (f"tellapart.{room}.", "tellapart_native.") if room == "models" else (f"tellapart.{room}.",)
+    modules |= {where for where in importlib.import_module("tellapart")._WHERE.values() if where.startswith(packages)}
+    return sorted(modules) or [f"tellapart.{room}"]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

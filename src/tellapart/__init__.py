@@ -19,7 +19,7 @@ __version__ = "1.0.0rc1"
 _WHERE: dict[str, str] = {
     name: module
     for module, name in re.findall(
-        r"^from tellapart\.(\S+) import (?:\(\s+)?(\w+)",
+        r"^from (tellapart\S*\.\S+) import (?:\(\s+)?(\w+)",
         Path(__file__).with_suffix(".pyi").read_text("utf-8"),
         re.MULTILINE,
     )
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> object:
         return importlib.import_module("tellapart.metrics")
     if name not in _WHERE:
         raise AttributeError(f"module 'tellapart' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tellapart.{_WHERE[name]}"), name)
+    value = getattr(importlib.import_module(_WHERE[name]), name)
     globals()[name] = value
     return value
 

@@ -67,7 +67,6 @@ from tellapart.metrics.pairs import image_score as image_score
 from tellapart.metrics.pairs import text_score as text_score
 from tellapart.metrics.registry import METRICS as METRICS
 from tellapart.models.find import find_model as find_model
-from tellapart.models.fusion.region_file import regions as regions
 from tellapart.models.memory.external import read_scores as read_scores
 from tellapart.models.memory.held import model as model
 from tellapart.models.store.cache import cache_ls as cache_ls
@@ -82,6 +81,7 @@ from tellapart.report.paper_tables.layouts import table as table
 from tellapart.report.plots.prepare import plot as plot
 from tellapart.training.mining.negatives import mine as mine
 from tellapart.training.train import train as train
+from tellapart_native.region_file import regions as regions
 
 __version__: str
 _WHERE: dict[str, str]

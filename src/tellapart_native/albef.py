@@ -74,18 +74,6 @@ FAMILY = NativeFamily(
     vocabulary="bert-base-uncased",
     ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,
-    ignored=(
-        "*_m.*",
-        "image_queue",
-        "text_queue",
-        "idx_queue",
-        "queue_ptr",
-        "temp",
-        "text_encoder*.position_ids",
-        "text_encoder.cls.*",
-        "text_decoder*.position_ids",
-        "text_decoder.cls.predictions.decoder.bias",  # a copy of `predictions.bias`
-    ),
     resize=lambda tensors, size: resize_grid(
         tensors, "visual_encoder.pos_embed", "visual_encoder.patch_embed.proj.weight", size
     ),

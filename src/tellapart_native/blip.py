@@ -129,17 +129,6 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square_inputs(module.config.image_size, CLIP_COLOURS),
     vocabulary="bert-base-uncased",
-    ignored=(
-        "*_m.*",
-        "image_queue",
-        "text_queue",
-        "idx_queue",
-        "ptr_queue",
-        "queue_ptr",
-        "temp",
-        "*.position_ids",
-        "text_decoder.*",
-    ),
     resize=lambda tensors, size: resize_grid(
         tensors, "visual_encoder.pos_embed", "visual_encoder.patch_embed.proj.weight", size
     ),

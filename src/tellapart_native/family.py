@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -22,115 +25,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-# How many layers, stages and rows the published files of each family have, so that a file that lost one is refused.
-#
-# Counted over the layouts of the official classes at every published size; of files for answers and for two images by
-# their authors' configurations.
-
-Depths = Mapping[str, Mapping[int, tuple[int, ...]]]
-"""Pattern of layers, or name of a table -> their width -> how many, or how many rows, published files have."""
-
-
-def _swin(prefix: str) -> Depths:
-    """Swin-B: four stages of 2, 2, 18 and 2 blocks."""
-    stages = enumerate(((128, 2), (256, 2), (512, 18), (1024, 2)))
-    blocks: Depths = {f"{prefix}.layers.{stage}.blocks.{{}}.": {width: (depth,)} for stage, (width, depth) in stages}
-    return {f"{prefix}.layers.{{}}.": {128: (4,)}, **blocks}
-
-
-def _text(prefix: str, words: int, positions: int = 512) -> Depths:
-    """The rows of BERT's tables, base and large."""
-    rows = {"word_embeddings": words, "position_embeddings": positions}
-    return {f"{prefix}.{table}.weight": dict.fromkeys((768, 1024), (count,)) for table, count in rows.items()}
-
-
-_BERT: dict[int, tuple[int, ...]] = {768: (12,), 1024: (24,)}
-_DECODER = "text_decoder.bert.encoder.layer.{}."
-_FUSED: Depths = {
-    **_text("text_encoder.embeddings", 30522),
-    **_text("text_decoder.bert.embeddings", 30522),
-    "text_encoder.encoder.layer.{}.": {768: (12, 18)},
-    "text_encoder.encoder.layer.{}.crossattention.": {768: (6, 12)},
-    _DECODER: {768: (6, 12)},
-    f"{_DECODER}crossattention.": {768: (6,)},
-}
-_ROBERTA: Depths = {
-    **_text("text_transformer.embeddings", 50265, 514),
-    "text_transformer.encoder.layer.{}.": {768: (12,)},
-}
-_OFA_WIDTHS = (256, 512, 768, 1024, 1280)
-
-DEPTHS: Mapping[str, Depths] = MappingProxyType(
-    {
-        "albef": {"visual_encoder.blocks.{}.": _BERT, **_FUSED},
-        "xvlm": {**_swin("vision_encoder"), **_FUSED},
-        "blip_original": {
-            "visual_encoder.blocks.{}.": _BERT,
-            **_text("text_encoder.embeddings", 30524),  # the marks [DEC] and [ENC] are the last two
-            "text_encoder.encoder.layer.{}.": {768: (12,)},
-            "text_encoder.encoder.layer.{}.crossattention.": {768: (12,)},
-        },
-        "vilt_original": {"transformer.blocks.{}.": {768: (12,)}, **_text("text_embeddings", 30522, 40)},
-        "meter": {
-            **_swin("vit_model"),
-            **_ROBERTA,
-            "vit_model.visual.transformer.resblocks.{}.": {768: (11,)},  # the file's twelfth is never read
-            "cross_modal_image_layers.{}.": {768: (6,)},
-            "cross_modal_text_layers.{}.": {768: (6,)},
-        },
-        "fiber": {
-            **_swin("vit_model"),
-            **_ROBERTA,
-            "vit_model.layers.2.blocks.{}.attn.qkv_i2t.": {512: (4,)},
-            "vit_model.layers.3.blocks.{}.attn.qkv_i2t.": {1024: (2,)},
-            "text_transformer.encoder.layer.{}.crossattention_t2i.": {768: (6,)},
-        },
-        "uniter": {"uniter.encoder.layer.{}.": _BERT, **_text("uniter.embeddings", 28996)},
-        "vilbert": {
-            **_text("bert.embeddings", 30522),
-            "bert.encoder.layer.{}.": {768: (12,)},
-            "bert.encoder.v_layer.{}.": {1024: (6,)},
-            "bert.encoder.c_layer.{}.": {768: (6,), 1024: (6,)},
-        },
-        "vlt5": {
-            "shared.weight": {768: (32200,)},
-            **{
-                f"{tower}.block.0.layer.0.SelfAttention.relative_attention_bias.weight": {12: (32,)}
-                for tower in ("encoder.stack", "decoder")
-            },
-            "encoder.stack.block.{}.": {768: (12,)},
-            "decoder.block.{}.": {768: (12,)},
-        },
-        "ofa": {
-            "encoder.embed_tokens.weight": dict.fromkeys(_OFA_WIDTHS, (59457,)),
-            "encoder.embed_positions.weight": dict.fromkeys(_OFA_WIDTHS, (1026,)),
-            "decoder.embed_positions.weight": dict.fromkeys(_OFA_WIDTHS, (1026,)),
-            "encoder.layers.{}.": {256: (4,), 512: (4,), 768: (6,), 1024: (12,), 1280: (24,)},
-            "decoder.layers.{}.": {256: (4,), 512: (4,), 768: (6,), 1024: (12,), 1280: (12,)},
-            # ResNets of 50, 101 and 152 layers
-            "encoder.embed_images.layer1.{}.": {64: (3,)},
-            "encoder.embed_images.layer2.{}.": {128: (4, 8)},
-            "encoder.embed_images.layer3.{}.": {256: (6, 23, 36)},
-        },
-        "cappa": {
-            "text.embedding.weight": {1024: (65536,)},
-            "vision.blocks.{}.": {1024: (24,)},
-            "text.blocks.{}.": {1024: (12,)},
-        },
-    }
-)
-"""Family, as `NativeFamily.name` -> its published depths and rows."""
-
-DEPTH_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "encoder.layers.{}.": "encoder_layers",
-        "decoder.layers.{}.": "decoder_layers",
-        "cross_modal_image_layers.{}.": "num_top_layer",
-        "cross_modal_text_layers.{}.": "num_top_layer",
-        "text_embeddings.position_embeddings.weight": "max_text_len",
-    }
-)
-"""Pattern -> the authors' setting with the depth; used first if the file holds the settings."""
+@cache
+def published_facts(family: str) -> Mapping[str, Any]:
+    """Return what the published files of a family hold, by its `NativeFamily.name`: its table of `published.toml`."""
+    with files("tellapart_native").joinpath("published.toml").open("rb") as file:
+        return tomllib.load(file)[family]
 
 
 #: Width of one attention head in every published file, unless a family names another.
@@ -197,14 +96,15 @@ class Layout:
     def expect_published(self, family: str) -> None:
         """Hold depths and rows against the settings, else the published sizes; note those of a size not published."""
         depths = self.settings.get("depths")  # in the `config.json` of a converted model
-        for pattern, sizes in DEPTHS[family].items():
+        facts = published_facts(family)
+        for pattern, sizes in facts["depths"].items():
             if not self.has_prefix(pattern.partition("{}")[0]):
                 continue  # another kind of tower, or another task's file
             numbers, candidates, width = self._measure_parts(pattern)
-            count, wanted = len(numbers), sizes.get(width)
+            count, wanted = len(numbers), sizes.get(str(width))
             if wanted is None:
                 self.unpublished[pattern] = count
-            stated = self.settings.get(DEPTH_SETTINGS.get(pattern, ""))
+            stated = self.settings.get(facts.get("depth_settings", {}).get(pattern, ""))
             if stated is None and isinstance(depths, Mapping):
                 stated = depths.get(pattern)
             if stated is not None and not isinstance(stated, int):
@@ -287,8 +187,11 @@ class NativeHalves(Halves):
         self.module = module
         self.context: int = module.config.context
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the words that the halves need beyond a text: captioners and answers in words have some."""
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
+        """Take the words that the halves need beyond a text: captioners and answers in words have some.
+
+        `folder` is that of the file.
+        """
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
@@ -330,7 +233,7 @@ class Reading:
         clean: the authors' cleaner of captions for it; None for the family's.
     """
 
-    halves: Callable[[Network], Halves]
+    halves: Callable[[Network], NativeHalves]
     read: str
     needs: str
     lacks: str = ""
@@ -351,8 +254,6 @@ class NativeFamily:
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
         ends: whether a text is read with a token at its end, such as [SEP].
         rename: takes a name in the file to that in the module.
-        ignored: patterns of names that no reading needs: momentum copies, queues, heads of other tasks.
-        ignored_without: patterns that no reading needs in a file that has no name with the beginning given here.
         resize: takes the tensors to another image size, by the authors' method; None if they have no method.
         clean: the authors' cleaner of captions; None if they have none, or none is known.
         prompt: a wording around a caption, which replaces `{}`.
@@ -370,8 +271,6 @@ class NativeFamily:
     images: Callable[[Network], ImageInputs] | None = None
     ends: bool = True
     rename: Callable[[str], str] = str
-    ignored: tuple[str, ...] = ()
-    ignored_without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resize: Callable[[dict[str, Tensor], int], dict[str, Tensor]] | None = None
     clean: Callable[[str], str] | None = None
     prompt: str = "{}"
@@ -381,8 +280,9 @@ class NativeFamily:
 
     def keep_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors that a reading may need, under the module's names."""
-        ignored = list(self.ignored)
-        for beginning, patterns in self.ignored_without.items():
+        facts = published_facts(self.name)
+        ignored = list(facts.get("ignored", ()))
+        for beginning, patterns in facts.get("ignored_without", {}).items():
             if not any(name.startswith(beginning) for name in tensors):
                 ignored += patterns
         return {

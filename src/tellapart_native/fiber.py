@@ -20,6 +20,7 @@ from tellapart_native.layers.bert import (
     BertLayer,
     Pooler,
     SelfAttention,
+    WordHead,
     attend_heads,
     build_roberta,
     read_context,
@@ -96,10 +97,10 @@ class Fiber(NativeHalves):
 
     def __init__(self, module: Network) -> None:
         super().__init__(module)
-        steps, layers = module.vit_model.steps, module.text_transformer.encoder.layer
+        steps = module.vit_model.steps
         lower = next(k for k, step in enumerate(steps) if not isinstance(step, Merging) and step.attn.reads_text)
         self._lower, self._upper = steps[:lower], steps[lower:]
-        self._fused = next(k for k, layer in enumerate(layers) if isinstance(layer, GatedLayer))
+        self._fused: int = module.text_transformer.fusion
 
     def images(self, pixel_values: Tensor) -> Tensors:
         """Run the blocks that read no text, on float `(batch, 3, h, w)`: `(batch, side, side, width)`."""
@@ -110,7 +111,7 @@ class Fiber(NativeHalves):
 
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run the layers that read no image: `(batch, tokens, width)`, and the mask."""
-        return self.module.text_transformer(ids, mask, self._fused), mask
+        return self.module.text_transformer.read_text(ids, mask), mask
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the gated layers; pool the text, and the image, in this order: `(batch, 2 * width)`."""
@@ -185,18 +186,12 @@ class FiberCaptioner(Writer, Fiber):
                 states = layer(states, before, seen=seen)
             else:
                 states = layer.fuse_image(states, before, images[k - self._fused], last=False, seen=seen)
-        head = module.mlm_score
-        states = nn.functional.gelu(head.transform.dense(module.cross_modal_text_transform(states)))
-        return head.decoder(head.transform.LayerNorm(states)) + head.bias
+        return module.mlm_score(module.cross_modal_text_transform(states))
 
 
 def _add_captioner(module: Network, layout: Layout) -> None:
     """Add the parts of a captioner's file: projections of the image, by their layers' numbers, and a head of words."""
-    head, (words, width) = nn.Module(), layout.shape_of("mlm_score.decoder.weight")
-    head.transform = nn.Module()
-    head.transform.dense, head.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
-    head.decoder, head.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
-    module.mlm_score = head
+    module.mlm_score = WordHead(layout, "mlm_score")
     module.cross_modal_att_layers, tower = nn.ModuleDict(), module.vit_model.width
     for k, layer in enumerate(module.text_transformer.encoder.layer):
         if isinstance(layer, GatedLayer) and layer.crossattention_t2i.self.key.in_features != tower:
@@ -273,20 +268,6 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square_inputs(module.config.image_size, IMAGENET_COLOURS),
     vocabulary="roberta-base",
-    ignored=(
-        "vit_model.*.relative_position_index",
-        "vit_model.*.attn_mask",
-        "text_transformer.encoder.layer.[0-5].alpha_t2i",  # nothing reads them
-        "text_transformer.encoder.layer.*.crossattention_t2i.output.LayerNorm.*",
-        "text_transformer.pooler.*",
-        "text_transformer.embeddings.position_ids",
-        "*_queue",
-        "queue_ptr",
-        "queue_total",
-        "temp",
-        "cross_modal_att_layers.[0-5].*",
-    ),
-    ignored_without={"cross_modal_att_layers.": ("mlm_score.*",)},
     resize=resize_bias_tables,
     begin_training=_begin_training,
     contrast=Contrast(

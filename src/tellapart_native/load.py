@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tellapart.data.strict_json import read_json
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves, Preparation
-from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
+from tellapart.models.fusion.family import Preparation
 from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
 from tellapart.models.torch.dual_encoder import TorchDual
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.heads.answers import ANSWERS_FILE, Answers, read_answer_list
+from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.heads.decoding import Writer
 from tellapart_native.heads.other_tasks import (
     FusionAnswers,
@@ -28,9 +25,9 @@ from tellapart_native.heads.other_tasks import (
     FusionTwoImages,
     NativeCaptioner,
     NativeWriter,
-    check_ends,
 )
 from tellapart_native.prefix import TOKENIZER_FILES
+from tellapart_native.region_file import LEFT_OUT, RegionFile, find_regions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -41,50 +38,28 @@ if TYPE_CHECKING:
 
 NativeModel = FusionScorer | TorchDual | NativeCaptioner | FusionAnswers | FusionTwoImages | FusionHeat | FusionBoxes
 
+
+def _open_captioner(encoder: TorchFusionEncoder) -> NativeCaptioner:
+    return (NativeWriter if isinstance(encoder.halves, Writer) else NativeCaptioner)(encoder)
+
+
+#: `Reading.read` -> what makes its model of the encoder; others are scorers of pairs.
 _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
     "cosine": TorchFusionEncoder.cosine,
-    "likelihood": NativeCaptioner,
+    "likelihood": _open_captioner,
+    "answers": FusionAnswers,
     "two_images": FusionTwoImages,
     "heat": FusionHeat,
     "box": FusionBoxes,
 }
 
 
-def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Give a head its words: the list in the file's folder if it chooses answers, the tokens of a captioner."""
-    if isinstance(halves, NativeHalves):
-        halves.take_words(tokenizer)
-    if isinstance(halves, Answers):
-        path = folder / ANSWERS_FILE
-        answers = read_answer_list(path)
-        try:
-            halves.take_answers(answers, tokenizer)
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from error
-
-
-def make_model(encoder: TorchFusionEncoder) -> NativeModel:
-    """Make the model of the encoder's reading."""
-    if isinstance(encoder.halves, Answers):
-        return FusionAnswers(encoder, encoder.halves.answers)
-    if isinstance(encoder.halves, Writer):
-        return NativeWriter(encoder, encoder.halves)
-    return _MODELS.get(encoder.reading, FusionScorer)(encoder)
-
-
 #: Weights of a converted model, in its folder.
 WEIGHTS = "model.safetensors"
 
 
-class OpenedModel(SimpleNamespace):
-    """A family, its module on the device, and the file it came from.
-
-    Attributes:
-        family: the `NativeFamily`.
-        module: with its weights, in evaluation mode.
-        path: the file.
-        checkpoint: read from it, without its tensors.
-    """
+class OpenedModel(NamedTuple):
+    """A family, its module with weights and in evaluation mode, and the checkpoint at a path, without its tensors."""
 
     family: NativeFamily
     module: Network
@@ -100,10 +75,9 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     reading = choose_reading(opened, options.reading)
     preparation, tokenizer = prepare_inputs(opened, options, reading)
     halves = reading.halves(opened.module)
-    take_words(halves, opened.path.parent, tokenizer)
-    if reading.read == "likelihood":
-        check_ends(name, preparation.texts)
-    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read))
+    halves.take_words(tokenizer, opened.path.parent)
+    encoder = TorchFusionEncoder(name, halves, preparation, place, reading=reading.read)
+    model = _MODELS.get(reading.read, FusionScorer)(encoder)
     model.provenance = opened.checkpoint.weights
     return model
 
@@ -151,17 +125,15 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
         settings = read_json(config_file)
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
-    held = checkpoint.beside.get("hyper_parameters", checkpoint.beside)
+    entries = checkpoint.beside
+    held = entries.get("hyper_parameters", entries)
     held = held.get("config") if isinstance(held, Mapping) else None
-    parts = [held] if isinstance(held, Mapping) else _fairseq_parts(checkpoint.beside)
-    return {key: value for part in parts for key, value in part.items() if isinstance(value, str | int | float | bool)}
-
-
-def _fairseq_parts(entries: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
-    """Return the arguments that fairseq keeps: `args`, or `model` and `task` in `cfg` of later versions."""
-    later = entries.get("cfg")
-    parts = [entries.get("args"), *((later.get("model"), later.get("task")) if isinstance(later, Mapping) else ())]
-    return [part for part in parts if isinstance(part, Mapping)]
+    cfg = entries.get("cfg")
+    later = cfg if isinstance(cfg, Mapping) else {}
+    # fairseq keeps `args`, or `model` and `task` in `cfg` of later versions.
+    parts = [held] if isinstance(held, Mapping) else [entries.get("args"), later.get("model"), later.get("task")]
+    pairs = (pair for part in parts if isinstance(part, Mapping) for pair in part.items())
+    return {name: value for name, value in pairs if isinstance(value, str | int | float | bool)}
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:

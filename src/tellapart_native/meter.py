@@ -11,7 +11,7 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers
 from tellapart_native.heads.matching import PooledImages, RankOutput, combine_halves
-from tellapart_native.layers.bert import BertLayer, Pooler, build_roberta, read_context
+from tellapart_native.layers.bert import Pooler, build_layers, build_roberta, read_context
 from tellapart_native.layers.swin import Swin, resize_bias_tables
 from tellapart_native.layers.vit import ClipTower
 from tellapart_native.module import NativeConfig, add_classifiers, add_rank_output, build_linear, nn
@@ -37,7 +37,7 @@ class Meter(NativeHalves):
     def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
         """Run RoBERTa: `(batch, tokens, width)`, and the mask."""
         module = self.module
-        tokens = module.cross_modal_text_transform(module.text_transformer(ids, mask))
+        tokens = module.cross_modal_text_transform(module.text_transformer.read_text(ids, mask))
         return tokens + module.token_type_embeddings.weight[0], mask
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -73,9 +73,8 @@ def _build_meter(layout: Layout) -> Network:
         transform = f"cross_modal_{side}_transform"
         setattr(module, transform, build_linear(layout, transform, source))
         name = f"cross_modal_{side}_layers"
-        inner, width = layout.shape_of(f"{name}.0.intermediate.dense.weight")
-        heads, depth = layout.count_heads(width, "num_heads"), layout.count_parts(f"{name}.{{}}.")
-        setattr(module, name, nn.ModuleList(BertLayer(width, heads, inner, source=width) for _ in range(depth)))
+        width = getattr(module, transform).out_features
+        setattr(module, name, nn.ModuleList(build_layers(layout, name, layout.count_heads(width, "num_heads"))))
         setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
     module.token_type_embeddings = nn.Embedding(3 if layout.has_prefix("nlvr2_classifier.") else 2, width)
     add_classifiers(module, layout, 2 * width)
@@ -110,16 +109,6 @@ FAMILY = NativeFamily(
     },
     images=_prepare_images,
     vocabulary="roberta-base",
-    ignored=(
-        "vit_model.positional_embedding",
-        "vit_model.ln_final.*",
-        "vit_model.*.relative_position_index",
-        "vit_model.*.attn_mask",
-        "text_transformer.pooler.*",
-        "text_transformer.embeddings.position_ids",
-        "mlm_score.*",
-        "snli_classifier.*",
-    ),
     resize=_resize_positions,
     begin_training=add_rank_output,
 )

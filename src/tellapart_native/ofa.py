@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, dtype
 
-from tellapart.errors import ModelError
+from tellapart.errors import ModelError, require
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.torch.network import Network
-from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
+from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading, published_facts
 from tellapart_native.heads.decoding import ByToken, Past, Search, Writer, read_before
 from tellapart_native.heads.matching import combine_halves
 from tellapart_native.module import NativeConfig, build_linear, nn
@@ -49,40 +50,26 @@ class _Norm(nn.Module):
         )
 
 
-class _Bottleneck(nn.Module):
-    """Three convolutions around the states; the one in the middle has the stride (ResNet V1.5)."""
-
-    def __init__(self, layout: Layout, prefix: str, into: int, stride: int, eps: float) -> None:
-        super().__init__()
-        width, first = into, prefix.endswith(".0")
-        for k, steps in ((1, 1), (2, stride), (3, 1)):
-            out, _, size, _ = layout.shape_of(f"{prefix}.conv{k}.weight")
-            setattr(self, f"conv{k}", nn.Conv2d(width, out, size, steps, size // 2, bias=False))
-            setattr(self, f"bn{k}", _Norm(out, eps))
-            width = out
-        shortcut = nn.Sequential(nn.Conv2d(into, width, 1, stride, bias=False), _Norm(width, eps)) if first else None
-        self.downsample, self.width = shortcut, width
-
-    def forward(self, states: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(self.bn1(self.conv1(states)).relu())).relu()
-        shortcut = states if self.downsample is None else self.downsample(states)
-        return (self.bn3(self.conv3(inner)) + shortcut).relu()
-
-
 class Resnet(nn.Module):
-    """The stem and three stages: a grid whose sides are a 16th of the picture's."""
+    """The stem and three stages of bottlenecks (ResNet V1.5): a grid whose sides are a 16th of the picture's."""
 
     def __init__(self, layout: Layout, prefix: str, eps: float) -> None:
         super().__init__()
+        bottleneck = require("timm.models.resnet", extra="models").Bottleneck
+
+        def make_norm(width: int, **_: Any) -> _Norm:
+            return _Norm(width, eps)
+
         out, _, size, _ = layout.shape_of(f"{prefix}.conv1.weight")
         self.conv1, self.bn1 = nn.Conv2d(3, out, size, 2, size // 2, bias=False), _Norm(out, eps)
         for stage in (1, 2, 3):
-            name = f"{prefix}.layer{stage}"
-            first = 1 if stage == 1 else 2
-            blocks: list[_Bottleneck] = []
+            name, blocks = f"{prefix}.layer{stage}", []
             for k in range(layout.count_parts(f"{name}.{{}}.")):
-                blocks.append(_Bottleneck(layout, f"{name}.{k}", out, first if k == 0 else 1, eps))
-                out = blocks[-1].width
+                stride, planes = 2 if stage > 1 and k == 0 else 1, layout.shape_of(f"{name}.{k}.conv1.weight")[0]
+                into, out, shortcut = out, bottleneck.expansion * planes, None
+                if k == 0:
+                    shortcut = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), _Norm(out, eps))
+                blocks.append(bottleneck(into, planes, stride, shortcut, norm_layer=make_norm))
             setattr(self, f"layer{stage}", nn.Sequential(*blocks))
         self.width = out
 
@@ -319,21 +306,6 @@ _STRIDE = 16
 #: Codes of an image and bins of a coordinate, which follow the words in the vocabulary: the setting, and how many.
 _CODES = {"code": ("code_dict_size", 8192), "bin": ("num_bins", 1000)}
 
-#: Of fairseq's many arguments, those that change a number.
-_SETTINGS = (
-    "attn_scale_factor",
-    "code_dict_size",
-    "decoder_layers",
-    "depths",
-    "disable_entangle",
-    "encoder_layers",
-    "entangle_position_embedding",
-    "imagenet_default_mean_and_std",
-    "no_scale_embedding",
-    "num_bins",
-    "sync_bn",
-)
-
 
 class Ofa(NativeHalves):
     """A picture's cells, and the tokens of ' does the image describe " ... "?'; the answer's first word is read.
@@ -344,8 +316,9 @@ class Ofa(NativeHalves):
 
     match = 0
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
         """Take the tokens of an answer's beginning, "yes" and "no"."""
+        del folder
         add_codes(tokenizer, self.module.config)
         self.start, *_ = tokenizer("")["input_ids"]
         self.answers = []
@@ -384,10 +357,10 @@ class OfaCaptioner(Writer):
         """The configuration, and the question."""
         return f"{super().facts} asked {self.prompt.text!r}"
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
         """Take the tokens before and behind a caption, and those of the question."""
         add_codes(tokenizer, self.module.config)
-        super().take_words(tokenizer)
+        super().take_words(tokenizer, folder)
         self.question = tokenizer(self.prompt.text)["input_ids"]
 
     def images(self, pixel_values: Tensor) -> Tensors:
@@ -424,7 +397,7 @@ def add_codes(tokenizer: PreTrainedTokenizerBase, config: NativeConfig) -> None:
 
 
 def _build_ofa(layout: Layout) -> Network:
-    settings = {name: layout.settings[name] for name in _SETTINGS if name in layout.settings}
+    settings = {name: layout.settings[name] for name in published_facts("ofa")["settings"] if name in layout.settings}
     size = int(layout.settings.get("image_size", layout.settings.get("patch_image_size", _IMAGE_SIZE)))
     layout = replace(layout, settings=settings)
     module = nn.Module()
@@ -464,19 +437,6 @@ FAMILY = NativeFamily(
     },
     images=lambda module: square_inputs(module.config.image_size, module.config.colours),
     vocabulary="facebook/bart-base",
-    ignored=(
-        "*.version",
-        "*.num_batches_tracked",
-        "*_rp_bucket",
-        "decoder.embed_tokens.weight",  # copies of `encoder.embed_tokens.weight`
-        "decoder.output_projection.weight",
-        "decoder.image_position_idx",  # of pictures that the decoder writes in codes
-        "decoder.image_rel_pos_table_list.*",
-        "decoder.embed_image_positions.weight",
-        "decoder.image_pos_ln.*",
-        "decoder.code_layernorm_embedding.*",
-        "classification_heads.*",
-    ),
     resize=lambda tensors, _size: tensors,  # positions are looked up by row and column
     clean=clean_like_ofa,
     prompt=OFA_MATCH.fill(text="{}"),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 from tellapart.catalog import import_target
 from tellapart.errors import import_torch
 from tellapart.models.fusion.family import FusionPrefix, TrainableParts
-from tellapart.models.fusion.region_file import REGION_FILES
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.torch.checkpoint import split_part
+from tellapart_native.region_file import REGION_FILES
 
 if TYPE_CHECKING:
     from tellapart.models.torch.backend import Runtime
@@ -60,7 +60,7 @@ def _list_files(name: str) -> list[Path] | None:
     if not any(file.name in TOKENIZER_FILES for file in files):
         return None
     weights = [path] if path.is_file() else sorted(folder.glob("*.safetensors"))
-    return [*weights, *files, *sorted(_CODE.rglob("*.py"))]
+    return [*weights, *files, *sorted(path for path in _CODE.rglob("*") if path.suffix in {".py", ".toml"})]
 
 
 def _declare_prefix(prefix: str, meaning: str, model_type: str = "") -> FusionPrefix:

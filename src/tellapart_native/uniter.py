@@ -9,7 +9,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.matching import RankOutput, combine_halves
-from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, BertLayer, Pooler
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, Pooler, build_layers
 from tellapart_native.module import NativeConfig, build_linear, nn
 
 
@@ -61,11 +61,8 @@ def _build_uniter(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "uniter.embeddings")
     body.img_embeddings = RegionEmbeddings(layout, "uniter.img_embeddings")
-    layer = "uniter.encoder.layer"
-    inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
-    heads = layout.count_heads(width)
-    body.encoder = BertEncoder(BertLayer(width, heads, inner) for _ in range(layout.count_parts(f"{layer}.{{}}.")))
-    body.pooler = Pooler(width)
+    width = body.embeddings.word_embeddings.embedding_dim
+    body.encoder, body.pooler = BertEncoder(build_layers(layout, "uniter.encoder.layer")), Pooler(width)
     module.uniter = body
     for name in ("itm_output", "rank_output"):
         if layout.has_prefix(f"{name}."):
@@ -96,5 +93,4 @@ FAMILY = NativeFamily(
     },
     vocabulary="bert-base-cased",
     rename=_rename_norm,
-    ignored=("cls.*", "feat_regress.*", "region_classifier.*", "*.mask_embedding.weight", "*.position_ids"),
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
-from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, BertLayer, attend_heads
+from tellapart_native.layers.bert import AddAndNormalise, BertEmbeddings, BertEncoder, attend_heads, build_layers
 from tellapart_native.module import NativeConfig, nn
 
 #: Tokens of a caption in the authors' retrieval code.
@@ -141,11 +141,6 @@ class VilbertTask(Vilbert):
         return f"{super().facts} task {self.task}"
 
 
-def _build_stream(layout: Layout, prefix: str, heads: int) -> list[Network]:
-    inner, width = layout.shape_of(f"{prefix}.0.intermediate.dense.weight")
-    return [BertLayer(width, heads, inner) for _ in range(layout.count_parts(f"{prefix}.{{}}."))]
-
-
 def _build_vilbert(layout: Layout) -> Network:
     module, body = nn.Module(), nn.Module()
     body.embeddings = BertEmbeddings(layout, "bert.embeddings")
@@ -154,9 +149,9 @@ def _build_vilbert(layout: Layout) -> Network:
     body.v_embeddings = RegionEmbeddings(layout, "bert.v_embeddings")
     visual_width, region_width = layout.shape_of("bert.v_embeddings.image_embeddings.weight")
     joint_width, width = layout.shape_of("bert.t_pooler.dense.weight")
-    words = _build_stream(layout, "bert.encoder.layer", layout.count_heads(width))
+    words = build_layers(layout, "bert.encoder.layer")
     visual_heads = layout.count_heads(visual_width, "v_num_attention_heads", each=_VISUAL_HEAD)
-    regions = _build_stream(layout, "bert.encoder.v_layer", visual_heads)
+    regions = build_layers(layout, "bert.encoder.v_layer", visual_heads)
     joint_heads = layout.count_heads(joint_width, "bi_num_attention_heads", each=_VISUAL_HEAD)
     depth = layout.count_parts("bert.encoder.c_layer.{}.")
     body.encoder = BertEncoder(words)
@@ -195,17 +190,4 @@ FAMILY = NativeFamily(
         "itm_logit": Reading(Vilbert, "itm_logit", "cls.bi_seq_relationship.weight"),
     },
     vocabulary="bert-base-uncased",
-    ignored=(
-        "cls.predictions.*",
-        "cls.imagePredictions.*",
-        "*.q_dense1.*",
-        "*.q_dense2.*",
-        "vil_prediction.*",
-        "vil_prediction_gqa.*",
-        "vil_binary_prediction.*",
-        "vil_tri_prediction.*",
-        "vision_logit.*",
-        "linguisic_logit.*",
-        "*.position_ids",
-    ),
 )

@@ -87,13 +87,5 @@ FAMILY = NativeFamily(
     },
     images=lambda module: shorter_side(module.config.image_size, HALF_COLOURS),
     vocabulary="bert-base-uncased",
-    ignored=(
-        "*.position_ids",
-        "mlm_score.*",
-        "mpp_score.*",
-        "vqa_classifier.*",
-        "nlvr2_classifier.*",
-        "transformer.head.*",
-    ),
     resize=lambda tensors, _size: tensors,
 )

@@ -2,115 +2,57 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
+from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.module import NativeConfig, nn
 
-# T5's encoder and decoder under their published names: norms without a mean, relative positions, no scaling.
-
 #: Tokens further apart than this share a bucket, as published.
 _FURTHEST = 128
 
-
-class Norm(nn.Module):
-    """Divides by the root of the mean square, in float32; no mean is taken off."""
-
-    def __init__(self, width: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.empty(width)), eps
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Normalise `(..., width)`."""
-        square = states.float().pow(2).mean(-1, keepdim=True)
-        return self.weight * (states * torch.rsqrt(square + self.eps)).to(self.weight.dtype)
-
-
-class _Attention(nn.Module):
-    def __init__(self, width: int, inner: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v = (nn.Linear(width, inner, bias=False) for _ in range(3))
-        self.o = nn.Linear(inner, width, bias=False)
-
-    def forward(self, states: Tensor, source: Tensor, bias: Tensor) -> Tensor:
-        split = [part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.k(source), self.v(source))]
-        queries = self.q(states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        read = nn.functional.scaled_dot_product_attention(queries, *split, attn_mask=bias, scale=1.0)
-        return self.o(read.transpose(1, 2).flatten(2))
-
-
-class _FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.wi, self.wo = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
-
-    def forward(self, states: Tensor) -> Tensor:
-        return self.wo(self.wi(states).relu())
-
-
-def _build_sublayer(name: str, part: Network, width: int) -> Tensor:
-    layer = nn.Module()
-    setattr(layer, name, part)
-    layer.layer_norm = Norm(width)
-    return layer
+_T5 = import_transformers().models.t5.modeling_t5
 
 
 class T5Stack(nn.Module):
-    """The encoder, or the decoder, whose layers also read the encoder's states."""
+    """The encoder, or the decoder, whose layers also read the encoder's states: T5's blocks, given their biases."""
 
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
-        table = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
-        inner, width = layout.shape_of(f"{prefix}.block.0.layer.0.SelfAttention.q.weight")
-        self.decodes = prefix == "decoder"
-        forward = 2 if self.decodes else 1
-        hidden = layout.shape_of(f"{prefix}.block.0.layer.{forward}.DenseReluDense.wi.weight")[0]
-        self.block = nn.ModuleList()
-        for _ in range(layout.count_parts(f"{prefix}.block.{{}}.")):
-            layers = [_build_sublayer("SelfAttention", _Attention(width, inner, table[1]), width)]
-            if self.decodes:
-                layers.append(_build_sublayer("EncDecAttention", _Attention(width, inner, table[1]), width))
-            layers.append(_build_sublayer("DenseReluDense", _FeedForward(width, hidden), width))
-            block = nn.Module()
-            block.layer = nn.ModuleList(layers)
-            self.block.append(block)
-        self.block[0].layer[0].SelfAttention.relative_attention_bias = nn.Embedding(*table)
-        self.final_layer_norm = Norm(width)
-        self.furthest = int(layout.settings.get("relative_attention_max_distance", _FURTHEST))
+        first, decodes = f"{prefix}.block.0.layer", prefix == "decoder"
+        buckets, heads = layout.shape_of(f"{first}.0.SelfAttention.relative_attention_bias.weight")
+        inner, width = layout.shape_of(f"{first}.0.SelfAttention.q.weight")
+        config = import_transformers().T5Config(
+            d_model=width,
+            d_kv=inner // heads,
+            d_ff=layout.shape_of(f"{first}.{2 if decodes else 1}.DenseReluDense.wi.weight")[0],
+            num_heads=heads,
+            relative_attention_num_buckets=buckets,
+            relative_attention_max_distance=int(layout.settings.get("relative_attention_max_distance", _FURTHEST)),
+            is_decoder=decodes,
+            attn_implementation="sdpa",
+        )
+        blocks = range(layout.count_parts(f"{prefix}.block.{{}}."))
+        self.block = nn.ModuleList(_T5.T5Block(config, has_relative_attention_bias=k == 0, layer_idx=k) for k in blocks)
+        self.final_layer_norm = _T5.T5LayerNorm(width, eps=1e-6)
 
     def position_bias(self, length: int) -> Tensor:
         """Return the bias of attention by relative position: `(1, heads, length, length)`; a decoder's for one token.
 
         Half of the buckets are single distances, the other half grow by equal ratios (Raffel et al. 2020, section 2.1).
         """
-        table = self.block[0].layer[0].SelfAttention.relative_attention_bias
-        place = torch.arange(length, device=table.weight.device)
-        apart = place[None, :] - place[:, None]  # key less query
-        buckets = table.num_embeddings // 2  # of either direction
-        distance, exact = apart.abs(), buckets // 2
-        ratio = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.furthest / exact)
-        far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
-        return table((apart > 0).long() * buckets + torch.where(distance < exact, distance, far)).permute(2, 0, 1)[None]
+        return self.block[0].layer[0].SelfAttention.compute_bias(length, length)
 
     def forward(
         self, states: Tensor, bias: Tensor, source: Tensor | None = None, source_bias: Tensor | None = None
     ) -> Tensor:
         """Run all layers on `(batch, n, width)`."""
+        others = {"encoder_hidden_states": source, "encoder_attention_mask": source_bias}
         for block in self.block:
-            first = block.layer[0]
-            normed = first.layer_norm(states)
-            states = states + first.SelfAttention(normed, normed, bias)
-            if self.decodes:
-                second = block.layer[1]
-                states = states + second.EncDecAttention(second.layer_norm(states), source, source_bias)
-            last = block.layer[-1]
-            states = states + last.DenseReluDense(last.layer_norm(states))
+            states = block(states, position_bias=bias, **others)[0]
         return self.final_layer_norm(states)
 
 
@@ -127,8 +69,8 @@ class VisualEmbedding(nn.Module):
     def __init__(self, layout: Layout, prefix: str) -> None:
         super().__init__()
         width, features = layout.shape_of(f"{prefix}.feat_embedding.0.weight")
-        self.feat_embedding = nn.Sequential(nn.Linear(features, width), Norm(width))
-        self.absolute_vis_pos_embedding = nn.Sequential(nn.Linear(5, width), Norm(width))
+        self.feat_embedding = nn.Sequential(nn.Linear(features, width), _T5.T5LayerNorm(width))
+        self.absolute_vis_pos_embedding = nn.Sequential(nn.Linear(5, width), _T5.T5LayerNorm(width))
         self.img_order_embedding = nn.Embedding(2, width)
 
     def forward(self, features: Tensor, boxes: Tensor, words: Network) -> Tensor:
@@ -216,11 +158,4 @@ FAMILY = NativeFamily(
     vocabulary="t5-base",
     prompt="image text match: {}",
     rename=_rename_tensor,
-    ignored=(  # copies of `shared.weight`, and a table that old versions of T5 saved and did not use
-        "*encoder.embed_tokens.weight",
-        "decoder.embed_tokens.weight",
-        "*.obj_order_embedding.weight",
-        "lm_head.weight",
-        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
-    ),
 )

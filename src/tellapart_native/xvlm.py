@@ -124,14 +124,6 @@ FAMILY = NativeFamily(
     vocabulary="bert-base-uncased",
     ends=False,  # the authors' tokenizer adds no [SEP] to a single text
     rename=rename_text,
-    ignored=(
-        "*.relative_position_index",
-        "*.attn_mask",
-        "*.position_ids",
-        "text_encoder.cls.*",
-        "temp",
-        "text_decoder.cls.predictions.decoder.bias",
-    ),
     resize=lambda tensors, size: resize_window_biases(tensors, max(size // 32, 1)),
     clean=clean_like_albef,
 )

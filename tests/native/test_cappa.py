@@ -103,16 +103,6 @@ def test_the_mean_is_over_the_predicted_tokens_and_it_is_measured_by_the_command
     assert read_result(tmp_path / "run").model.kind == "similarity"
 
 
-def test_what_it_cannot_do(file):
-    for options, *facts in (
-        ({"texts": "cleaned"}, "Open", "CapPa", "texts="),
-        ({"reading": "itm"}, "'itm'", "mean_likelihood"),
-        ({"image_size": 64}, "Open", "CapPa", "image_size=", "64"),
-    ):
-        with raises(ModelError, *facts):
-            find_model(f"cappa:{file}", ModelOptions(**options))
-
-
 def test_a_tokenizer_without_ends(file):
     edit(file.parent / "tokenizer.json", lambda content: content.update(post_processor=None))
     plain = {"tokenizer_class": "PreTrainedTokenizerFast"}

@@ -20,7 +20,7 @@ from tiny_files import save_family
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart_native.family import DEPTHS, Layout, NativeFamily
+from tellapart_native.family import Layout, NativeFamily, published_facts
 from tellapart_native.prefix import find_family
 
 Shapes = dict[str, tuple[int, ...]]
@@ -150,7 +150,7 @@ def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name):
         for part in parts:
             cut = without(cut, part)
         refuse(family, cut, {}, *parts)
-    counted = [table for table in DEPTHS[family.name] if table in keys]
+    counted = [table for table in published_facts(family.name)["depths"] if table in keys]
     assert counted
     for table in counted:
         refuse(family, shorten(keys, table), {}, table)

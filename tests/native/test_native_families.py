@@ -3,12 +3,13 @@
 import ast
 import json
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny_files import PICTURES, SETTINGS, albef_state, save_family, save_tokenizer
+from tiny_files import PICTURES, SETTINGS, albef_state, save_cappa, save_family, save_tokenizer
 from tiny_meter_fiber import SETTINGS as LIGHTNING
 from tiny_meter_fiber import fiber_state, meter_state, save_lightning
 
@@ -92,11 +93,18 @@ def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path):
     assert find_model(f"hf:{tmp_path / 'new'}").fingerprint == find_model(f"albef:{tmp_path / 'mean.pth'}").fingerprint
 
 
-@pytest.mark.parametrize(("family", "make"), [("meter", meter_state), ("fiber", fiber_state)])
-def test_their_authors_clean_no_captions(family, make, tmp_path):
-    name = save_lightning(tmp_path / "x", family, make())
-    with raises(ModelError, "texts=", "captions"):
-        find_model(name, ModelOptions(texts="cleaned"))
+@pytest.mark.parametrize(
+    ("save", "options", "facts"),
+    [
+        (partial(save_lightning, family="meter", state=meter_state()), {"texts": "cleaned"}, ("texts=", "captions")),
+        (partial(save_lightning, family="fiber", state=fiber_state()), {"texts": "cleaned"}, ("texts=", "captions")),
+        (save_cappa, {"texts": "cleaned"}, ("Open CapPa", "texts=")),
+        (save_cappa, {"image_size": 64}, ("Open CapPa", "image_size=64")),
+    ],
+)
+def test_what_their_authors_have_no_method_of_is_refused(save, options, facts, tmp_path):
+    with raises(ModelError, facts):
+        find_model(save(tmp_path / "x"), ModelOptions(**options))
 
 
 def test_a_length_that_is_none_is_refused_and_a_files_setting_counts_before_published_ones(tmp_path):
@@ -138,7 +146,11 @@ def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_o
     assert isinstance(prefix, FusionPrefix)
     files = prefix.files(f"albef:{tmp_path / 'model.pth'}")
     assert files is not None
-    assert {PACKAGE / "albef.py", PACKAGE / "layers" / "bert.py", tmp_path / "tokenizer.json"} <= set(files)
+    code = {PACKAGE / name for name in ("albef.py", "layers/bert.py", "published.toml")}
+    assert {*code, tmp_path / "tokenizer.json"} <= set(files)
+    (tmp_path / "config.json").write_text('{"model_type": "lxmert"}')
+    prefix = find_prefix(str(tmp_path))
+    assert {PACKAGE / "library_regions.py", tmp_path / "config.json"} <= set(prefix.files(str(tmp_path)))
 
 
 @pytest.mark.parametrize("name", ["special_tokens_map.json", "added_tokens.json", "config.json", "vocab.txt"])

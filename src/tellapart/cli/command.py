@@ -120,7 +120,7 @@ def read_parameters(function: str) -> tuple[Parameter, ...]:
 @cache
 def _statements(module: str) -> list[ast.stmt]:
     """Return the statements of a module, the last first: overloads stand before their function."""
-    file = Path(tellapart.__file__).parent / f"{module.replace('.', '/')}.py"
+    file = Path(tellapart.__file__).parents[1] / f"{module.replace('.', '/')}.py"
     return ast.parse(file.read_text(encoding="utf-8")).body[::-1]
 
 
@@ -132,8 +132,8 @@ def _find(name: str, module: str) -> tuple[Any, str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return _find(node.value.id, module) if isinstance(node.value, ast.Name) else (node.value, module)
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
-            return _find(name, (node.module or "").removeprefix("tellapart."))
-    raise LookupError(f"tellapart.{module} has no {name}")
+            return _find(name, node.module or "")
+    raise LookupError(f"{module} has no {name}")
 
 
 def _value(default: ast.expr | None, module: str) -> Any:

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 from tellapart.errors import RunError, TellapartError, nearest, quote
 
+__all__ = ["PathGiven", "as_path", "as_paths"]
+
 
 def expect_used(call: str, reason: str, error: type[TellapartError] = RunError, **given: tuple[object, object]) -> None:
     """Refuse options of a call that do nothing."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+__all__ = ["NotedProgress", "Progress"]
+
 #: Called with the stage ("images", "texts", "pairs" or "items"), how many are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 

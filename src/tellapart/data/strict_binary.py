@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tellapart.data.strict_json import MOST_LEVELS, check_depth, first_repeated, read_whole
 from tellapart.errors import DataError, ScoreError, first_line, quote
 
+__all__ = ["open_arrays", "parse_plain_pickle"]
+
 #: The largest array that a file may hold, unpacked. For scale: 250,000 items of 2x2 doubles are 8 MB, and 5,000 images
 #: by 25,000 captions in float32 are half a gigabyte.
 _MAX_ARRAY_BYTES = 1 << 30

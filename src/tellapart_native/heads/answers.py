@@ -5,7 +5,8 @@ No published output was there to compare with: they are built from descriptions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.matching import share_sources
-from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, build_layers
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, WordHead, build_layers
 from tellapart_native.module import nn
 
 if TYPE_CHECKING:
@@ -64,16 +65,21 @@ class Answers(NativeHalves):
     """Halves whose joint puts out a number for each answer of a list: `(batch, answers)`.
 
     Attributes:
-        answers: the list, once `take` was called.
+        answers: the list, once `take_words` was called.
     """
 
     match = None
     answers: tuple[str, ...] = ()
 
-    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers, which is a part of the model."""
-        del tokenizer
-        self.answers = tuple(answers)
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
+        """Take the list of answers in the file's folder, which is a part of the model."""
+        path = folder / ANSWERS_FILE
+        self.answers = read_answer_list(path)
+        self.fit_answers(path, tokenizer)
+
+    @abstractmethod
+    def fit_answers(self, path: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Prepare the head for the list that was read at a path; one that does not fit it is refused."""
 
     @property
     def facts(self) -> str:
@@ -92,15 +98,9 @@ class AnswerDecoder(nn.Module):
         layer = f"{prefix}.bert.encoder.layer"
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
-        self.bert.encoder = BertEncoder(build_layers(layout, layer)[0])
-        words, width = layout.shape_of(f"{prefix}.cls.predictions.decoder.weight")
+        self.bert.encoder = BertEncoder(build_layers(layout, layer))
         self.cls = nn.Module()
-        self.cls.predictions = nn.Module()
-        self.cls.predictions.bias = nn.Parameter(torch.empty(words))
-        self.cls.predictions.transform = nn.Module()
-        self.cls.predictions.transform.dense = nn.Linear(width, width)
-        self.cls.predictions.transform.LayerNorm = nn.LayerNorm(width, eps=1e-12)
-        self.cls.predictions.decoder = nn.Linear(width, words, bias=False)
+        self.cls.predictions = WordHead(layout, f"{prefix}.cls.predictions")
 
     def forward(self, ids: Tensor, source: Tensor, source_mask: Tensor, past: Past | None = None) -> Tensor:
         """Return log P of every word behind each of int64 `(batch, n)`, or each that is not past: `(batch, n, words)`.
@@ -113,9 +113,7 @@ class AnswerDecoder(nn.Module):
             seen = None if past is None else past.add_states(k, states)
             crossed = source if hasattr(layer, "crossattention") else None
             states = layer(states, before, crossed, source_mask, seen=seen)
-        predictions = self.cls.predictions
-        states = predictions.transform.LayerNorm(nn.functional.gelu(predictions.transform.dense(states)))
-        return (predictions.decoder(states) + predictions.bias).log_softmax(-1)
+        return self.cls.predictions(states).log_softmax(-1)
 
 
 class DecodesAnswers(Answers):
@@ -126,15 +124,14 @@ class DecodesAnswers(Answers):
     infinity. An answer list's order changes no number.
     """
 
-    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers as tokens: start, the answer's, end."""
-        super().take_answers(answers, tokenizer)
+    def fit_answers(self, path: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Take the answers as tokens: start, the answer's, end."""
         start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
-        rows = [[start, *ids, end] for ids in tokenizer(list(answers), add_special_tokens=False)["input_ids"]]
+        rows = [[start, *ids, end] for ids in tokenizer(list(self.answers), add_special_tokens=False)["input_ids"]]
         longest = max(map(len, rows))
         room = self.module.text_decoder.bert.embeddings.position_embeddings.num_embeddings
         if longest > room:
-            raise ModelError(f"an answer of the list has {longest} tokens, and the decoder takes {room}")
+            raise ModelError(f"{path}: an answer of the list has {longest} tokens, and the decoder takes {room}")
         padded = [row + [tokenizer.pad_token_id] * (longest - len(row)) for row in rows]
         self._ids, self._real = torch.tensor(padded), torch.tensor([len(row) for row in rows])
 
@@ -163,12 +160,12 @@ class ClassifiesAnswers(Answers):
 
     head = "vqa_classifier"
 
-    def take_answers(self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Take the list of answers, one for each class."""
-        super().take_answers(answers, tokenizer)
+    def fit_answers(self, path: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Check that there is an answer for each class."""
+        del tokenizer
         classes = self.module.vqa_classifier[-1].out_features
-        if len(answers) != classes:
-            raise ModelError(f"the list has {len(answers)} answers and the classifier {classes} classes")
+        if len(self.answers) != classes:
+            raise ModelError(f"{path}: the list has {len(self.answers)} answers and the classifier {classes} classes")
 
 
 def add_task_heads(module: Network, layout: Layout) -> bool:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -174,8 +175,9 @@ class Writer(Likelihood):
     opening: ClassVar[str] = ""
     search: ClassVar[Search]
 
-    def take_words(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
         """Take the tokens before and behind a caption; the tokenizer marks a text's beginning and end."""
+        del folder
         *self.start, self.end = tokenizer(self.opening)["input_ids"]
         self.given, self.tokenizer = len(self.start), tokenizer
 

@@ -6,7 +6,7 @@ As for scores, each image's and text's half runs once while it is kept, and noth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer, StateModel, TorchFusionEncoder, TorchState
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
-from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.protocols import Pixels, Sides
 from tellapart.models.torch.backend import forward
+from tellapart_native.heads.answers import Answers
 from tellapart_native.heads.decoding import Writer
 
 
@@ -85,13 +85,10 @@ class FusionHead(StateModel):
 class FusionAnswers(FusionHead):
     """Chooses the answer with the greatest number; of equal ones that which is first in the list."""
 
-    def __init__(self, encoder: TorchFusionEncoder, answers: Sequence[str]) -> None:
-        super().__init__(encoder)
-        self.answers = tuple(answers)
-
     def choose_answers(self, images: Sequence[Pixels], questions: Sequence[str]) -> list[str]:
         """Answer question `k` about image `k`."""
-        return [self.answers[int(numbers.argmax())] for numbers in self.outputs(images, questions)]
+        answers = cast("Answers", self.encoder.halves).answers
+        return [answers[int(numbers.argmax())] for numbers in self.outputs(images, questions)]
 
 
 class FusionTwoImages(FusionHead):
@@ -148,14 +145,20 @@ class NativeCaptioner(StateModel):
         super().__init__(encoder)
         self.prepare_image = encoder.prepare_image
         self.kind = "similarity"  # a log-probability: no logit of a match, and no probability
+        tokens = int(encoder.preparation.texts.tokens([""], 8)["attention_mask"].sum())
+        if tokens < 2:
+            raise ModelError(
+                f"{self.name}: its tokenizer gives an empty text {tokens} tokens, not a beginning and an end, without "
+                "which no caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
+            )
 
 
 class NativeWriter(NativeCaptioner):
     """A captioner that also writes, by its authors' beam search, one image at a time: no caption has neighbours."""
 
-    def __init__(self, encoder: TorchFusionEncoder, halves: Writer) -> None:
+    def __init__(self, encoder: TorchFusionEncoder) -> None:
         super().__init__(encoder)
-        self.halves = halves
+        self.halves = cast("Writer", encoder.halves)
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return the prompt of captions."""
@@ -180,15 +183,3 @@ class NativeWriter(NativeCaptioner):
                 self.halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
                 for state in states
             ]
-
-
-def check_ends(name: str, texts: TokenReader) -> None:
-    """Check that a tokenizer marks a text's beginning and end: the first word is predicted after the one, and the other
-    is predicted after the last word.
-    """
-    tokens = int(texts.tokens([""], 8)["attention_mask"].sum())
-    if tokens < 2:
-        raise ModelError(
-            f"{name}: its tokenizer gives an empty text {tokens} tokens, not a beginning and an end, without which no "
-            "caption has a likelihood; name the captioner's tokenizer with tokenizer=FOLDER"
-        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from tellapart.errors import ModelError
@@ -144,10 +145,25 @@ class Pooler(nn.Module):
         return self.dense(states[:, 0]).tanh()
 
 
-class FusedBert(nn.Module):
-    """BERT whose upper layers, from `fusion` on, also read the image."""
+class WordHead(nn.Module):
+    """A dense layer, GELU and a norm; then the words' matrix and their biases."""
 
-    def __init__(self, embeddings: Network, layers: Iterable[Network], fusion: int) -> None:
+    def __init__(self, layout: Layout, prefix: str) -> None:
+        super().__init__()
+        words, width = layout.shape_of(f"{prefix}.decoder.weight")
+        self.transform = nn.Module()
+        self.transform.dense, self.transform.LayerNorm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        self.decoder, self.bias = nn.Linear(width, words, bias=False), nn.Parameter(torch.empty(words))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the logits of all words for each state: `(batch, n, words)`."""
+        return self.decoder(self.transform.LayerNorm(nn.functional.gelu(self.transform.dense(states)))) + self.bias
+
+
+class FusedBert(nn.Module):
+    """Embeddings and layers without a pooler; the upper layers, from `fusion` on, also read the image."""
+
+    def __init__(self, embeddings: Network, layers: Sequence[Network], fusion: int) -> None:
         super().__init__()
         self.embeddings, self.encoder, self.fusion = embeddings, BertEncoder(layers), fusion
 
@@ -168,19 +184,18 @@ class FusedBert(nn.Module):
 def build_text(layout: Layout, *, segments: int = 2) -> FusedBert:
     """Build `text_encoder`, the text half, whose sizes and depths follow from the shapes."""
     embeddings = BertEmbeddings(layout, "text_encoder.embeddings", segments=segments)
-    layers, fusion = build_layers(layout, "text_encoder.encoder.layer")
-    return FusedBert(embeddings, layers, fusion)
+    layers = build_layers(layout, "text_encoder.encoder.layer")
+    return FusedBert(embeddings, layers, sum(not hasattr(layer, "crossattention") for layer in layers))
 
 
-def build_layers(layout: Layout, layer: str) -> tuple[list[BertLayer], int]:
-    """Build BERT's layers; return them, and the number of the first with cross-attention, which all later ones have."""
-    depth = layout.count_parts(f"{layer}.{{}}.")
-    fusion = depth - len(layout.find_layers(f"{layer}.{{}}.crossattention."))
-    inner, width = layout.shape_of(f"{layer}.0.intermediate.dense.weight")
-    heads = layout.count_heads(width)
-    source = layout.shape_of(f"{layer}.{depth - 1}.crossattention.self.key.weight")[1]
-    sources = [None] * fusion + [source] * (depth - fusion)
-    return [BertLayer(width, heads, inner, source=source) for source in sources], fusion
+def build_layers(layout: Layout, prefix: str, heads: int | None = None) -> list[BertLayer]:
+    """Build BERT's layers, with cross-attention where the file has it, which all layers above have then, too."""
+    depth = layout.count_parts(f"{prefix}.{{}}.")
+    crossed = len(layout.find_layers(f"{prefix}.{{}}.crossattention."))
+    inner, width = layout.shape_of(f"{prefix}.0.intermediate.dense.weight")
+    heads = heads or layout.count_heads(width)
+    source = layout.shape_of(f"{prefix}.{depth - 1}.crossattention.self.key.weight")[1] if crossed else None
+    return [BertLayer(width, heads, inner, source=source if k >= depth - crossed else None) for k in range(depth)]
 
 
 def rename_text(name: str) -> str:
@@ -193,32 +208,17 @@ EPSILON = 1e-5
 _FIRST_POSITION = 2
 
 
-class Roberta(nn.Module):
-    """Embeddings and layers, without a pooler."""
-
-    def __init__(self, embeddings: Network, layers: Iterable[Network]) -> None:
-        super().__init__()
-        self.embeddings, self.encoder = embeddings, BertEncoder(layers)
-
-    def forward(self, ids: Tensor, mask: Tensor, depth: int | None = None) -> Tensor:
-        """Run the layers, or the first `depth`, on int64 and bool `(batch, tokens)`: `(batch, tokens, width)`."""
-        states = self.embeddings(ids)
-        for layer in self.encoder.layer[:depth]:
-            states = layer(states, mask)
-        return states
-
-
-def build_roberta(layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Network] | None = None) -> Roberta:
-    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`."""
+def build_roberta(
+    layout: Layout, prefix: str, layer: Callable[[str, int, int, int], Network] | None = None
+) -> FusedBert:
+    """Build RoBERTa; its sizes follow from the shapes of `PREFIX.*`. It reads no image before its `layer`s do."""
     inner, width = layout.shape_of(f"{prefix}.encoder.layer.0.intermediate.dense.weight")
     heads = layout.count_heads(width)
     make = layer or (lambda _name, *sizes: BertLayer(*sizes, eps=EPSILON))
-    layers = [
-        make(f"{prefix}.encoder.layer.{k}", width, heads, inner)
-        for k in range(layout.count_parts(f"{prefix}.encoder.layer.{{}}."))
-    ]
+    names = [f"{prefix}.encoder.layer.{k}" for k in range(layout.count_parts(f"{prefix}.encoder.layer.{{}}."))]
+    layers = [make(name, width, heads, inner) for name in names]
     embeddings = BertEmbeddings(layout, f"{prefix}.embeddings", segments=1, eps=EPSILON, first_position=_FIRST_POSITION)
-    return Roberta(embeddings, layers)
+    return FusedBert(embeddings, layers, sum(type(built) is BertLayer for built in layers))
 
 
 def read_context(layout: Layout, prefix: str, default: int) -> int:

@@ -17,11 +17,11 @@ from facts import raises
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
-from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import quiet
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
+from tellapart_native.region_file import RegionFile
 
 #: Families that read regions of a detector in place of pixels.
 REGIONS = ("lxmert", "visual_bert")

@@ -20,9 +20,9 @@ from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection, Form, fill_template, forms, picture_url
 from tellapart.models.captions import refuse_known_marks
 from tellapart.models.generative import prompts
-from tellapart.models.generative.answers import ANSWER_TOKENS, beside_each_other
+from tellapart.models.generative.answers import ANSWER_TOKENS, Prompted, PromptedChooser
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import CHAT_TASKS, Task
+from tellapart.models.generative.reader import CHAT_TASKS
 from tellapart.models.generative.sampling import Sampling
 from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
@@ -87,7 +87,6 @@ class Server(Connection):
         super().__init__(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header)
         self._answers, self._calls = Answers(options.answers), options.calls
         self._usage, self._cost, self._versions = Counter[str](), 0.0, set[str]()
-        self.sampling: Sampling | None = None
         if form and not form.lists_models and not model:
             raise ModelError(f"{address}: servers that take {form.path} list no models; name it: api:{address}#MODEL")
         entry = self._find_entry() if form is None or form.lists_models else {"id": model}
@@ -111,18 +110,20 @@ class Server(Connection):
             raise ModelError(f"{self.base} has {problem}; name one as api:{self.base}#MODEL, of {names}")
         return dict(fits[0])
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Answer every question, several at once; each answer is kept as soon as it is there."""
+    def answer(self, questions: Sequence[Question], sampling: Sampling | None) -> list[Completion]:
+        """Answer every question, several at once, as drawn if a draw is given; each answer is kept at once."""
         keys = []
         for question in questions:
             pictures = [pixel_hash(picture) for picture in question.pictures]
             facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
-            facts += [] if self.sampling is None else [*self.sampling]
+            facts += sampling or ()
             keys.append(bytes.fromhex(hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         self._usage["kept"] += sum(key in replies for key in keys)
-        answers = prefetch(lambda entry: self._complete_question(*entry), [*unanswered.items()], workers=self._calls)
+        answers = prefetch(
+            lambda entry: self._complete_question(*entry, sampling), [*unanswered.items()], workers=self._calls
+        )
         for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
             self._usage.update(asked=1, read=reply.prompt_tokens, written=reply.completion_tokens)
@@ -145,13 +146,13 @@ class Server(Connection):
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
         return list(prefetch(lambda request: self.ask(*request), requests, workers=self._calls, size=lambda _: 0))
 
-    def _complete_question(self, key: bytes, question: Question) -> Completion:
+    def _complete_question(self, key: bytes, question: Question, sampling: Sampling | None) -> Completion:
         content: list[dict[str, Any]] = [
             {"type": "image_url", "image_url": {"url": picture_url(pixels)}} for pixels in question.pictures
         ]
         content.append({"type": "text", "text": question.prompt})
         body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
-        body["seed"], body["temperature"] = (0, 0) if self.sampling is None else self.sampling
+        body["seed"], body["temperature"] = sampling or (0, 0)
         body |= {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
         reply = self.complete(body, question.tokens)
         if question.listed and reply.first is None:
@@ -252,7 +253,7 @@ class ServedReranker(_Pooled):
         return scores
 
 
-class Served:
+class Served(Prompted):
     """A reading of a model on a server: its identity and its free answers.
 
     The store keeps the answers alone: scores are made of them again, so every run knows its bounds and their cost.
@@ -262,6 +263,8 @@ class Served:
     stored = False
     #: A video comes as its frames, `(frames, height, width, 3)`, and is asked about in one question.
     takes_frames = True
+    tasks = CHAT_TASKS
+    lacks_task = ": a server does not say how its model names a box, so it"
 
     def __init__(self, server: Server, prompt: Prompt, reading: str) -> None:
         self.prompt, self._server = prompt, server
@@ -270,30 +273,14 @@ class Served:
 
     def draw(self, sampling: Sampling) -> None:
         """Ask for answers at a temperature from now on; the draw's number is the seed."""
-        self._server.sampling = sampling
+        self.sampling = sampling
         self.fingerprint = hash_facts(self.fingerprint, *sampling)
 
-    def answer(
-        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
-    ) -> list[str]:
-        """Answer prompt `k` about the images `k`, at temperature 0 or as drawn, without blanks at the ends."""
-        if len(images) != len(prompts):
-            raise ModelError(
-                f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
-            )
-        refuse_known_marks(self.name, prompts)
-        frames = ([frame for image in item for frame in list_frames(image)] for item in images)
-        questions = [Question(*asked, max_new_tokens) for asked in zip(frames, prompts, strict=True)]
-        return [reply.text.strip() for reply in self._server.answer(questions)]
-
-    def task_prompt(self, task: Task) -> Prompt:
-        """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
-        if task not in CHAT_TASKS:
-            raise ModelError(
-                f"{self.name}: a server does not say how its model names a box, so it has no task {task!r}; it has "
-                f"{', '.join(CHAT_TASKS)}"
-            )
-        return CHAT_TASKS[task]
+    def write_answers(self, requests: Sequence[tuple[list[Pixels], str]], most: int) -> list[str]:
+        """Ask the server each prompt about its pictures, at temperature 0 or as drawn."""
+        refuse_known_marks(self.name, [prompt for _, prompt in requests])
+        questions = [Question(*request, most) for request in requests]
+        return [reply.text.strip() for reply in self._server.answer(questions, self.sampling)]
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the answers since it was asked last, a sentence each."""
@@ -316,15 +303,14 @@ class ServedYes(Served):
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
-        if self._server.sampling is not None:
-            raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
+        self.expect_likeliest()
         refuse_known_marks(self.name, texts)
         questions = [
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)
             for image, text in zip(images, texts, strict=True)
         ]
         scores = np.full(len(texts), 0.5, np.float32)
-        for row, reply in enumerate(self._server.answer(questions)):
+        for row, reply in enumerate(self._server.answer(questions, None)):
             values, censored = zip(*map(reply.probability, self._words), strict=True)
             self._scores += 1
             self._bounds += any(censored)
@@ -342,20 +328,11 @@ class ServedYes(Served):
         return (*((f"{note}the server lists no others",) if bounds else ()), *super().take_notes())
 
 
-class ServedChoice(Served):
-    """A chat model that reads both images side by side in one picture, and answers EqBen's prompt in words.
-
-    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
-    """
+class ServedChoice(PromptedChooser, Served):
+    """EqBen's choice in words."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(server, prompts.EQBEN_CHOICE, f"choice, {ANSWER_TOKENS} tokens")
-
-    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text."""
-        pictures = [beside_each_other(left, right) for left, right in images]
-        asked = [self.prompt.fill(first=first, second=second) for first, second in captions]
-        return self.answer(pictures, asked, max_new_tokens=ANSWER_TOKENS)
 
 
 _READINGS = ("vqa", "yes_no", "choice")

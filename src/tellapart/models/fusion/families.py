@@ -1,12 +1,7 @@
-"""Fusion encoders of transformers: BLIP, BLIP-2, ViLT, FLAVA and BridgeTower; on regions LXMERT and VisualBERT.
-
-Each is loaded with its image-text matching head, as a pair scorer.
-"""
+"""Fusion encoders of transformers: BLIP, BLIP-2, ViLT, FLAVA and BridgeTower, each with its matching head."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 from tellapart.catalog import import_target
@@ -19,15 +14,15 @@ from tellapart.models.fusion.family import (
     Preparation,
     Tensors,
     pad_tokens,
+    read_tokens,
 )
-from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import READINGS, FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface import files
-from tellapart.models.huggingface.inputs import TokenReader, check_images, check_tokenizer, image_inputs
+from tellapart.models.huggingface.inputs import check_images, image_inputs
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, bucket, import_torch, runtime
-from tellapart.models.torch.network import Network, PreTrainedConfig, PreTrainedTokenizerBase, ProcessorMixin, Tensor
+from tellapart.models.torch.network import Network, PreTrainedConfig, ProcessorMixin, Tensor
 
 
 class BridgeTower(Halves):
@@ -278,89 +273,8 @@ BLIP = FusionFamily(
 BLIP_2 = FusionFamily(FromTransformers(Blip2, "Blip2ForImageTextRetrieval", ("vision_projection", "text_projection")))
 
 
-class VisualBert(Halves):
-    """Region features, and token ids; all layers join them. Boxes are not read.
-
-    Class 0 of `seq_relationship` is the match (`sentence_image_labels`: "0 indicates sequence B is a matching pair of
-    sequence A for the given image"), not 1 as elsewhere. It was trained on two captions and is read on one here.
-    """
-
-    match = 0
-
-    def __init__(self, module: Network) -> None:
-        super().__init__(module)
-        self.dimensions: int = module.config.visual_embedding_dim
-
-    def images(self, features: Tensor, mask: Tensor, **_: Tensor) -> Tensors:
-        """Pass the features on: the layers that read them read the text, too."""
-        return features, mask
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run BERT on words and regions, and the head: `(batch, 2)`."""
-        (features, region_mask), (ids, mask) = images, texts
-        pooled = self.module.visual_bert(
-            input_ids=ids, attention_mask=mask.long(), visual_embeds=features, visual_attention_mask=region_mask.long()
-        ).pooler_output
-        return self.module.cls.seq_relationship(pooled)
-
-
-VISUAL_BERT = FusionFamily(
-    FromTransformers(VisualBert, "VisualBertForPreTraining", ("cls.predictions",)), reads_regions=True
-)
-
-
-class Lxmert(Halves):
-    """The object-relationship layers, and the language layers; the cross-modality layers join them.
-
-    Class 1 of `cross_relationship_score` is the match (`LxmertConfig.task_matched`: "if the sentence correctly
-    describes the image the label will be 1").
-    """
-
-    def __init__(self, module: Network) -> None:
-        super().__init__(module)
-        self.dimensions: int = module.config.visual_feat_dim
-
-    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
-        """Run the object layers on `(batch, regions, dimensions)`: `(batch, regions, hidden)`, and the mask."""
-        encoder = self.module.lxmert.encoder
-        hidden = encoder.visn_fc(features, boxes)
-        for layer in encoder.r_layers:
-            hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
-        return hidden, mask
-
-    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
-        """Run the language layers: `(batch, tokens, hidden)`, and the mask."""
-        hidden = self.module.lxmert.embeddings(ids, import_torch().zeros_like(ids))
-        for layer in self.module.lxmert.encoder.layer:
-            hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
-        return hidden, mask
-
-    def join(self, images: Tensors, texts: Tensors) -> Tensor:
-        """Run the cross-modality layers and the head: `(batch, 2)`."""
-        (image, image_mask), (text, text_mask) = images, texts
-        image_keys, text_keys = _hidden_keys(image, image_mask), _hidden_keys(text, text_mask)
-        for layer in self.module.lxmert.encoder.x_layers:
-            text, image = layer(text, text_keys, image, image_keys)[:2]
-        return self.module.cls.seq_relationship(self.module.lxmert.pooler(text))
-
-
-def _hidden_keys(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Return the bias of attention scores, `(batch, 1, 1, keys)`: 0 if the mask is True, else the lowest number."""
-    lowest = import_torch().finfo(hidden.dtype).min
-    return (~mask)[:, None, None, :].to(hidden.dtype) * lowest
-
-
-LXMERT = FusionFamily(
-    FromTransformers(Lxmert, "LxmertForPreTraining", ("cls.predictions", "obj_predict_head", "answer_head")),
-    reads_regions=True,
-)
-
-
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
-    """Load a fusion encoder of transformers with its matching head, from a folder or the hub.
-
-    LXMERT and VisualBERT read a detector's regions in place of pixels (`RegionFile`).
-    """
+    """Load a fusion encoder of transformers with its matching head, from a folder or the hub, as a pair scorer."""
     place = runtime(options)
     model_type = files.read_config(source)["model_type"]
     family = find_family(model_type)
@@ -368,16 +282,12 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
         raise ModelError(
             f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
-    regions = find_regions(Path(source).expanduser(), options.regions) if family.reads_regions else None
-    halves: Any = family.load(source, place)
-    if regions is None:
-        preparation = prepare_pixels(source, family, halves, files.load_processor(source))
+    prepare_regions = family.regions(source, options) if family.regions else None
+    halves = family.load(source, place)
+    if prepare_regions is not None:
+        preparation = prepare_regions(halves)
     else:
-        # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
-        tokenizer = files.load_tokenizer(source, original="bert-base-uncased")
-        file = RegionFile(regions, halves.dimensions)
-        facts = files.processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
-        preparation = Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
+        preparation = prepare_pixels(source, family, halves, files.load_processor(source))
     return FusionScorer(TorchFusionEncoder(source, halves, preparation, place, reading=options.reading or "itm"))
 
 
@@ -402,9 +312,5 @@ def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor:
     images = image_inputs(source, processor.image_processor)
     if not family.takes_any_shape:
         check_images(source, halves.module.config, images)
-    return Preparation(images, _read_tokens(source, halves, processor.tokenizer), files.processor_facts(processor))
-
-
-def _read_tokens(source: str, halves: Halves, tokenizer: PreTrainedTokenizerBase) -> TokenReader:
-    check_tokenizer(source, halves.module.config, tokenizer)
-    return TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))
+    texts = read_tokens(source, halves, processor.tokenizer)
+    return Preparation(images, texts, files.processor_facts(processor))

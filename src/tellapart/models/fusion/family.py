@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tellapart.models.huggingface.files import config_facts, load_weights
-from tellapart.models.huggingface.inputs import ImageInputs, TokenReader, text_config
-from tellapart.models.options import ModelPrefix
+from tellapart.models.huggingface.inputs import ImageInputs, TokenReader, check_tokenizer, text_config
+from tellapart.models.options import ModelOptions, ModelPrefix
 from tellapart.models.torch.backend import Runtime, import_torch
-from tellapart.models.torch.network import Network, Tensor
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, Tensor
 
 __all__ = [
     "Contrast", "FromTransformers", "FusionFamily", "FusionPrefix", "Halves", "Loader", "Preparation", "Tensors",
-    "TrainableParts", "pad_tokens",
+    "TrainableParts", "pad_tokens", "read_tokens",
 ]  # fmt: skip
 
 
@@ -94,14 +94,15 @@ class FusionFamily:
         load_trainable: for training; None if the family cannot be trained.
         contrast: unimodal vectors of a trainable family; None if it has none.
         takes_any_shape: images may differ in height and width; else they must come out as the image tower reads them.
-        reads_regions: the image's half is computed from a detector's regions in place of pixels.
+        regions: of a family that reads a detector's regions in place of pixels: takes a model's name and options to
+            what prepares the inputs of its halves. None of the others.
     """
 
     load: Loader
     load_trainable: Loader | None = None
     contrast: Contrast | None = None
     takes_any_shape: bool = False
-    reads_regions: bool = False
+    regions: Callable[[str, ModelOptions], Callable[[Halves], Preparation]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,12 @@ def pad_tokens(tensor: Tensor, length: int) -> Tensor:
     extra = tensor.new_zeros((tensor.shape[0], length - tensor.shape[1], *tensor.shape[2:]))
     padded: Tensor = import_torch().cat([tensor, extra], dim=1)
     return padded
+
+
+def read_tokens(source: str, halves: Halves, tokenizer: PreTrainedTokenizerBase) -> TokenReader:
+    """Return the reader of a model's texts by a tokenizer of transformers, cut to the shorter context of both."""
+    check_tokenizer(source, halves.module.config, tokenizer)
+    return TokenReader(tokenizer, min(halves.context, int(tokenizer.model_max_length)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,17 +12,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.answer_text import plain_answer, read_label
+from tellapart.errors import ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
+
+if TYPE_CHECKING:
+    from tellapart.models.generative.prompts import Prompt
+    from tellapart.models.generative.reader import Task
+    from tellapart.models.generative.sampling import Sampling
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
@@ -122,6 +129,71 @@ class Chooser(Model, Protocol):
         """Answer, in the model's words, for images `k` (left, right) and captions `k` (1, 2)."""
 
 
+class Prompted(ABC):
+    """A model that answers prompts about images in words, in this process or on a server.
+
+    Attributes:
+        tasks: the prompts of the tasks that it can be asked for.
+        lacks_task: what a refusal of another task says between the model's name and "has no task".
+        sampling: the draw that answers are of, in place of the likeliest.
+    """
+
+    name: str
+    prompt: Prompt
+    tasks: Mapping[Task, Prompt]
+    lacks_task: str
+    sampling: Sampling | None = None
+
+    @abstractmethod
+    def write_answers(self, requests: Sequence[tuple[list[Pixels], str]], most: int) -> list[str]:
+        """Answer each prompt about its pictures, in at most `most` tokens."""
+
+    def answer(
+        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
+    ) -> list[str]:
+        """Answer prompt `k` about the images `k`: the likeliest answer or as drawn, without blanks at the ends.
+
+        None depends on its neighbours.
+        """
+        if len(images) != len(prompts):
+            raise ModelError(
+                f"{self.name}: {len(prompts)} prompts, but {len(images)} lists of images; give a list for each prompt"
+            )
+        frames = [[frame for image in item for frame in list_frames(image)] for item in images]
+        return self.write_answers(list(zip(frames, prompts, strict=True)), max_new_tokens)
+
+    def task_prompt(self, task: Task) -> Prompt:
+        """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
+        if task not in self.tasks:
+            raise ModelError(f"{self.name}{self.lacks_task} has no task {task!r}; it has {', '.join(self.tasks)}")
+        return self.tasks[task]
+
+    def expect_likeliest(self) -> None:
+        """Refuse to score by a model whose answers are drawn."""
+        if self.sampling is not None:
+            raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
+
+
+class PromptedChooser(Prompted):
+    """A chat model that reads both images side by side in one picture, and answers EqBen's prompt.
+
+    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
+    """
+
+    def show_sides(self, left: Pixels, right: Pixels) -> list[Pixels]:
+        """Return the picture of both images; of two videos, one of each pair of frames."""
+        return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
+
+    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
+        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
+        if len(images) != len(captions):
+            raise ModelError(
+                f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
+            )
+        asked = [self.prompt.fill(first=first, second=second) for first, second in captions]
+        return self.answer([self.show_sides(*sides) for sides in images], asked, max_new_tokens=ANSWER_TOKENS)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BothOrders:
     """A model's answers to each 2x2 item: with caption 1 the left image's (`in_order`), and with them `swapped`."""
@@ -158,11 +230,6 @@ class BothOrders:
             "followed_list": bias.chose_first,
             "unparseable": np.asarray(np.mean(unread, axis=0), np.float64),
         }
-
-
-def beside_each_other(left: Pixels, right: Pixels) -> list[Pixels]:
-    """Put two images, or each frame of two videos, `side_by_side` into one picture."""
-    return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
 
 
 def side_by_side(left: Pixels, right: Pixels) -> Pixels:

@@ -1,13 +1,11 @@
-"""Prompts of generative models, word for word: each has a name, a version and a source.
-
-A number that a prompt produced belongs to that wording. A prompt is therefore never edited: a change is a new version,
-and name, version and text are part of the fingerprint of every model that asks with it.
-"""
+"""Prompts of generative models: each has a name, a version, a wording and a source, in `prompts.toml`."""
 
 from __future__ import annotations
 
 import string
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 
 from tellapart.errors import ModelError
 
@@ -54,63 +52,18 @@ class Prompt:
         return self.text.format_map(values)
 
 
-VQASCORE = Prompt(
-    "vqascore", 1, 'Does this figure show "{text}"? Please answer yes or no.', "VQAScore (Lin et al. 2024), section 3"
+def _read_prompts() -> dict[str, Prompt]:
+    with files("tellapart.models.generative").joinpath("prompts.toml").open("rb") as file:
+        return {name: Prompt(name, **facts) for name, facts in tomllib.load(file).items()}
+
+
+_PROMPTS = _read_prompts()
+VQASCORE, EQBEN_CHOICE, SUGARCREPE_CHOICE, NLVR2 = (
+    _PROMPTS[name] for name in ("vqascore", "eqben-choice", "sugarcrepe-choice", "nlvr2")
 )
-EQBEN_CHOICE = Prompt(
-    "eqben-choice",
-    1,
-    "There are two images (left and right). Now you have two captions: caption 1: {first}; caption 2: {second}. "
-    "Please indicate which caption corresponds to the left image and which caption corresponds to the right one. The "
-    'answer should follow the format: "#index for the left image; #index for the right image". For example, "1;2" '
-    "represents that caption 1 corresponds to image left.",
-    "EqBen (Wang et al. 2023), section 5.5",
+DESCRIBE, CAPTION, BLIP_CAPTION, FLORENCE_CAPTION = (
+    _PROMPTS[name] for name in ("describe", "caption", "blip-caption", "florence-caption")
 )
-#: The blank before `(2)` is the authors' own.
-SUGARCREPE_CHOICE = Prompt(
-    "sugarcrepe-choice",
-    1,
-    "Which caption best describes the image?\n(1) {first}\n (2) {second}\nOutput (1) or (2).",
-    "SugarCrepe (Hsieh et al. 2023), gpt-4v-results/readme.md",
-)
-#: Chat models only: precedes a caption whose likelihood is measured.
-DESCRIBE = Prompt("describe", 1, "Describe this image in one sentence.", "ours")
-#: BLIP's captioners were trained with these words before every caption.
-BLIP_CAPTION = Prompt("blip-caption", 1, "a picture of ", "BLIP (Li et al. 2022), configs/caption_coco.yaml")
-CAPTION = Prompt(
-    "caption",
-    1,
-    "Provide a one-sentence caption for the provided image.",
-    "LLaVA-1.5 (Liu et al. 2023), the prompt of TextCaps",
-)
-#: The prompt of Florence-2's processor for its task `<CAPTION>`.
-FLORENCE_CAPTION = Prompt(
-    "florence-caption", 1, "What does the image describe?", "Florence-2 (Xiao et al. 2023), the prompt of captions"
-)
-#: The bare question, for models trained to answer one (BLIP's).
-QUESTION = Prompt("question", 1, "{question}", "BLIP (Li et al. 2022), section 5.3")
-SHORT_ANSWER = Prompt(
-    "short-answer",
-    1,
-    "{question}\nAnswer the question using a single word or phrase.",
-    "LLaVA-1.5 (Liu et al. 2023), the prompt of VQAv2",
-)
-NLVR2 = Prompt(
-    "nlvr2",
-    1,
-    'There are two images (left and right). Is this statement true or false of them: "{sentence}" '
-    "Answer with one word, true or false.",
-    "ours",
-)
-GROUNDING_SENTENCE = Prompt(
-    "grounding-sentence",
-    1,
-    "Please provide the bounding box coordinate of the region this sentence describes: {text}",
-    "LLaVA-1.5 (Liu et al. 2023), the prompt of RefCOCO",
-)
-GROUNDING_JSON = Prompt(
-    "grounding-json",
-    1,
-    "Locate {text}, output its bbox coordinates using JSON format.",
-    "ours, after the examples of Qwen2.5-VL",
+QUESTION, SHORT_ANSWER, GROUNDING_SENTENCE, GROUNDING_JSON = (
+    _PROMPTS[name] for name in ("question", "short-answer", "grounding-sentence", "grounding-json")
 )

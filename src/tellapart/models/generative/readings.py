@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.generative.answers import ANSWER_TOKENS, Corners, beside_each_other, pad_to_square, parse_box
+from tellapart.models.generative.answers import (
+    ANSWER_TOKENS,
+    Corners,
+    Prompted,
+    PromptedChooser,
+    pad_to_square,
+    parse_box,
+)
 from tellapart.models.generative.chat import BOXES, ChatModel
 from tellapart.models.generative.encoder_decoder import Blip, EncoderDecoderModel
 from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
@@ -24,7 +31,6 @@ from tellapart.models.generative.sampling import Sampling
 from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model, Pixels
-from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch import backend
 
 
@@ -41,7 +47,7 @@ class Answerer(Model, Protocol):
         """Return this model's prompt for a task."""
 
 
-class Generative:
+class Generative(Prompted):
     """A reading of a loaded model: its identity, free answers and boxes."""
 
     kind: ClassVar[ScoreKind] = "probability"
@@ -56,6 +62,7 @@ class Generative:
         self.name, self.parameters = reader.source, backend.parameter_count(reader.model)
         self.takes_frames = reader.takes_frames
         self._family = str(reader.model.config.model_type)
+        self.tasks, self.lacks_task = reader.tasks, f", a model of type {self._family!r},"
         self.fingerprint = backend.weights_fingerprint(
             reader.model,
             files.config_facts(reader.model.config),
@@ -67,13 +74,12 @@ class Generative:
             dtype,
             *filter(None, (reader.method, reader.end if _READINGS[reading].ends else "")),
         )
-        self._sampling: Sampling | None = None
 
     def draw(self, sampling: Sampling) -> None:
         """Draw answers from now on, in place of the likeliest: each by a seed of its own."""
         if not self._reader.draws:
             raise ModelError(f"{self.name}, a model of type {self._family!r}, writes its likeliest answer alone")
-        self._sampling = sampling
+        self.sampling = sampling
         settings = self._reader.model.generation_config
         settings.do_sample, settings.temperature, settings.top_k, settings.top_p = True, sampling.temperature, 0, 1.0
         self.fingerprint += f":draw {sampling.number} at {sampling.temperature:g}"
@@ -83,29 +89,15 @@ class Generative:
         """Texts so far that did not fit the context and lost their end."""
         return self._reader.truncated
 
-    def answer(
-        self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
-    ) -> list[str]:
-        """Answer prompt `k` about the images `k`: greedily, without blanks; none depends on its neighbours."""
-        if len(images) != len(prompts):
-            raise ModelError(
-                f"{self.name}: {len(prompts)} prompts, but {len(images)} lists of images; give a list for each prompt"
-            )
-        frames = [[frame for image in item for frame in list_frames(image)] for item in images]
-        if self._sampling is None:
-            return self._reader.generate_all(list(zip(frames, prompts, strict=True)), max_new_tokens)
+    def write_answers(self, requests: Sequence[tuple[list[Pixels], str]], most: int) -> list[str]:
+        """Answer each prompt about its pictures: greedily, or each by a seed of its own."""
+        if self.sampling is None:
+            return self._reader.generate_all(requests, most)
         answers = []
-        for pictures, prompt in zip(frames, prompts, strict=True):
-            backend.import_torch().manual_seed(self._sampling.seed(prompt, pictures))
-            answers.append(self._reader.generate(pictures, prompt, max_new_tokens))
+        for pictures, prompt in requests:
+            backend.import_torch().manual_seed(self.sampling.seed(prompt, pictures))
+            answers.append(self._reader.generate(pictures, prompt, most))
         return answers
-
-    def task_prompt(self, task: Task) -> Prompt:
-        """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
-        if task not in self._reader.tasks:
-            tasks = ", ".join(self._reader.tasks)
-            raise ModelError(f"{self.name}, a model of type {self._family!r}, has no task {task!r}; it has {tasks}")
-        return self._reader.tasks[task]
 
     def read_box(self, answer: str, pixels: Pixels) -> Corners | None:
         """Read the box that an answer names, by the grammar of `parse_box`: x1, y1, x2, y2 in pixels, or None."""
@@ -137,8 +129,7 @@ class Generative:
         self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer
     ) -> NDArray[np.float64]:
         """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, questions, 2)`."""
-        if self._sampling is not None:
-            raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
+        self.expect_likeliest()
         values = np.zeros((len(texts), len(asked), 2), np.float64)
         for positions in backend.positions_by_key(
             map(pixel_hash, images)
@@ -192,28 +183,20 @@ class CaptionLikelihood(Generative):
         return (read[:, 0] / read[:, 1] if mean else read[:, 0]).astype(np.float32)
 
 
-class ChoiceModel(Generative):
-    """A chat model that reads both images side by side in one picture, and answers EqBen's prompt.
+class ChoiceModel(PromptedChooser, Generative):
+    """EqBen's choice.
 
     If the model's processor cuts a wide picture to its centre (LLaVA's does), the picture is first padded to a square:
     otherwise the outer half of either image would be lost.
-
-    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
     """
 
     asks = EQBEN_CHOICE
 
-    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
-        if len(images) != len(captions):
-            raise ModelError(
-                f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
-            )
-        pictures = [beside_each_other(left, right) for left, right in images]
-        if getattr(self._reader.processor.image_processor, "do_center_crop", False):
-            pictures = [[pad_to_square(picture) for picture in frames] for frames in pictures]
-        prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
-        return self.answer(pictures, prompts, max_new_tokens=ANSWER_TOKENS)
+    def show_sides(self, left: Pixels, right: Pixels) -> list[Pixels]:
+        """Return the picture of both images, or one of each pair of frames, as the processor will not cut it."""
+        pictures = super().show_sides(left, right)
+        is_cut = getattr(self._reader.processor.image_processor, "do_center_crop", False)
+        return [pad_to_square(picture) for picture in pictures] if is_cut else pictures
 
 
 class Reading(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -18,10 +19,16 @@ from tellapart.models.options import ModelOptions, ModelPrefix, files_below
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 
-_FUSED = ("vilt", "blip", "blip-2", "flava", "bridgetower", "lxmert", "visual_bert")
-#: `model_type` -> declaration of a fusion encoder, in capitals in the file of all of them.
+#: `model_type` -> declaration of a fusion encoder, in capitals in the file of those on pixels, or on regions.
 FUSION: Mapping[str, str] = MappingProxyType(
-    {kind: f"tellapart.models.fusion.families:{kind.upper().replace('-', '_')}" for kind in _FUSED}
+    {
+        kind: f"{module}:{kind.upper().replace('-', '_')}"
+        for module, kinds in {
+            "tellapart.models.fusion.families": ("vilt", "blip", "blip-2", "flava", "bridgetower"),
+            "tellapart_native.library_regions": ("lxmert", "visual_bert"),
+        }.items()
+        for kind in kinds
+    }
 )
 
 #: The reading of every model with features of images and of texts, and its loader.
@@ -98,7 +105,7 @@ def load(name: str, options: ModelOptions) -> Model:
         )
     if options.list_given():
         taken = {"device", "dtype", "reading"}
-        if reading in _ITM and import_target(FUSION[config["model_type"]]).reads_regions:
+        if reading in _ITM and import_target(FUSION[config["model_type"]]).regions:
             taken |= {"regions"}
         elif reading in DUAL and config["model_type"] in _SIGLIP:
             taken |= {"texts"}
@@ -119,7 +126,10 @@ def _model_files(name: str) -> list[Path] | None:
         return declaration.files(f"{prefix}{folder}")
     if is_clip_flan_t5(config):  # whose vision tower's settings are another model's
         return None
-    return [file for part in parts for file in part or ()]
+    files = [file for part in parts for file in part or ()]
+    if FUSION.get(str(config["model_type"]), "").startswith("tellapart_native."):  # whose code no key counts by itself
+        files += sorted(Path(str(import_module("tellapart_native").__file__)).parent.rglob("*.py"))
+    return files
 
 
 def _find_other(source: str, reading: str | None = None) -> tuple[dict[str, Any], tuple[str, ModelPrefix] | None]:

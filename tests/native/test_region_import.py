@@ -14,7 +14,7 @@ from PIL import Image
 from facts import raises
 from tellapart.data.images import decode
 from tellapart.errors import DataError
-from tellapart.models.fusion.region_file import RegionFile, read_regions, regions
+from tellapart_native.region_file import RegionFile, read_regions, regions
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")

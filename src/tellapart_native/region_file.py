@@ -44,10 +44,6 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
 from tellapart.models.torch.dual_encoder import Inputs
 
-__all__ = [
-    "LEFT_OUT", "REGION_FILES", "RegionFile", "find_regions",
-]  # fmt: skip
-
 #: A note on timings of models that read regions: the detector is not in them.
 LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
@@ -435,13 +431,15 @@ def regions(
                 without_image += 1
             else:
                 picture, home = picture.resolve(), out.parent.resolve()
-                inside = picture.is_relative_to(home)
-                key = (
-                    picture.relative_to(home).as_posix()
-                    if inside
-                    else pixel_hash(decode(read_whole(picture), str(picture)))
-                )
-                _check_regions(header, key, found, source)
+                if picture.is_relative_to(home):
+                    key = picture.relative_to(home).as_posix()
+                else:
+                    key = pixel_hash(decode(read_whole(picture), str(picture)))
+                if f"{key}/features" in header:
+                    raise DataError(f"{source}: image {found.id} has regions twice")
+                held, boxes = len(found.features), len(found.boxes)
+                if held != boxes or not boxes:
+                    raise DataError(f"{source}: image {found.id} has {held} features for {boxes} boxes")
                 for part in ("features", "boxes"):
                     array = np.ascontiguousarray(getattr(found, part), np.float32)
                     places = [numbers.tell(), numbers.tell() + numbers.write(array.data)]
@@ -482,12 +480,3 @@ def _find_picture(named: Mapping[str, list[Path]], name: str, source: Path) -> P
     if picture and len(picture) > 1:
         raise DataError(f"{source}: image {name} could be {picture[0]} or {picture[1]}; name the folder of one of them")
     return picture[0] if picture else None
-
-
-def _check_regions(header: Mapping[str, Any], key: str, regions: ImageRegions, source: Path) -> None:
-    if f"{key}/features" in header:
-        raise DataError(f"{source}: image {regions.id} has regions twice")
-    if len(regions.features) != len(regions.boxes) or not len(regions.boxes):
-        raise DataError(
-            f"{source}: image {regions.id} has {len(regions.features)} features for {len(regions.boxes)} boxes"
-        )
