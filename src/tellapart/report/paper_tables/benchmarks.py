@@ -65,16 +65,6 @@ _RECALLS = {
 }
 
 
-def _make_cells(layout: Layout, record: BenchmarkResult) -> dict[Column, Cell]:
-    """Return a model's row; a cell that is one number of the record has its interval."""
-    row = layout.fill(record)
-    cells = {column: Cell(row.get(column), imported=is_imported(record)) for column in layout.columns}
-    for column, source in layout.unchanged.items() if row else ():
-        if (value := source.read(record)) is not None:
-            cells[column] = Cell.with_interval(row[column], value)
-    return cells
-
-
 def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
     """Add the numbers that the benchmark's authors print to a record, if they do not count every tie as wrong."""
     declared = declared_benchmark(benchmark)
@@ -133,7 +123,10 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
         column_of = {source.metric: column for column, source in layout.unchanged.items()}
         shown = [average or column_of.get("mean_recall") or column_of[main_metric(first_metrics(records))]]
     sources = {column: source for column, source in layout.unchanged.items() if column in shown}
-    rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
+    rows = {
+        run.label: layout.fill(record) or {column: Cell(imported=is_imported(record)) for column in layout.columns}
+        for run, record in zip(measured, records, strict=True)
+    }
     ranked = omit_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(_lacks_items(run.record(benchmark)) for run in ranked)
@@ -141,7 +134,8 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
         for label, cells in rows.items():
             cells[column].near = label in top
     chances = layout.fill(min(records, key=is_imported), lambda value: value.chance)
-    measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chances.get(of)) for of in shown]
+    chance_of = {column: cell.value for column, cell in chances.items()}
+    measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chance_of.get(of)) for of in shown]
     # Over all items, of the metrics in the columns; of means, the main one.
     names = dict.fromkeys(source.metric.removesuffix(_AUTHORS_RULE) for source in sources.values())
     names = names or {main_metric(first_metrics(records)): None}
