@@ -25,7 +25,7 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
-from tellapart.report.numbers import count_text, percent, points, thousands
+from tellapart.report.numbers import count_text, percent, points
 from tellapart.report.templates import render_text, show_marks, write_lines
 from tellapart.report.terminal import print_lines, print_template
 from tellapart.tasks.registry import headline, main_metric
@@ -37,80 +37,49 @@ if TYPE_CHECKING:
     from tellapart.evaluation.verify import Verification
 
 
-#: A table of a comparison: its title, its first headings, and labels and numbers of its rows.
-_Compared = tuple[str, list[str], list[tuple[list[str], MetricComparison]]]
-
-#: Letters of a first heading beyond which a table is too wide for a terminal.
-_LONGEST_HEAD = 24
+#: The headings of a row's numbers of two models.
+_NUMBERS = ["a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable"]
 
 
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
     """Print two models side by side."""
-    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    tables: list[_Compared] = []
-    for benchmark in _list_benchmarks([comparison]):
-        rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        if comparison.by is None:
-            sizes = [] if len({row.n for row in rows}) == 1 else ["n"]
-            title = benchmark if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
-            fits = len(plain(title)) <= _LONGEST_HEAD  # else it would take the numbers' room
-            labelled = [([row.metric, *(thousands(row.n) for _ in sizes)], row) for row in rows]
-            tables.append(("" if fits else title, [title if fits else "metric", *sizes], labelled))
-            continue
-        for metric in dict.fromkeys(row.metric for row in rows):
-            labelled = [
-                ([row.subset or "all items", size], row)
-                for row in rows
-                for size in [count_text(row.n, None if row.subset else row.limited_from, row.limited_to)]
-                if row.metric == metric
-            ]
-            tables.append((f"{benchmark}: {metric}", [comparison.by, "items"], labelled))
-    print_template("compared_rows", tables=tables)
+    benchmarks, write = _list_benchmarks([comparison]), {"count_items": count_items, "plain": plain}
+    print_template("compared_two", comparison=comparison, benchmarks=benchmarks, heads=_NUMBERS, **write)
     print_lines(*end_lines([comparison], left_out, comparison.verdicts))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
     """Print many models side by side: their tiers, and a row a pair."""
-    pairs, baseline = comparison.pairs, comparison.baseline
-    number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
-    against = "" if baseline is None else f", each (b) with {plain(baseline)} (a)"
-    print_lines(f"{len(comparison.models)} models{against}: percent, 95% intervals")
-    for benchmark in _list_benchmarks(pairs):
-        if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
-            _print_tiers(benchmark, rankings, number_of)
-        rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
-        tables: list[_Compared] = []
-        for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
-            named = [
-                ([f"{number_of[pair.b]} - {number_of[pair.a]}" if baseline is None else pair.b], row)
-                for pair, row in rows
-                if (row.metric, row.subset) == (metric, subset)
-            ]
-            part = "" if subset is None else f", {pairs[0].by} = {subset}"
-            title = f"{benchmark}: {metric}{part} ({count_items(named[0][1])})"
-            tables.append((title, ["pair" if baseline is None else "model"], named))
-        print_template("compared_rows", tables=tables)
-    print_lines(*end_lines(pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
+    tables: dict[tuple[str, str, str | None], list[tuple[Comparison, MetricComparison]]] = {}
+    for pair in comparison.pairs:
+        for row in pair.rows:
+            tables.setdefault((row.benchmark, row.metric, row.subset), []).append((pair, row))
+    print_template(
+        "compared_models",
+        comparison=comparison,
+        benchmarks=_list_benchmarks(comparison.pairs),
+        tables=tables,
+        heads=_NUMBERS,
+        arrange_tiers=_arrange_tiers,
+        count_items=count_items,
+    )
+    print_lines(*end_lines(comparison.pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
 
 
-def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
-    """Print models from best to worst by the main metric, with their value and tier by each."""
+def _arrange_tiers(rankings: Sequence[MetricTiers]) -> dict[str, Any]:
+    """Return the models from best to worst by the main metric, with their value and tier by each."""
     cells = {
         ranking.metric: {
             name: (mean, tier.rank) for tier in ranking.tiers for name, mean in zip(tier.names, tier.means, strict=True)
         }
         for ranking in rankings
     }
-    sizes = {count_items(ranking): ranking.metric for ranking in rankings}
-    print_template(
-        "tiers",
-        benchmark=benchmark,
-        sizes=[size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()],
-        heads=[heading for metric in cells for heading in (metric, "tier")],
-        names=cells[main_metric(list(cells))],
-        cells=[*cells.values()],
-        number_of=number_of,
-    )
+    return {
+        "sizes": {count_items(ranking): ranking.metric for ranking in rankings},
+        "heads": [heading for metric in cells for heading in (metric, "tier")],
+        "names": [*cells[main_metric(list(cells))]],
+        "cells": [*cells.values()],
+    }
 
 
 def end_lines(
@@ -144,36 +113,19 @@ def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(row.benchmark for pair in pairs for row in pair.rows))
 
 
-_LISTED = {
-    "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
-    "models": ("name", "role", "kind", "about"),
-    **dict.fromkeys(("losses", "builders"), ("name", "about")),
-}
-
-
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows that `tellapart.ls` returns."""
     from tellapart.models.find import name_forms
 
-    cells = [{**dict.fromkeys(_LISTED[what]), **_listing_cells(what, row)} for row in rows]
     forms = name_forms() if what == "models" else {}
-    print_template("listing", what=what, rows=rows, columns=_LISTED[what], cells=cells, forms=forms, some=_join_some)
+    print_template("listing", what=what, rows=rows, forms=forms, metrics=_first_metrics, some=_join_some)
 
 
-def _listing_cells(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    metrics = tuple(row.get("official") or ())
-    if not metrics and row.get("shape"):
-        metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
-    # Images by texts of an item; for a task, the kind of its output.
-    shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-    cells = {**row, "shape": shape, "metrics": _join_some(metrics or headline(row.get("metrics") or ()))}
-    cells["items"] = thousands(row["items"]) if row.get("items") else ""
-    if what == "benchmarks" and row["media"]:
-        languages, year = ", ".join(row["languages"] or ()) or "unknown", row["year"] or "year unknown"
-        cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
-    if what == "benchmarks" and row["files"] is None:
-        cells["licence"] = row["title"]
-    return cells
+def _first_metrics(row: Mapping[str, Any]) -> Sequence[str]:
+    """Return the metrics of a first look of a benchmark that is listed."""
+    if row.get("official") or not row.get("shape"):
+        return tuple(row.get("official") or headline(row.get("metrics") or ()))
+    return headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
 
 
 def _join_some(names: Sequence[str]) -> str:
