@@ -19,7 +19,7 @@ from tellapart.evaluation.systems import System, gather, omit_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
-from tellapart.records.result import Result, Value, is_imported
+from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.report.benchmark_runs import (
@@ -271,20 +271,12 @@ def breakdown_table(same: BenchmarkRuns) -> Table | None:
     if not record.by:
         return None
     names = headline(record.metrics)
-    even = [tag for tag in record.by if is_even(record, tag)]
-    rows: list[tuple[str | None, Mapping[str, Value], bool]] = []
-    for tag, groups in record.by.items():
-        shown = groups.items() if len(groups) <= _MOST_ROWS else ()
-        rows += [(f"{tag} = {value}", group.metrics, False) for value, group in shown]
-        if (macro := record.macro.get(tag)) and (tag not in even or not shown):
-            rows.append((f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, True))
-        rows.append((None, {}, False))
+    title = f"{replace(same, entries=(first,)).title(names)}: {first.label} by tag"
     # The record of another tool describes its average over all parts.
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
-    same_mean = f" (= macro of {', '.join(even)})" if even else ""
-    rows.append((f"{average}{same_mean}", record.metrics, True))
-    title = f"{replace(same, entries=(first,)).title(names)}: {first.label} by tag"
-    return tables_of("breakdown", title=title, names=names, rows=rows)[0]
+    even = [tag for tag in record.by if is_even(record, tag)]
+    facts = {"record": record, "average": average, "even": even, "most": _MOST_ROWS}
+    return tables_of("breakdown", title=title, names=names, **facts)[0]
 
 
 def first_tables(groups: Sequence[BenchmarkRuns]) -> list[Table]:

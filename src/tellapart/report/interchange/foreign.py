@@ -29,6 +29,7 @@ from tellapart.metrics.registry import METRICS
 from tellapart.records.result import IMPORTED, BenchmarkResult, Metrics, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import RESULTS, write_result
 from tellapart.report.interchange.logs import Log, read_log, write_log
+from tellapart.report.templates import write_lines
 
 _SAMPLES = (
     "of lmms-eval take the samples (--log_samples): python -m examples.elsewhere.lmms_eval makes a file of them for "
@@ -167,7 +168,7 @@ def _make_record(
     taken = [ours if ours == original else f"{original} as {ours}" for ours, original in names.items()]
     # A value that is missing is more than a number that is not taken.
     left = sorted(dict.fromkeys(other for result in results for other in result.left), key=lambda name: "(" not in name)
-    left_out = f"left out: {join_names(left, _MOST_NAMES)}" if left else ""
+    listed = [join_names(names, _MOST_NAMES) for names in (taken, left)]
     digests = b"".join(hashlib.sha256(read_whole(path)).digest() for path in paths)
     return BenchmarkResult(
         title=f"{name}, measured by {first.tool}",
@@ -175,12 +176,7 @@ def _make_record(
         task=first.task,
         metrics=metrics,
         origin=", ".join(path.name for path in paths),
-        notes=(
-            f"imported from {first.tool} {first.version}".rstrip()
-            + ": its files hold no outcome of an item, so numbers have no interval; it gives a tie to whichever comes "
-            "first (argmax), here a tie is never right",
-            "; ".join(filter(None, (f"taken of {name}: {join_names(taken, _MOST_NAMES)}", left_out, note))),
-        ),
+        notes=write_lines("imported", result=first, name=name, listed=listed, note=note),
     )
 
 
