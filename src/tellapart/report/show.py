@@ -38,7 +38,7 @@ from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.tables import Table
 from tellapart.report.templates import write_lines
-from tellapart.report.terminal import console, print_lines, print_tables, tables_of
+from tellapart.report.terminal import console, print_lines, print_tables, print_template, tables_of
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -171,20 +171,14 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups = group_systems(systems)
-    # A tag with one value has the numbers over all items, and is not offered.
-    breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
-    tags = [*dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)]
+    groups, path = group_systems(systems), "none: numbers that another tool measured have no items to show"
     if by is not None:
         tagged = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
         # If no set has the tag, `tag_table` raises, and names the tags that there are.
         print_tables(*(tag_table(same, by) for same in tagged or groups))
-        _print_path(write())
+        print_template("rest", path=str(write().path or path))
         return
-    for same in groups:
-        read_from = f"read from field {same.record.field}" if same.record.field else ""
-        if source := "; ".join(filter(None, (same.record.read_as, read_from))):
-            print_lines(plain(f"{same.name}: {source}"))
+    print_template("read", groups=groups)
     followed = tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
     print_tables(*(followed or ([] if every else first_tables(groups))))
     if probes:
@@ -213,16 +207,11 @@ def print_runs(
     report = write()
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
-    if not every:
-        by_tag = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
-        print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{by_tag}")
-        if DEFAULT_MODEL in models:
-            print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
-    _print_path(report)
-
-
-def _print_path(report: WrittenReport) -> None:
-    print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
+    # A tag with one value has the numbers over all items, and is not offered.
+    breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
+    tags = "|".join(map(shlex.quote, dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)))
+    more = {} if every else {"run": shlex.quote(str(named or folder)), "tags": tags, "default": DEFAULT_MODEL in models}
+    print_template("rest", path=str(report.path or path), **more)
 
 
 def group_systems(systems: Sequence[System]) -> tuple[BenchmarkRuns, ...]:
