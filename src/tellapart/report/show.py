@@ -288,13 +288,11 @@ def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
 
 def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
     *parts, total = heat_map(same.records, same.name, main, tag).rows
-    rows = [*zip(same.entries, zip(*(row.values for row in (total, *parts)), strict=True), strict=True)]
     of_all = total.values[0]
     # The record of another tool describes its average over all parts.
     by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
     ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
-    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties, "by": by}
-    return tables_of("parts", same=same, main=main, **facts)[0]
+    return tables_of("parts", same=same, main=main, total=total, parts=parts, ties=ties, by=by)[0]
 
 
 def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:

@@ -20,6 +20,7 @@ from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.data.arguments import expect_used
 from tellapart.data.rows import read_toml
+from tellapart.data.strict_json import decode_text
 from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
@@ -342,21 +343,10 @@ class HubRepository:
 
     def read(self, path: str) -> str | None:
         """Return the text of a file, or None if there is none."""
-        errors = require("huggingface_hub.errors", extra="hub")
-
-        def fetch() -> str | None:
-            try:
-                local = self._api.hf_hub_download(self.repo, path, repo_type=self.kind)
-                return Path(local).read_text(encoding="utf-8")
-            except errors.LocalEntryNotFoundError:
-                raise
-            except errors.EntryNotFoundError:
-                return None
-            except UnicodeDecodeError as error:
-                raise RunError(f"{path} of {self.page} is not a text in UTF-8") from error
-
         if path not in self._known:
-            self._known[path] = self._ask_hub(fetch)
+            local = self._ask_hub(lambda: self._api.hf_hub_download(self.repo, path, repo_type=self.kind))
+            name = f"{path} of {self.page}"
+            self._known[path] = None if local is None else decode_text(Path(local).read_bytes(), name, error=RunError)
         return self._known[path]
 
     def propose(self, proposed: HubFiles) -> str | None:
@@ -381,7 +371,8 @@ class HubRepository:
         return address
 
     def _ask_hub(self, call: Callable[[], Any]) -> Any:
-        """Ask the hub; its errors become one line with advice."""
+        """Ask the hub, None for a file that it has not; its other errors become one line with advice."""
+        errors = require("huggingface_hub.errors", extra="hub")
         with reach_hub(self._hub) as why:
             if why:
                 raise RunError(f"{self.page}: {why.removesuffix(', or').rstrip(';')}")
@@ -391,7 +382,9 @@ class HubRepository:
                 warnings.simplefilter("ignore", UserWarning)
                 return call()
         except Exception as error:
-            if isinstance(error, RunError) or not (message := self._describe_error(error)):
+            if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
+                return None
+            if not (message := self._describe_error(error)):
                 raise
             raise RunError(message) from error
 
