@@ -14,7 +14,6 @@ from tellapart.evaluation.compare import (
     ALPHA,
     Comparison,
     GateResult,
-    GateRow,
     MetricComparison,
     MetricTiers,
     ModelsComparison,
@@ -25,7 +24,6 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
-from tellapart.report.numbers import count_text, percent, points
 from tellapart.report.templates import render_text, show_marks, write_lines
 from tellapart.report.terminal import print_lines, print_template
 from tellapart.tasks.registry import headline, main_metric
@@ -211,12 +209,15 @@ def print_gaps(gaps: Gaps) -> None:
     print_template("gaps", gaps=gaps, fewest=FEWEST_CORRELATED)
 
 
-_COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
-
-
-def headline_of(result: GateResult) -> str:
-    """Return the gate's verdict in one line."""
-    return write_lines("verdict", result=result, count_nouns=count_nouns)[0]
+def gate_facts(result: GateResult) -> dict[str, Any]:
+    """Return the facts of the texts of a gate: every headline with its verdict, the notes, and the gate's verdict."""
+    apart = any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
+    notes = write_lines("stopped", result=result, apart=apart)
+    return {
+        "result": result,
+        "notes": notes,
+        "verdict": write_lines("verdict", result=result, count_nouns=count_nouns)[0],
+    }
 
 
 def gate_markdown(result: GateResult) -> str:
@@ -228,26 +229,4 @@ def gate_markdown(result: GateResult) -> str:
     def code(text: str) -> str:
         return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
-    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result, "–"))))
-
-
-def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
-    """Return the facts of the text `gate`: every headline with its verdict, and the gate's verdict."""
-
-    def cells_of(row: GateRow) -> list[str]:
-        """Return the cells from the items on; the verdict without its reason, which does not fit a table."""
-        numbers = ["-"] * 4
-        if row.base is not None and row.new is not None and row.change is not None:
-            change = points(row.change, row.low, row.high, row.no_interval)
-            numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
-        items = count_text(row.n, row.limited_from, row.limited_to) if row.n else no_items
-        return [items, *numbers, row.verdict if row.reason else row.says]
-
-    apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
-    return {
-        "result": result,
-        "heads": _COLUMNS,
-        "rows": [*zip(result.rows, map(cells_of, result.rows), strict=True)],
-        "notes": write_lines("stopped", result=result, apart=any(apart)),
-        "verdict": headline_of(result),
-    }
+    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result))))
