@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -140,15 +141,8 @@ def print_timings(timings: Timings) -> None:
         device=["on the device"] * any(timing.peak_device_memory is not None for timing in models),
         # A note stands once if it is the same for all models.
         notes=dict.fromkeys(write_lines("method", models=models)),
-        milliseconds=_write_milliseconds,
         amount=_write_amount,
     )
-
-
-def _write_milliseconds(seconds: float) -> str:
-    """Write three significant digits, and nothing below a hundredth."""
-    value = 1000 * seconds
-    return "<0.01" if value < 0.01 else f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def _write_amount(number: int | None, unit: str = "") -> str:
@@ -162,31 +156,24 @@ def _write_amount(number: int | None, unit: str = "") -> str:
     return f"{value:.3g} {prefixes[0]}{unit}".rstrip()
 
 
-def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
-    """Return a build as one object: its folder, its cards and its funnel."""
-    files = {"out": str(built.folder), "card": str(built.folder / "card.json"), "page": page and str(page)}
-    return {**files, "verdict": verdict, "resumed": built.resumed, "funnel": built.funnel.to_record()}
+#: The JSON of an answer, and what prints it.
+_Answered = tuple[dict[str, Any], Callable[[], None]]
 
 
-def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
-    """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
-    name, card = shlex.quote(f"folder:{built.folder}"), page or built.folder / "card.json"
-    print_template("built", rows=built.funnel.rows(), built=built, name=name, card=card, verdict=verdict)
+def answer_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> _Answered:
+    """Answer with a build's folder and funnel, the path of its card (the page if there is one), its audit's verdict."""
+    name, card = shlex.quote(f"folder:{built.folder}"), built.folder / "card.json"
+    files = {"out": str(built.folder), "card": str(card), "page": page and str(page)}
+    facts = {"rows": built.funnel.rows(), "built": built, "name": name, "card": page or card, "verdict": verdict}
+    answer = {**files, "verdict": verdict, "resumed": built.resumed, "funnel": built.funnel.to_record()}
+    return answer, partial(print_template, "built", **facts)
 
 
-def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
-    """Return the fate of a recipe's captions as one object."""
-    counts = {"pairs": written.pairs, "rejected": _list_rejections(written), "resumed": written.resumed}
-    return {**counts, "out": str(written.path)}
-
-
-def print_caption_pairs(written: PairsWritten) -> None:
-    """Print how many caption pairs were written, and how many each step rejected."""
-    print_template("built", rows=[*_list_rejections(written), ("pairs", "", written.pairs)], pairs=written.path)
-
-
-def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
-    return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+def answer_caption_pairs(written: PairsWritten) -> _Answered:
+    """Answer with how many caption pairs were written, and how many each step rejected."""
+    rejected = [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+    counts = {"pairs": written.pairs, "rejected": rejected, "resumed": written.resumed, "out": str(written.path)}
+    return counts, partial(print_template, "built", rows=[*rejected, ("pairs", "", written.pairs)], pairs=written.path)
 
 
 def list_reasons(run: Verification) -> list[str]:

@@ -33,7 +33,7 @@ from tellapart.report.benchmark_runs import (
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, percent, score
+from tellapart.report.numbers import describe_ties, is_deviation, is_even, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.tables import Table
@@ -297,23 +297,14 @@ def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
 
 def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
-    measured = any(not is_imported(entry.record) for same in groups for entry in same.entries)
-    sets = []
-    for same in groups:
-        main = main_metric(same.headline)
-        first = same.record.metrics.get(main)
-        size, record = "", same.record
-        if first is not None and first.n:
-            size = count_text(record.limited_to or first.n, record.limited_from)
-        rows = [
-            (f"{of.label} (imported)" if measured and is_imported(of.record) else of.label, of.record.metrics.get(main))
-            for of in same.entries
-        ]
-        sets.append((same.name, size, main, rows))
-    how = "with intervals" if measured else "measured by another tool"
-    labels = [label for *_, rows in sets for label, _ in rows]
-    results = [result for same in groups for _, result in same.models]
-    return tables_of("overview", sets=sets, how=how, models=[*zip(labels, results, strict=True)])[0]
+    entries = [entry for same in groups for entry in same.entries]
+    measured = not all(is_imported(entry.record) for entry in entries)
+    mark = " (imported)" if measured else ""
+    models = [(f"{of.label}{mark if is_imported(of.record) else ''}", of.run.result) for of in entries]
+    sets = [(same, main_metric(same.headline)) for same in groups]
+    tied = any((value := of.record.metrics.get(main)) and value.ties for same, main in sets for of in same.entries)
+    facts = {"how": "with intervals" if measured else "measured by another tool", "tied": tied, "mark": mark}
+    return tables_of("overview", sets=sets, models=models, is_imported=is_imported, **facts)[0]
 
 
 def tag_table(same: BenchmarkRuns, tag: str) -> Table:
