@@ -116,7 +116,7 @@ def lay_out(
     if layout is not None:
         unused = {"benchmarks": (benchmarks, ()), "average": (average, False), "average_as": (average_as, ())}
         unused |= {"sort": (sort, None), "with_tiers": (with_tiers, True), "seed": (seed, 0)}
-        expect_used(layout, "on a paper's table, in which every column and the order are the paper's", RunError, **unused)
+        expect_used(layout, "on a paper's table: every column and the order are its paper's", RunError, **unused)
         if layout == "vlue-cost" and costs is None:
             raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
         return vlue_table(layout, runs, None if costs is None else read_costs(costs))
