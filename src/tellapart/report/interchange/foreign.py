@@ -258,16 +258,16 @@ def _read_clip(path: Path, place: str, content: Mapping[str, Any], model: str | 
     if dataset.startswith("sugar_crepe/"):
         part, benchmark, kind = ("subset", dataset.removeprefix("sugar_crepe/")), "sugarcrepe", "pairs"
         table = _NAMES["first_choice"]
-    elif kind == task:  # a trained probe's accuracy is not a zero-shot model's on the same set
-        benchmark = f"{theirs}:{task}"
     rules: dict[str, Callable[[Collection[str]], dict[str, str]]] = {
         "pairs": partial(_choose_names, place, table),
         "retrieval": _name_recalls,
         "classification": lambda names: {_NAMES["classes"].get(name, name): name for name in names},
-        task: lambda names: {name: name for name in names if name not in _CLIP["settings"]},
     }
+    if kind not in rules:  # a trained probe's accuracy is not a zero-shot model's on the same set
+        benchmark = f"{theirs}:{task}"
+    rename = rules.get(kind, lambda names: {name: name for name in names if name not in _CLIP["settings"]})
     facts = {"benchmark": benchmark, "task": kind, "part": part, "model": model or _clip_model(content)}
-    return _make_result(path, place, content["metrics"], rules[kind], tool="CLIP_benchmark", version="", **facts)
+    return _make_result(path, place, content["metrics"], rename, tool="CLIP_benchmark", version="", **facts)
 
 
 def _clip_model(content: Mapping[str, Any]) -> str:
