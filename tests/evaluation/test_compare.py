@@ -43,7 +43,7 @@ from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.paper_tables.table import write_json
 from tellapart.report.plots.pareto import Costs, points
 from tellapart.report.plots.pictures import draw_tiers
-from tellapart.report.printing import gate_markdown, headline_of
+from tellapart.report.printing import gate_facts, gate_markdown
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
 
@@ -482,7 +482,7 @@ def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(runs):
     found, back = regression_gate(runs["0 wrong"], runs["20 wrong"]), regression_gate(runs["20 wrong"], runs["0 wrong"])
     verdicts = [[row.verdict for row in of.rows if row.metric == "group_score"] for of in (found, back)]
     assert (found.passed, back.passed, verdicts) == (False, True, [["regression"], ["improvement"]])
-    assert headline_of(back).startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
+    assert gate_facts(back)["verdict"].startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
 
 
 @pytest.mark.slow
@@ -526,8 +526,8 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     (row,) = (row for row in tight.rows if row.metric == "group_score")
     assert row.verdict == "not within the margin" and row.fails
     check_facts(row.says, f"{100 * row.low:+.1f}", "--margin 2", "above -2")
-    check_facts(headline_of(tight), f"{len(tight.rows)} out-of-margin headlines")
-    check_facts(headline_of(wide), "passes", "by less than")
+    check_facts(gate_facts(tight)["verdict"], f"{len(tight.rows)} out-of-margin headlines")
+    check_facts(gate_facts(wide)["verdict"], "passes", "by less than")
     # A fall that is significant stays a regression, whatever the margin.
     assert {row.verdict for row in regression_gate(base, runs["20 wrong"], margin=90).rows} >= {"regression"}
     with raises(RunError, "margin=-1", "0"):
@@ -549,7 +549,7 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_pa
     assert not found.passed
     verdicts = [row.verdict for row in found.rows]
     assert "regression" not in verdicts[:4] and verdicts[4:] == ["missing"]
-    assert headline_of(found) == "the gate stops: 1 missing result"
+    assert gate_facts(found)["verdict"] == "the gate stops: 1 missing result"
     back = regression_gate(one, both)
     assert back.passed and back.added == ("folder:second",)
 

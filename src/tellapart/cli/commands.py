@@ -303,17 +303,16 @@ def _build(
 ) -> Answer:
     from tellapart.api.build import Built, default_folder
     from tellapart.builders.pipeline import describe_kept
-    from tellapart.report.printing import build_json, caption_pairs_json, print_build, print_caption_pairs
+    from tellapart.report.printing import answer_build, answer_caption_pairs
     from tellapart.report.terminal import open_in_browser
 
     folder = default_folder(call.recipe, call.out) if call.pairs is None else call.pairs
     built = call(partial(describe_kept, folder), card=call.card or open_card)
     if not isinstance(built, Built):
-        return Answer(caption_pairs_json(built), partial(print_caption_pairs, built))
+        return Answer(*answer_caption_pairs(built))
     if open_card and built.page is not None:
         open_in_browser(built.page)
-    facts = (built.result, built.page, built.verdict)
-    return Answer(build_json(*facts), partial(print_build, *facts))
+    return Answer(*answer_build(built.result, built.page, built.verdict))
 
 
 @build.declare("audit")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from tellapart.evaluation.compare import (
     ALPHA,
     Comparison,
     GateResult,
-    GateRow,
     MetricComparison,
     MetricTiers,
     ModelsComparison,
@@ -25,7 +25,6 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
-from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.templates import render_text, show_marks, write_lines
 from tellapart.report.terminal import print_lines, print_template
 from tellapart.tasks.registry import headline, main_metric
@@ -37,80 +36,49 @@ if TYPE_CHECKING:
     from tellapart.evaluation.verify import Verification
 
 
-#: A table of a comparison: its title, its first headings, and labels and numbers of its rows.
-_Compared = tuple[str, list[str], list[tuple[list[str], MetricComparison]]]
-
-#: Letters of a first heading beyond which a table is too wide for a terminal.
-_LONGEST_HEAD = 24
+#: The headings of a row's numbers of two models.
+_NUMBERS = ["a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable"]
 
 
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
     """Print two models side by side."""
-    print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
-    tables: list[_Compared] = []
-    for benchmark in _list_benchmarks([comparison]):
-        rows = [row for row in comparison.rows if row.benchmark == benchmark]
-        if comparison.by is None:
-            sizes = [] if len({row.n for row in rows}) == 1 else ["n"]
-            title = benchmark if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
-            fits = len(plain(title)) <= _LONGEST_HEAD  # else it would take the numbers' room
-            labelled = [([row.metric, *(thousands(row.n) for _ in sizes)], row) for row in rows]
-            tables.append(("" if fits else title, [title if fits else "metric", *sizes], labelled))
-            continue
-        for metric in dict.fromkeys(row.metric for row in rows):
-            labelled = [
-                ([row.subset or "all items", size], row)
-                for row in rows
-                for size in [count_text(row.n, None if row.subset else row.limited_from, row.limited_to)]
-                if row.metric == metric
-            ]
-            tables.append((f"{benchmark}: {metric}", [comparison.by, "items"], labelled))
-    print_template("compared_rows", tables=tables)
+    benchmarks, write = _list_benchmarks([comparison]), {"count_items": count_items, "plain": plain}
+    print_template("compared_two", comparison=comparison, benchmarks=benchmarks, heads=_NUMBERS, **write)
     print_lines(*end_lines([comparison], left_out, comparison.verdicts))
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
     """Print many models side by side: their tiers, and a row a pair."""
-    pairs, baseline = comparison.pairs, comparison.baseline
-    number_of = {label: str(number) for number, label in enumerate(comparison.models, start=1)}
-    against = "" if baseline is None else f", each (b) with {plain(baseline)} (a)"
-    print_lines(f"{len(comparison.models)} models{against}: percent, 95% intervals")
-    for benchmark in _list_benchmarks(pairs):
-        if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
-            _print_tiers(benchmark, rankings, number_of)
-        rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
-        tables: list[_Compared] = []
-        for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
-            named = [
-                ([f"{number_of[pair.b]} - {number_of[pair.a]}" if baseline is None else pair.b], row)
-                for pair, row in rows
-                if (row.metric, row.subset) == (metric, subset)
-            ]
-            part = "" if subset is None else f", {pairs[0].by} = {subset}"
-            title = f"{benchmark}: {metric}{part} ({count_items(named[0][1])})"
-            tables.append((title, ["pair" if baseline is None else "model"], named))
-        print_template("compared_rows", tables=tables)
-    print_lines(*end_lines(pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
+    tables: dict[tuple[str, str, str | None], list[tuple[Comparison, MetricComparison]]] = {}
+    for pair in comparison.pairs:
+        for row in pair.rows:
+            tables.setdefault((row.benchmark, row.metric, row.subset), []).append((pair, row))
+    print_template(
+        "compared_models",
+        comparison=comparison,
+        benchmarks=_list_benchmarks(comparison.pairs),
+        tables=tables,
+        heads=_NUMBERS,
+        arrange_tiers=_arrange_tiers,
+        count_items=count_items,
+    )
+    print_lines(*end_lines(comparison.pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
 
 
-def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
-    """Print models from best to worst by the main metric, with their value and tier by each."""
+def _arrange_tiers(rankings: Sequence[MetricTiers]) -> dict[str, Any]:
+    """Return the models from best to worst by the main metric, with their value and tier by each."""
     cells = {
         ranking.metric: {
             name: (mean, tier.rank) for tier in ranking.tiers for name, mean in zip(tier.names, tier.means, strict=True)
         }
         for ranking in rankings
     }
-    sizes = {count_items(ranking): ranking.metric for ranking in rankings}
-    print_template(
-        "tiers",
-        benchmark=benchmark,
-        sizes=[size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()],
-        heads=[heading for metric in cells for heading in (metric, "tier")],
-        names=cells[main_metric(list(cells))],
-        cells=[*cells.values()],
-        number_of=number_of,
-    )
+    return {
+        "sizes": {count_items(ranking): ranking.metric for ranking in rankings},
+        "heads": [heading for metric in cells for heading in (metric, "tier")],
+        "names": [*cells[main_metric(list(cells))]],
+        "cells": [*cells.values()],
+    }
 
 
 def end_lines(
@@ -144,36 +112,19 @@ def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(row.benchmark for pair in pairs for row in pair.rows))
 
 
-_LISTED = {
-    "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
-    "models": ("name", "role", "kind", "about"),
-    **dict.fromkeys(("losses", "builders"), ("name", "about")),
-}
-
-
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows that `tellapart.ls` returns."""
     from tellapart.models.find import name_forms
 
-    cells = [{**dict.fromkeys(_LISTED[what]), **_listing_cells(what, row)} for row in rows]
     forms = name_forms() if what == "models" else {}
-    print_template("listing", what=what, rows=rows, columns=_LISTED[what], cells=cells, forms=forms, some=_join_some)
+    print_template("listing", what=what, rows=rows, forms=forms, metrics=_first_metrics, some=_join_some)
 
 
-def _listing_cells(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    metrics = tuple(row.get("official") or ())
-    if not metrics and row.get("shape"):
-        metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
-    # Images by texts of an item; for a task, the kind of its output.
-    shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-    cells = {**row, "shape": shape, "metrics": _join_some(metrics or headline(row.get("metrics") or ()))}
-    cells["items"] = thousands(row["items"]) if row.get("items") else ""
-    if what == "benchmarks" and row["media"]:
-        languages, year = ", ".join(row["languages"] or ()) or "unknown", row["year"] or "year unknown"
-        cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
-    if what == "benchmarks" and row["files"] is None:
-        cells["licence"] = row["title"]
-    return cells
+def _first_metrics(row: Mapping[str, Any]) -> Sequence[str]:
+    """Return the metrics of a first look of a benchmark that is listed."""
+    if row.get("official") or not row.get("shape"):
+        return tuple(row.get("official") or headline(row.get("metrics") or ()))
+    return headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
 
 
 def _join_some(names: Sequence[str]) -> str:
@@ -190,15 +141,8 @@ def print_timings(timings: Timings) -> None:
         device=["on the device"] * any(timing.peak_device_memory is not None for timing in models),
         # A note stands once if it is the same for all models.
         notes=dict.fromkeys(write_lines("method", models=models)),
-        milliseconds=_write_milliseconds,
         amount=_write_amount,
     )
-
-
-def _write_milliseconds(seconds: float) -> str:
-    """Write three significant digits, and nothing below a hundredth."""
-    value = 1000 * seconds
-    return "<0.01" if value < 0.01 else f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def _write_amount(number: int | None, unit: str = "") -> str:
@@ -212,31 +156,24 @@ def _write_amount(number: int | None, unit: str = "") -> str:
     return f"{value:.3g} {prefixes[0]}{unit}".rstrip()
 
 
-def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
-    """Return a build as one object: its folder, its cards and its funnel."""
-    files = {"out": str(built.folder), "card": str(built.folder / "card.json"), "page": page and str(page)}
-    return {**files, "verdict": verdict, "resumed": built.resumed, "funnel": built.funnel.to_record()}
+#: The JSON of an answer, and what prints it.
+_Answered = tuple[dict[str, Any], Callable[[], None]]
 
 
-def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
-    """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
-    name, card = shlex.quote(f"folder:{built.folder}"), page or built.folder / "card.json"
-    print_template("built", rows=built.funnel.rows(), built=built, name=name, card=card, verdict=verdict)
+def answer_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> _Answered:
+    """Answer with a build's folder and funnel, the path of its card (the page if there is one), its audit's verdict."""
+    name, card = shlex.quote(f"folder:{built.folder}"), built.folder / "card.json"
+    files = {"out": str(built.folder), "card": str(card), "page": page and str(page)}
+    facts = {"rows": built.funnel.rows(), "built": built, "name": name, "card": page or card, "verdict": verdict}
+    answer = {**files, "verdict": verdict, "resumed": built.resumed, "funnel": built.funnel.to_record()}
+    return answer, partial(print_template, "built", **facts)
 
 
-def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
-    """Return the fate of a recipe's captions as one object."""
-    counts = {"pairs": written.pairs, "rejected": _list_rejections(written), "resumed": written.resumed}
-    return {**counts, "out": str(written.path)}
-
-
-def print_caption_pairs(written: PairsWritten) -> None:
-    """Print how many caption pairs were written, and how many each step rejected."""
-    print_template("built", rows=[*_list_rejections(written), ("pairs", "", written.pairs)], pairs=written.path)
-
-
-def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
-    return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+def answer_caption_pairs(written: PairsWritten) -> _Answered:
+    """Answer with how many caption pairs were written, and how many each step rejected."""
+    rejected = [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
+    counts = {"pairs": written.pairs, "rejected": rejected, "resumed": written.resumed, "out": str(written.path)}
+    return counts, partial(print_template, "built", rows=[*rejected, ("pairs", "", written.pairs)], pairs=written.path)
 
 
 def list_reasons(run: Verification) -> list[str]:
@@ -259,12 +196,15 @@ def print_gaps(gaps: Gaps) -> None:
     print_template("gaps", gaps=gaps, fewest=FEWEST_CORRELATED)
 
 
-_COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
-
-
-def headline_of(result: GateResult) -> str:
-    """Return the gate's verdict in one line."""
-    return write_lines("verdict", result=result, count_nouns=count_nouns)[0]
+def gate_facts(result: GateResult) -> dict[str, Any]:
+    """Return the facts of the texts of a gate: every headline with its verdict, the notes, and the gate's verdict."""
+    apart = any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
+    notes = write_lines("stopped", result=result, apart=apart)
+    return {
+        "result": result,
+        "notes": notes,
+        "verdict": write_lines("verdict", result=result, count_nouns=count_nouns)[0],
+    }
 
 
 def gate_markdown(result: GateResult) -> str:
@@ -276,26 +216,4 @@ def gate_markdown(result: GateResult) -> str:
     def code(text: str) -> str:
         return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
-    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result, "–"))))
-
-
-def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
-    """Return the facts of the text `gate`: every headline with its verdict, and the gate's verdict."""
-
-    def cells_of(row: GateRow) -> list[str]:
-        """Return the cells from the items on; the verdict without its reason, which does not fit a table."""
-        numbers = ["-"] * 4
-        if row.base is not None and row.new is not None and row.change is not None:
-            change = points(row.change, row.low, row.high, row.no_interval)
-            numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
-        items = count_text(row.n, row.limited_from, row.limited_to) if row.n else no_items
-        return [items, *numbers, row.verdict if row.reason else row.says]
-
-    apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
-    return {
-        "result": result,
-        "heads": _COLUMNS,
-        "rows": [*zip(result.rows, map(cells_of, result.rows), strict=True)],
-        "notes": write_lines("stopped", result=result, apart=any(apart)),
-        "verdict": headline_of(result),
-    }
+    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result))))

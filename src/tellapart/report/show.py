@@ -19,7 +19,7 @@ from tellapart.evaluation.systems import System, gather, omit_references
 from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
-from tellapart.records.result import Result, Value, is_imported
+from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.report.benchmark_runs import (
@@ -33,12 +33,12 @@ from tellapart.report.benchmark_runs import (
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, percent, score
+from tellapart.report.numbers import describe_ties, is_deviation, is_even, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import paper_layout
 from tellapart.report.tables import Table
 from tellapart.report.templates import write_lines
-from tellapart.report.terminal import console, print_lines, print_tables, tables_of
+from tellapart.report.terminal import console, print_lines, print_tables, print_template, tables_of
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -171,20 +171,14 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups = group_systems(systems)
-    # A tag with one value has the numbers over all items, and is not offered.
-    breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
-    tags = [*dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)]
+    groups, path = group_systems(systems), "none: numbers that another tool measured have no items to show"
     if by is not None:
         tagged = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
         # If no set has the tag, `tag_table` raises, and names the tags that there are.
         print_tables(*(tag_table(same, by) for same in tagged or groups))
-        _print_path(write())
+        print_template("rest", path=str(write().path or path))
         return
-    for same in groups:
-        read_from = f"read from field {same.record.field}" if same.record.field else ""
-        if source := "; ".join(filter(None, (same.record.read_as, read_from))):
-            print_lines(plain(f"{same.name}: {source}"))
+    print_template("read", groups=groups)
     followed = tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
     print_tables(*(followed or ([] if every else first_tables(groups))))
     if probes:
@@ -213,16 +207,11 @@ def print_runs(
     report = write()
     if answer := answer_lines(report.conclusions):
         print_lines(*map(plain, answer), "")
-    if not every:
-        by_tag = f", or by a tag of the items: --by {plain('|'.join(map(shlex.quote, tags)))}" if tags else ""
-        print_lines(f"the rest: tellapart show {plain(shlex.quote(str(named or folder)))} --all{by_tag}")
-        if DEFAULT_MODEL in models:
-            print_lines("your model: tellapart run -m MODEL, a name, file, folder or hub id (tellapart ls models)")
-    _print_path(report)
-
-
-def _print_path(report: WrittenReport) -> None:
-    print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
+    # A tag with one value has the numbers over all items, and is not offered.
+    breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
+    tags = "|".join(map(shlex.quote, dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)))
+    more = {} if every else {"run": shlex.quote(str(named or folder)), "tags": tags, "default": DEFAULT_MODEL in models}
+    print_template("rest", path=str(report.path or path), **more)
 
 
 def group_systems(systems: Sequence[System]) -> tuple[BenchmarkRuns, ...]:
@@ -271,20 +260,12 @@ def breakdown_table(same: BenchmarkRuns) -> Table | None:
     if not record.by:
         return None
     names = headline(record.metrics)
-    even = [tag for tag in record.by if is_even(record, tag)]
-    rows: list[tuple[str | None, Mapping[str, Value], bool]] = []
-    for tag, groups in record.by.items():
-        shown = groups.items() if len(groups) <= _MOST_ROWS else ()
-        rows += [(f"{tag} = {value}", group.metrics, False) for value, group in shown]
-        if (macro := record.macro.get(tag)) and (tag not in even or not shown):
-            rows.append((f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, True))
-        rows.append((None, {}, False))
+    title = f"{replace(same, entries=(first,)).title(names)}: {first.label} by tag"
     # The record of another tool describes its average over all parts.
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
-    same_mean = f" (= macro of {', '.join(even)})" if even else ""
-    rows.append((f"{average}{same_mean}", record.metrics, True))
-    title = f"{replace(same, entries=(first,)).title(names)}: {first.label} by tag"
-    return tables_of("breakdown", title=title, names=names, rows=rows)[0]
+    even = [tag for tag in record.by if is_even(record, tag)]
+    facts = {"record": record, "average": average, "even": even, "most": _MOST_ROWS}
+    return tables_of("breakdown", title=title, names=names, **facts)[0]
 
 
 def first_tables(groups: Sequence[BenchmarkRuns]) -> list[Table]:
@@ -307,34 +288,23 @@ def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
 
 def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
     *parts, total = heat_map(same.records, same.name, main, tag).rows
-    rows = [*zip(same.entries, zip(*(row.values for row in (total, *parts)), strict=True), strict=True)]
     of_all = total.values[0]
     # The record of another tool describes its average over all parts.
     by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
     ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
-    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties, "by": by}
-    return tables_of("parts", same=same, main=main, **facts)[0]
+    return tables_of("parts", same=same, main=main, total=total, parts=parts, ties=ties, by=by)[0]
 
 
 def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
-    measured = any(not is_imported(entry.record) for same in groups for entry in same.entries)
-    sets = []
-    for same in groups:
-        main = main_metric(same.headline)
-        first = same.record.metrics.get(main)
-        size, record = "", same.record
-        if first is not None and first.n:
-            size = count_text(record.limited_to or first.n, record.limited_from)
-        rows = [
-            (f"{of.label} (imported)" if measured and is_imported(of.record) else of.label, of.record.metrics.get(main))
-            for of in same.entries
-        ]
-        sets.append((same.name, size, main, rows))
-    how = "with intervals" if measured else "measured by another tool"
-    labels = [label for *_, rows in sets for label, _ in rows]
-    results = [result for same in groups for _, result in same.models]
-    return tables_of("overview", sets=sets, how=how, models=[*zip(labels, results, strict=True)])[0]
+    entries = [entry for same in groups for entry in same.entries]
+    measured = not all(is_imported(entry.record) for entry in entries)
+    mark = " (imported)" if measured else ""
+    models = [(f"{of.label}{mark if is_imported(of.record) else ''}", of.run.result) for of in entries]
+    sets = [(same, main_metric(same.headline)) for same in groups]
+    tied = any((value := of.record.metrics.get(main)) and value.ties for same, main in sets for of in same.entries)
+    facts = {"how": "with intervals" if measured else "measured by another tool", "tied": tied, "mark": mark}
+    return tables_of("overview", sets=sets, models=models, is_imported=is_imported, **facts)[0]
 
 
 def tag_table(same: BenchmarkRuns, tag: str) -> Table:

@@ -326,7 +326,8 @@ def test_a_folder_samples_of_another_tool_and_an_unnamed_column_are_answered(tmp
         read_foreign(path)
     assert " ," not in str(refused.value)
     path.write_text(",acc1,dataset,model,pretrained,task\n0,0.3,cifar10,m,p,zeroshot_classification\n")
-    assert read_foreign(path)[0].metrics == {None: {"top1_accuracy": 0.3}}
+    (result,) = read_foreign(path)
+    assert (result.part, result.metrics) == (None, {"top1_accuracy": 0.3})
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from tellapart.evaluation.evaluate import tabulate_units, yield_samples
 from tellapart.metrics.per_item import PerItem
 from tellapart.records.result import IMPORTED, BenchmarkResult
 from tellapart.records.samples import write_samples
+from tellapart.report.templates import write_lines
 from tellapart.tasks.task import Unit, Units
 
 #: Of a log: the most bytes of one sample, and of all of them together.
@@ -127,20 +128,14 @@ def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
     often = max(Counter(item.id for item in log.items).values())
     differs = [name for name, value in log.stated.items()
                if name in table.metrics and abs(value - table.metrics[name].value) > _ROUNDING]  # fmt: skip
-    notes = [
-        *([f"up to {often} answers an item, averaged"] if often > 1 else []),
-        *([f"left out: {join_names([*log.left], 8)}"] if log.left else []),
-        *(f"{log.tool} states {name} as {log.stated[name]:g}, another mean than of these items" for name in differs),
-        f"imported from {log.tool} {log.version}".rstrip() + ": each item as it judged it, and never scored again; its "
-        "metrics keep its name, and no number compares with ours",
-    ]
+    facts = {"often": often, "left": join_names([*log.left], 8), "differs": differs}
     return BenchmarkResult(
         title=f"{log.benchmark.partition(':')[2] or log.benchmark}, judged by {log.tool}",
         fingerprint=f"{IMPORTED}{log.fingerprint}",
         task=log.tool,
         origin=path.name,
         samples=write_samples(folder, log.benchmark, yield_samples(units)),
-        notes=tuple(notes),
+        notes=write_lines("logged", log=log, **facts),
         **{name: getattr(table, name) for name in ("metrics", "by", "macro")},
     )
 

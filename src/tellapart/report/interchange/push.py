@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.plugins import open_benchmark
 from tellapart.data.arguments import expect_used
 from tellapart.data.rows import read_toml
+from tellapart.data.strict_json import decode_text
 from tellapart.errors import RunError, first_line, first_sentence, require
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.registry import METRICS
@@ -45,48 +46,33 @@ def harness_json(result: Result) -> str:
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """
-    # A benchmark and its parts: name -> record, shares of right items, number of items.
-    tasks: dict[str, tuple[BenchmarkResult, dict[str, Value], int]] = {}
+    tasks: dict[str, dict[str, Any]] = {}
     subtasks: dict[str, list[str]] = {}
     for name, record in result.benchmarks.items():
-        groups: dict[str, Metrics] = {}
+        parts: dict[str, Metrics] = {}
         for tag, value, group in ((tag, value, of[value]) for tag, of in record.by.items() for value in of):
             part = f"{name}_{tag}_{value}"  # `a`, `b_c` and `a_b`, `c` would share it
-            taken = any(part in names for names in (tasks, groups, result.benchmarks))
-            groups[f"{name} {tag}={value}" if taken else part] = group
-        for task, metrics in {name: record.metrics, **{part: group.metrics for part, group in groups.items()}}.items():
-            shares = {metric: value for metric, value in metrics.items() if not is_deviation(value)}
-            tasks[task] = record, shares, max((value.n for value in metrics.values()), default=0)
-        subtasks[name] = [*groups]
-    entries = {name: _harness_entry(name, shares, items) for name, (_, shares, items) in tasks.items()}
-    whole = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
-    run, date = result.run, None
+            taken = any(part in names for names in (tasks, parts, result.benchmarks))
+            parts[f"{name} {tag}={value}" if taken else part] = group
+        tasks[name] = _harness_task(name, record, record.metrics, (record.limited_from, record.limited_to))
+        tasks |= {part: _harness_task(part, record, group.metrics) for part, group in parts.items()}
+        subtasks[name] = [*parts]
+    sections = {section: {name: task[section] for name, task in tasks.items()} for section in _SECTIONS}
+    whole = {name: sections["results"][name] for name, record in result.benchmarks.items() if record.by}
+    run, model, date = result.run, result.model, None
     with suppress(ValueError):
         date = datetime.fromisoformat(run.started).timestamp()
     content = {
-        "results": entries,
+        "results": sections["results"],
         # As in lm-eval, the field is absent if no task is a group.
         **({"groups": whole} if whole else {}),
         "group_subtasks": subtasks,
-        "configs": {name: _harness_config(name, record, shares) for name, (record, shares, _) in tasks.items()},
-        "versions": {name: record.fingerprint[:12] for name, (record, *_) in tasks.items()},
-        "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {
-            name: {metric.partition(",")[0]: is_higher_better(metric) for metric in shares}
-            for name, (_, shares, _) in tasks.items()
-        },
-        "n-samples": {
-            name: {
-                "original": (name in subtasks and record.limited_from) or items,
-                "effective": (name in subtasks and record.limited_to) or items,
-            }
-            for name, (record, _, items) in tasks.items()
-        },
+        **sections,
         "config": {
             "model": "tellapart",
-            "model_args": f"model={result.model.name}",
-            "model_dtype": result.model.dtype,
-            "model_sha": result.model.fingerprint,
+            "model_args": f"model={model.name}",
+            "model_dtype": model.dtype,
+            "model_sha": model.fingerprint,
             "batch_size": None if run.batch_size is None else str(run.batch_size),
             "device": run.device,
             "limit": run.limit,
@@ -94,35 +80,42 @@ def harness_json(result: Result) -> str:
         },
         "date": date,
         "model_source": "tellapart",
-        "model_name": result.model.name,
-        "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", result.model.name),
+        "model_name": model.name,
+        "model_name_sanitized": re.sub(r'["<>:/\\|?*\[\]]+', "__", model.name),
         "total_evaluation_time_seconds": f"{sum(benchmark.seconds for benchmark in result.benchmarks.values()):.6f}",
         "tellapart_versions": run.versions,
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def _harness_entry(name: str, shares: Mapping[str, Value], items: int) -> dict[str, Any]:
+#: The sections of lm-eval's file that have an entry for each task.
+_SECTIONS = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
+
+
+def _harness_task(
+    name: str, record: BenchmarkResult, metrics: Mapping[str, Value], limited: tuple[int | None, ...] = (None, None)
+) -> dict[str, Any]:
+    """Return a task's entries by section; a limit left so many of so many items: `limited` from and to."""
+    items = max((value.n for value in metrics.values()), default=0)
     entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": items}
-    for metric, value in shares.items():
+    listed, higher = [], {}
+    for metric, value in metrics.items():
+        if is_deviation(value):
+            continue
         stem, _, chosen = metric.partition(",")  # an imported one may name its filter
         error: float | str = "N/A"
         if value.low is not None and value.high is not None:
             error = (value.high - value.low) / 2 / NormalDist().inv_cdf(0.5 + value.level / 2)
         entry |= {f"{stem},{chosen or 'none'}": value.value, f"{stem}_stderr,{chosen or 'none'}": error}
-    return entry
-
-
-def _harness_config(name: str, record: BenchmarkResult, shares: Mapping[str, Value]) -> dict[str, Any]:
-    metrics = [
-        {"metric": metric, "aggregation": "mean", "higher_is_better": is_higher_better(metric),
-         "binary": metric in METRICS and METRICS[metric].binary}
-        for metric in shares
-    ]  # fmt: skip
+        higher[stem] = is_higher_better(metric)
+        binary = metric in METRICS and METRICS[metric].binary
+        listed.append({"metric": metric, "aggregation": "mean", "higher_is_better": higher[stem], "binary": binary})
     ties = "the other tool's rule" if is_imported(record) else "a tie is never right"
     facts = {"fingerprint": record.fingerprint, "ties": ties, "notes": list(record.notes)}
     task = {"task": name, "dataset_path": name, "output_type": record.output, "num_fewshot": 0}
-    return {**task, "metric_list": metrics, "metadata": facts}
+    config = {**task, "metric_list": listed, "metadata": facts}
+    sizes = {"original": limited[0] or items, "effective": limited[1] or items}
+    return dict(zip(_SECTIONS, (entry, config, record.fingerprint[:12], 0, higher, sizes), strict=True))
 
 
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
@@ -134,32 +127,35 @@ def _hub_of(benchmark: str) -> Hub | None:
     return None if declared is None else declared.hub
 
 
-def _known_revision(source: Hub, record: BenchmarkResult) -> str | None:
-    """Return the dataset's revision if it is known to be the one measured: it was read from the hub's cache."""
-    return source.revision if source.revision in record.origin else None
+def _list_headlines(result: Result) -> Iterator[tuple[str, Hub | None, str | None, BenchmarkResult, str, Value]]:
+    """Yield a run's first-look metrics: benchmark, dataset on the hub and its revision, record, metric and number."""
+    for name, record in result.benchmarks.items():
+        source = _hub_of(name)
+        # The revision is known to be the one measured if it was read from the hub's cache.
+        revision = source.revision if source is not None and source.revision in record.origin else None
+        for metric in first_metrics([record]):
+            yield name, source, revision, record, metric, record.metrics[metric]
 
 
 def eval_results(result: Result) -> list[EvalResult]:
     """Return a run's first-look metrics as huggingface_hub's records, fractions from 0 to 1."""
     hub = require("huggingface_hub", extra="hub")
-    sources = {name: _hub_of(name) for name in result.benchmarks}
-    repos = Counter(source.repo for source in sources.values() if source is not None)
+    repos = Counter(source.repo for source in map(_hub_of, result.benchmarks) if source is not None)
     return [
         hub.EvalResult(
             task_type=_HUB_TASKS.get(record.task, record.task),
-            dataset_type=name if (source := sources[name]) is None else source.repo,
+            dataset_type=name if source is None else source.repo,
             dataset_name=record.title,
-            dataset_revision=None if source is None else _known_revision(source, record),
+            dataset_revision=revision,
             # If two benchmarks are in one dataset, only this distinguishes their results.
             dataset_config=name if source is not None and repos[source.repo] > 1 else None,
             dataset_args={"benchmark": name, "fingerprint": record.fingerprint},
             metric_type=metric,
             metric_name=metric.replace("_", " "),
-            metric_value=record.metrics[metric].value,
-            metric_args=_describe_value(record, record.metrics[metric]),
+            metric_value=value.value,
+            metric_args=_describe_value(record, value),
         )
-        for name, record in result.benchmarks.items()
-        for metric in first_metrics([record])
+        for name, source, revision, record, metric, value in _list_headlines(result)
     ]
 
 
@@ -223,16 +219,15 @@ def eval_result_entries(result: Result) -> list[EvalResultEntry]:
     return [
         hub.EvalResultEntry(
             dataset_id=source.repo,
-            dataset_revision=_known_revision(source, record),
+            dataset_revision=revision,
             task_id=metric,
-            value=record.metrics[metric].value,
+            value=value.value,
             # When another tool measured is not known; the date of the import is another one.
             date=None if is_imported(record) else result.run.started,
-            notes=_write_note(record, record.metrics[metric]),
+            notes=_write_note(record, value),
         )
-        for name, record in result.benchmarks.items()
-        if (source := _hub_of(name)) is not None
-        for metric in first_metrics([record])
+        for _, source, revision, record, metric, value in _list_headlines(result)
+        if source is not None
     ]
 
 
@@ -348,21 +343,10 @@ class HubRepository:
 
     def read(self, path: str) -> str | None:
         """Return the text of a file, or None if there is none."""
-        errors = require("huggingface_hub.errors", extra="hub")
-
-        def fetch() -> str | None:
-            try:
-                local = self._api.hf_hub_download(self.repo, path, repo_type=self.kind)
-                return Path(local).read_text(encoding="utf-8")
-            except errors.LocalEntryNotFoundError:
-                raise
-            except errors.EntryNotFoundError:
-                return None
-            except UnicodeDecodeError as error:
-                raise RunError(f"{path} of {self.page} is not a text in UTF-8") from error
-
         if path not in self._known:
-            self._known[path] = self._ask_hub(fetch)
+            local = self._ask_hub(lambda: self._api.hf_hub_download(self.repo, path, repo_type=self.kind))
+            name = f"{path} of {self.page}"
+            self._known[path] = None if local is None else decode_text(Path(local).read_bytes(), name, error=RunError)
         return self._known[path]
 
     def propose(self, proposed: HubFiles) -> str | None:
@@ -387,7 +371,8 @@ class HubRepository:
         return address
 
     def _ask_hub(self, call: Callable[[], Any]) -> Any:
-        """Ask the hub; its errors become one line with advice."""
+        """Ask the hub, None for a file that it has not; its other errors become one line with advice."""
+        errors = require("huggingface_hub.errors", extra="hub")
         with reach_hub(self._hub) as why:
             if why:
                 raise RunError(f"{self.page}: {why.removesuffix(', or').rstrip(';')}")
@@ -397,7 +382,9 @@ class HubRepository:
                 warnings.simplefilter("ignore", UserWarning)
                 return call()
         except Exception as error:
-            if isinstance(error, RunError) or not (message := self._describe_error(error)):
+            if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
+                return None
+            if not (message := self._describe_error(error)):
                 raise
             raise RunError(message) from error
 

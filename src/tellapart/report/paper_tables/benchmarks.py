@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, omit_references
 from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
-from tellapart.report.numbers import describe_ties, items_text, thousands
+from tellapart.report.numbers import describe_ties, items_text
 from tellapart.report.paper_tables.table import AVERAGE, Layout, Source, mark_best, paper_layout, stack_groups
 from tellapart.report.plots.pareto import Costs
 from tellapart.report.tables import MODEL_COLUMNS, Cell, Column, Row, Table, name_model
+from tellapart.report.templates import write_lines
 from tellapart.tasks.registry import is_higher_better, main_metric
 
 _DATA = read_toml(Path(__file__).with_name("layouts.toml"))
@@ -63,16 +64,6 @@ _RECALLS = {
     for side, name in (("Text", "i2t"), ("Image", "t2i"))
     for k in (1, 5, 10)
 }
-
-
-def _make_cells(layout: Layout, record: BenchmarkResult) -> dict[Column, Cell]:
-    """Return a model's row; a cell that is one number of the record has its interval."""
-    row = layout.fill(record)
-    cells = {column: Cell(row.get(column), imported=is_imported(record)) for column in layout.columns}
-    for column, source in layout.unchanged.items() if row else ():
-        if (value := source.read(record)) is not None:
-            cells[column] = Cell.with_interval(row[column], value)
-    return cells
 
 
 def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResult:
@@ -133,7 +124,10 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
         column_of = {source.metric: column for column, source in layout.unchanged.items()}
         shown = [average or column_of.get("mean_recall") or column_of[main_metric(first_metrics(records))]]
     sources = {column: source for column, source in layout.unchanged.items() if column in shown}
-    rows = {run.label: _make_cells(layout, record) for run, record in zip(measured, records, strict=True)}
+    rows = {
+        run.label: layout.fill(record) or {column: Cell(imported=is_imported(record)) for column in layout.columns}
+        for run, record in zip(measured, records, strict=True)
+    }
     ranked = omit_references(measured)
     # Several models, each with outcomes of items.
     is_tested = with_tiers and len(ranked) > 1 and not any(_lacks_items(run.record(benchmark)) for run in ranked)
@@ -141,7 +135,8 @@ def _lay_out_set(runs: Sequence[System], benchmark: str | None, *, single: bool,
         for label, cells in rows.items():
             cells[column].near = label in top
     chances = layout.fill(min(records, key=is_imported), lambda value: value.chance)
-    measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chances.get(of)) for of in shown]
+    chance_of = {column: cell.value for column, cell in chances.items()}
+    measures = [_Measure(of, {label: row[of] for label, row in rows.items()}, chance_of.get(of)) for of in shown]
     # Over all items, of the metrics in the columns; of means, the main one.
     names = dict.fromkeys(source.metric.removesuffix(_AUTHORS_RULE) for source in sources.values())
     names = names or {main_metric(first_metrics(records)): None}
@@ -170,21 +165,18 @@ def _first_tiers(
             yield column, ranking[0].names
 
 
-#: Meaning of a mark on reference models in a table.
-BESIDE = "reference models, which bound the numbers, are not marked"
-
-
-def _write_notes(parts: Sequence[_Part], further: Mapping[str, bool], ties: str) -> list[str]:
-    """Write the meaning of the marks in a table with models down, then further notes if they hold."""
-    tested = any(part.is_tested for part in parts)
-    imported = any(is_imported(record) for part in parts for record in part.records)
-    dagger = "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)"
-    elsewhere = "imported: measured by another tool, whose ties count otherwise"
-    if any(_lacks_items(record) for part in parts for record in part.records):
-        elsewhere += "; not tested against the others"
-    bold = "bold: the best of its column, if it is above chance"
-    notes = {bold: True, dagger: tested, elsewhere: imported, **further, ties: True}
-    return [note for note, holds in notes.items() if holds and note]
+def _write_notes(
+    runs: Sequence[System], benchmarks: Sequence[str], parts: Sequence[_Part] = (), **facts: Any
+) -> tuple[str, ...]:
+    """Write the meaning of a table's marks, and which models chose the items or were measured on other files."""
+    sets = [
+        (name, measured, find_benchmark(name) if name in BENCHMARKS else None)
+        for name in dict.fromkeys(benchmarks)
+        for measured in [[(run, run.record(name)) for run in runs if name in run.result.benchmarks]]
+    ]
+    records = [record for part in parts for record in part.records]
+    facts |= {"imported": any(map(is_imported, records)), "untested": any(map(_lacks_items, records))}
+    return write_lines("marks", sets=sets, tested=any(part.is_tested for part in parts), average=AVERAGE, **facts)
 
 
 def benchmark_table(
@@ -195,30 +187,12 @@ def benchmark_table(
     The best of each column above chance is marked, and its tier; reference models beside others never are.
     """
     part = _lay_out_set(runs, benchmark, single=False, with_tiers=with_tiers, seed=seed)
-    by_authors = any(of.column.name.endswith(_AUTHORS_RULE) for of in part.measures)
-    further = {
-        BESIDE: len(omit_references(part.runs)) < len(part.runs),
-        "authors: ties as the benchmark's own code counts them": by_authors,
-    }
-    notes = _write_notes([part], further, describe_ties(part.metrics)) + unlike_published(part.runs, [part.benchmark])
+    beside = len(omit_references(part.runs)) < len(part.runs)
+    authors = any(of.column.name.endswith(_AUTHORS_RULE) for of in part.measures)
+    facts = {"beside": beside, "authors": authors, "ties": describe_ties(part.metrics)}
+    notes = _write_notes(part.runs, [part.benchmark], [part], **facts)
     title = ", ".join(filter(None, (title_of_set(part.runs, part.benchmark), part.items, "percent")))
     return mark_best(stack_groups(_models_table(title, part.measures, _make_rows(part.runs, part.measures), notes)))
-
-
-def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
-    """Name the models that chose the items themselves, or were measured on other files than the published ones."""
-    notes, counts = [], []
-    for benchmark in dict.fromkeys(benchmarks):
-        measured = [(run, run.result.benchmarks[benchmark]) for run in runs if benchmark in run.result.benchmarks]
-        declared = find_benchmark(benchmark) if benchmark in BENCHMARKS else None
-        if mined := [run.label for run, _ in measured if declared and declared.was_mined_by(run.result.model.name)]:
-            left_out = f"chose the items of {benchmark} where it failed, and its authors leave it out"
-            notes.append(f"{left_out}: {', '.join(mined)} (does not compare)")
-        if published := {run.label: of.published_items for run, of in measured if of.published_items is not None}:
-            number = thousands(next(iter(published.values())))
-            other = f"not the published files of {benchmark}, which hold {number} records"
-            counts.append(f"{other}: {', '.join(published)} (does not compare)")
-    return notes + counts
 
 
 def many_benchmarks_table(
@@ -243,17 +217,13 @@ def many_benchmarks_table(
         for of in part.measures
     ]
     papers = any(of.column.name.endswith(AVERAGE) for of in measures)
-    further = {
-        f"{AVERAGE} below a benchmark: as its paper averages": papers,
-        f"{AVERAGE}: the plain mean of the columns": average,
-        ", ".join(f"{head}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
-    }
+    items = [f"{head}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items]
     metrics = {
         f"{head} {name}": of_models
         for head, part in zip(heads, parts, strict=True)
         for name, of_models in part.metrics.items()
     }
-    notes, names = _write_notes(parts, further, describe_ties(metrics)), [*benchmarks, *[AVERAGE] * average]
+    names = [*benchmarks, *[AVERAGE] * average]
     if sort is not None and sort not in names:
         raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
     labels = {label for of in measures for label in of.cells}
@@ -262,8 +232,9 @@ def many_benchmarks_table(
     rows = _make_rows(runs, measures, labels)
     if sort is not None:
         rows.sort(key=lambda row: (row.plain, (value := row.cells[names.index(sort)].value) is None, -(value or 0)))
-    notes += [BESIDE] if any(row.reference for row in rows) else []
-    notes += [*unlike_published(runs, benchmarks), *(f"{name}: {title}" for name, title in average_as.items())]
+    facts = {"papers": papers, "averaged": average, "items": items, "average_as": average_as}
+    facts |= {"beside": any(row.reference for row in rows), "ties": describe_ties(metrics)}
+    notes = _write_notes(runs, benchmarks, parts, **facts)
     return mark_best(_models_table(f"{', '.join(heads)}, percent", measures, rows, notes))
 
 
@@ -364,8 +335,8 @@ def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) 
         for run in runs
         if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
     ]
-    notes = [laid_out["legend"], *[BESIDE] * (len(ranked) < len(runs)), *[f"limited: {', '.join(cut)}"] * bool(cut)]
-    table = replace(table, notes=(*notes, *unlike_published(runs, names)))
+    beside = len(ranked) < len(runs)
+    table = replace(table, notes=_write_notes(runs, names, legend=laid_out["legend"], beside=beside, limited=cut))
     return mark_best(table, lowest=() if costs is None else (1,))
 
 

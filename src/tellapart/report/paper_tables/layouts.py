@@ -95,41 +95,34 @@ def lay_out(
     costs: Path | None = None,
     labels: Mapping[str, str] | None = None,
     sort: str | None = None,
-    **marks: Any,
+    with_tiers: bool = True,
+    seed: int = 0,
 ) -> Table:
-    """Return runs as a table: a layout, a benchmark as in its paper, or several; `marks`: `with_tiers` and `seed`."""
+    """Return runs as a table: a layout, a benchmark as in its paper, or several; arguments as of `table`."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.paper_tables.benchmarks import (
-        benchmark_table,
-        many_benchmarks_table,
-        vlue_table,
-    )
+    from tellapart.report.paper_tables.benchmarks import benchmark_table, many_benchmarks_table, vlue_table
     from tellapart.report.plots.pareto import read_costs
 
-    with_tiers, seed = marks.get("with_tiers", True), marks.get("seed", 0)
     for kind, name, entries in (("layout", layout, LAYOUTS), *(("average", name, AVERAGES) for name in average_as)):
         if name is not None and name not in entries:
             hint = nearest(name, entries) or ";"
             raise UnknownNameError(f"no {kind} {name!r}{hint} the {kind}s are {', '.join(entries)}")
-    if average_as and layout is not None:
-        raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
     if costs is not None and layout != "vlue-cost":
         raise RunError("costs= is shown by one layout; add layout=vlue-cost, or leave it out")
     if not with_tiers and layout is None:
         expect_used("table", "with with_tiers=False: nothing is drawn", seed=(seed, 0))
     runs = mark_imported(gather(folders, labels), benchmarks)
     if layout is not None:
-        if sort is not None:
-            raise RunError(f"sort= orders the models of benchmarks; {layout} has its paper's order")
-
-        unused = {"benchmarks": (benchmarks, ()), "average": (average, False), "with_tiers": (with_tiers, True)}
-        expect_used(layout, "on a paper's table", RunError, **unused, seed=(seed, 0))
+        unused = {"benchmarks": (benchmarks, ()), "average": (average, False), "average_as": (average_as, ())}
+        unused |= {"sort": (sort, None), "with_tiers": (with_tiers, True), "seed": (seed, 0)}
+        expect_used(layout, "on a paper's table: every column and the order are its paper's", RunError, **unused)
         if layout == "vlue-cost" and costs is None:
             raise RunError("vlue-cost needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV)")
         return vlue_table(layout, runs, None if costs is None else read_costs(costs))
-    measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
-    names = tuple(dict.fromkeys(measured))
+    measured = [*map(set_name, benchmarks)] or [name for run in runs for name in run.result.benchmarks]
+    names = [*dict.fromkeys(measured)]
+    marks: dict[str, Any] = {"with_tiers": with_tiers, "seed": seed}
     if len(names) > 1 or (average_as and not average):
         averages = {name: AVERAGES[name] for name in average_as}
         return many_benchmarks_table(runs, names, average=average, average_as=averages, sort=sort, **marks)

@@ -18,7 +18,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.rows import read_toml, spreadsheet_cell
 from tellapart.errors import plain
 from tellapart.metrics.per_item import mean
-from tellapart.records.result import BenchmarkResult, Value
+from tellapart.records.result import BenchmarkResult, Value, is_imported
 from tellapart.report.tables import Cell, Column, Table
 from tellapart.report.templates import render_text, show_marks, write_lines
 
@@ -55,16 +55,23 @@ class Layout(NamedTuple):
 
     def fill(
         self, record: BenchmarkResult, number_of: Callable[[Value], float | None] = lambda value: value.value
-    ) -> dict[Column, float]:
-        """Return a model's row, in percent; nothing if a number is missing: then it means nothing."""
-        row: dict[Column, float] = {}
+    ) -> dict[Column, Cell]:
+        """Return a model's row, in percent; nothing if a number is missing: then it means nothing.
+
+        A cell that is one number of the record has its interval.
+        """
+        row: dict[Column, Cell] = {}
         for column, sources in self.columns.items():
-            read = [None if (value := source.read(record)) is None else number_of(value) for source in sources]
-            numbers = [number for number in read if number is not None]
-            if len(numbers) < len(read):
+            values = [value for source in sources if (value := source.read(record)) is not None]
+            numbers = [number for value in values if (number := number_of(value)) is not None]
+            if len(numbers) < len(sources):
                 return {}
-            of_group = [number for other, number in row.items() if column.group in {"", other.group}]
-            row[column] = 100 * float(mean(numbers)) if sources else float(mean(of_group))
+            if len(values) == 1:
+                row[column] = Cell.with_interval(100 * numbers[0], values[0])
+                continue
+            of_group = [cell.value or 0.0 for other, cell in row.items() if column.group in {"", other.group}]
+            average = 100 * float(mean(numbers)) if sources else float(mean(of_group))
+            row[column] = Cell(average, imported=is_imported(record))
         return row
 
 
@@ -192,8 +199,14 @@ def latex_text(text: str) -> str:
         set_by_all = letter.isascii() or letter in _KNOWN or letter in _T1 or letter in _GREEK
         return "hidden" if not letter.isprintable() else "known" if set_by_all else "foreign"
 
-    letters = unicodedata.normalize("NFC", " ".join(text.split()))
-    return "".join(_WRITERS[name]("".join(run)) for name, run in groupby(letters, key=kind))
+    written = []
+    for name, letters in groupby(unicodedata.normalize("NFC", " ".join(text.split())), key=kind):
+        run = "".join(letters)
+        points = f"{{[}}{' '.join(f'U+{ord(letter):04X}' for letter in run)}]"
+        # Both of the other engines have the command that is asked for, and pdflatex has not.
+        foreign = rf"\ifdefined\Umathcode {run}\else{points}\fi{{}}"
+        written.append({"hidden": points, "foreign": foreign}.get(name) or _write_known(run))
+    return "".join(written)
 
 
 def fit_width(tabular: Sequence[str]) -> list[str]:
@@ -223,18 +236,6 @@ def _write_known(run: str) -> str:
     return "".join(written)
 
 
-def _write_hidden(run: str) -> str:
-    return f"{{[}}{' '.join(f'U+{ord(letter):04X}' for letter in run)}]"
-
-
-# Both of the other engines have the command that is asked for, and pdflatex has not.
-_WRITERS = {
-    "known": _write_known,
-    "foreign": lambda run: rf"\ifdefined\Umathcode {run}\else{_write_hidden(run)}\fi{{}}",
-    "hidden": _write_hidden,
-}
-
-
 #: With more columns of numbers LaTeX's table takes the width of a page of two columns; intervals are set below numbers.
 _MOST_COLUMNS, _MOST_BESIDE = 7, 4
 
@@ -257,16 +258,11 @@ def write_latex(table: Table, *, intervals: bool = False) -> str:
         first += groups[-1][1]
     names = [*map(latex_text, table.heads), *(write_name(column.name) for column in table.columns)]
     shown = {"intervals": intervals, "below": len(table.columns) > _MOST_BESIDE, "escape": latex_text}
-    tabular = write_lines("tabular", table=table, names=names, groups=groups, **shown)
-    listed = map(latex_text, _list_notes(table, intervals=intervals))
-    notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
-    kind = "table*" if wide else "table"
-    lines = [rf"\begin{{{kind}}}[t]", r"\centering", rf"\caption{{{latex_text(table.title)}}}"]
-    lines += [r"\setlength{\tabcolsep}{3pt}"] * wide
-    lines += fit_width(tabular)
-    lines += ["", r"\smallskip", rf"{{\footnotesize {'. '.join(notes)}.}}"] if notes else []
-    lines += [rf"\end{{{kind}}}", ""]
-    return "\n".join([*latex_packages("\n".join(lines)), *lines])
+    tabular = fit_width(write_lines("tabular", table=table, names=names, groups=groups, **shown))
+    notes = [*map(latex_text, _list_notes(table, intervals=intervals))]
+    lines = render_text("latex", table=table, tabular=tabular, wide=wide, notes=notes, escape=latex_text)
+    text = "\n".join(map(show_marks, lines))
+    return "\n".join([*latex_packages(text), text])
 
 
 def _list_notes(table: Table, *, intervals: bool) -> list[str]:
