@@ -20,7 +20,7 @@ from tellapart.records.result import Value
 from tellapart.report.benchmark_runs import BenchmarkRuns, ModelEntry
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, interval, percent
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, make_panels, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
 from tellapart.report.terminal import print_template
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.interval import FEW_CLUSTERS
@@ -128,28 +128,27 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         values = [level.value for level in row.levels]
         # Models at one value stand side by side.
         values = [value + (number - (len(rows) - 1) / 2) * margin / len(rows) for value in values]
-        axes.plot(
-            values, [100 * level.right for level in row.levels], linestyle="", color=style.colour, marker=style.marker,
-            markersize=3.5, markeredgecolor="black", markeredgewidth=0.4,
-        )  # fmt: skip
+        shares = [100 * level.right for level in row.levels]
+        axes.plot(values, shares, linestyle="", markersize=3.5, markeredgewidth=0.4, **style.mark)
         for value, level in zip(values, row.levels, strict=True):
             if level.low is not None and level.high is not None:
                 bounds = [100 * level.low, 100 * level.high]
                 axes.plot([value] * 2, bounds, color=style.colour, linewidth=0.7, alpha=0.6)
-        axes.plot([], [], color=style.colour, linestyle=style.dash, marker=style.marker, label=plain(row.model))
+        axes.plot([], [], marker=style.marker, label=plain(row.model), **style.line)
         if not row.line:
             continue
-        axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], color=style.colour, linestyle=style.dash)
+        axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], **style.line)
         height = -6 - 6 * number
         if row.reason is None:
-            low, high = (smallest - margin, largest + margin)
-            ends = [low if row.low is None else row.low, high if row.high is None else row.high]
+            ends = [
+                smallest - margin if row.low is None else row.low,
+                largest + margin if row.high is None else row.high,
+            ]
             axes.plot(ends, [height] * 2, color=style.colour, linewidth=1.4)
         if row.threshold is not None:
-            axes.plot(row.threshold, height, marker=style.marker, color=style.colour, markeredgecolor="black")
+            axes.plot(row.threshold, height, **style.mark)
     axes.axhline(100 * rows[0].chance, color=GREY, linestyle="--", linewidth=1.0, label="chance", zorder=1.9)
-    axes.set_xlim(smallest - 2 * margin, largest + 2 * margin)
-    axes.set_ylim(-6 - 6 * len(rows), 103)
+    axes.set(xlim=(smallest - 2 * margin, largest + 2 * margin), ylim=(-6 - 6 * len(rows), 103))
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.grid()
 
@@ -167,18 +166,11 @@ def risk_facts(risks: Risks) -> dict[str, Any]:
 
 def draw_risks(risks: Risks) -> Figure:
     """Draw risk over coverage, a line a model."""
-    figure, axes = axes_of(COLUMN, 2.8 + 0.08 * len(risks.rows))
+    figure, (axes,) = make_panels(COLUMN, 2.8 + 0.08 * len(risks.rows))
     for number, row in enumerate(risks.rows):
-        style = look(number)
-        coverage, risk = zip(*row.curve, strict=True)
-        axes.plot(
-            [100 * share for share in coverage], [100 * share for share in risk], color=style.colour,
-            linestyle=style.dash, label=plain(row.model),
-        )  # fmt: skip
-    axes.set_xlim(0, 100)
+        axes.plot(*(100 * np.array(row.curve).T), label=plain(row.model), **look(number).line)
+    axes.set(xlabel="coverage: items answered, percent", ylabel="risk: errors among them, percent", xlim=(0, 100))
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("coverage: items answered, percent")
-    axes.set_ylabel("risk: errors among them, percent")
     axes.grid()
     legend_below(figure, axes, 3)
     write_title(figure, risks_title(risks))

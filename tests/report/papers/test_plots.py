@@ -223,23 +223,23 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     assert done.exit_code == 0, done.output
     said = json.loads(done.output)
     assert (said["models"], {one["name"] for one in said["benchmarks"]}) == (12, set(names))
-    drawn = prepare_plot("agree", [RECORDS], benchmarks=names)().axes[0]
+    drawn = figure("agree", [RECORDS], benchmarks=names).axes[0]
     written = [[float(text.get_text()) for text in drawn.texts[row : row + 3]] for row in (0, 3, 6)]
     assert written == [[float(f"{100 * value:.0f}") for value in row] for row in said["correlations"]]
     # Runs stand beside published numbers; those of other benchmarks are no part of the comparison.
     run = save("a", benchmark="imagenet")
-    assert prepare_plot("agree", [RECORDS, run], benchmarks=names)().axes[0].texts
+    assert figure("agree", [RECORDS, run], benchmarks=names).axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
-        prepare_plot("agree", [run], benchmarks=("x",))
+        figure("agree", [run], benchmarks=("x",))
     other = save("b", benchmark="imagenet", n=40)
     with raises(RunError, "imagenet", "content", str(other)):
-        prepare_plot("agree", [run, other])
+        figure("agree", [run, other])
     # A set that nobody asked for stops nothing.
-    assert prepare_plot("agree", [RECORDS, run, other], benchmarks=names[1:])().axes[0].texts
+    assert figure("agree", [RECORDS, run, other], benchmarks=names[1:]).axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
-        prepare_plot("agree", [run, other], benchmarks=("x",))
+        figure("agree", [run, other], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
-        prepare_plot("agree", [run])
+        figure("agree", [run])
 
 
 def test_agreement_ranks_all_models_of_a_benchmark_by_one_metric(tmp_path):

@@ -17,7 +17,7 @@ from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
-from tellapart.report.plots.style import PAGE, axes_of, draw_shades, fold, write_title
+from tellapart.report.plots.style import PAGE, draw_shades, fold, make_panels, write_title
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 from tellapart.tasks.registry import headline, main_metric, read_bounded
 
@@ -194,23 +194,23 @@ def _read_numbers(
     }
 
 
-def draw_agreement(agreement: Agreeing) -> Figure:
+def draw_agreement(paths: Sequence[Path], benchmarks: Sequence[str], labels: Mapping[str, str] | None) -> Figure:
     """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
-    size = len(agreement.benchmarks)
-    labels = [fold(benchmark.name, 28) for benchmark in agreement.benchmarks]
-    figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
+    found = agreement(paths, benchmarks=benchmarks, labels=labels)
+    size, matrix = len(found.benchmarks), np.array(found.correlations)
+    names = [fold(benchmark.name, 28) for benchmark in found.benchmarks]
+    figure, (axes,) = make_panels(PAGE, min(9.0, 1.9 + 0.19 * size))
     numbered = size <= _MOST_NUMBERED
-    texts = [[f"{100 * value:.0f}" for value in row] for row in agreement.correlations] if numbered else []
+    texts = [[f"{100 * value:.0f}" for value in row] for row in found.correlations] if numbered else []
     scale: dict[str, Any] = {"boundaries": np.linspace(-1, 1, 101), "ticks": [-1, -0.5, 0, 0.5, 1]}
-    matrix = np.array(agreement.correlations)
-    draw_shades(axes, matrix, texts, (labels, labels), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
+    draw_shades(axes, matrix, texts, (names, names), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
     axes.tick_params(labelsize=7 if size <= 40 else 5)
-    first = ", ".join(f"{100 * share:.0f}" for share in agreement.shares[:3])
+    first = ", ".join(f"{100 * share:.0f}" for share in found.shares[:3])
     axes.set_xlabel(
-        f"Spearman's correlation over {agreement.models} models ({'times 100' if numbered else 'shade'}); principal "
-        f"components of ranks: {first} % of the variance, {agreement.dimensions} above shuffled tables",
+        f"Spearman's correlation over {found.models} models ({'times 100' if numbered else 'shade'}); principal "
+        f"components of ranks: {first} % of the variance, {found.dimensions} above shuffled tables",
         fontsize=7,
         wrap=True,
     )
-    write_title(figure, f"Do {size} benchmarks rank {agreement.models} models alike?")
+    write_title(figure, f"Do {size} benchmarks rank {found.models} models alike?")
     return figure

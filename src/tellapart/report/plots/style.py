@@ -76,6 +76,16 @@ class PlotStyle:
     marker: str
     dash: str | tuple[int, tuple[int, ...]]
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """The look of a line, for matplotlib."""
+        return {"color": self.colour, "linestyle": self.dash}
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """The look of a point, for matplotlib."""
+        return {"color": self.colour, "marker": self.marker, "markeredgecolor": "black"}
+
 
 def look(number: int) -> PlotStyle:
     """Return the look of the model of that number; the first 64 differ."""
@@ -162,13 +172,9 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure of that many inches, and its one pair of axes."""
-    figure = new_figure(width, height)
-    return figure, figure.add_subplot()
-
-
-def make_panels(width: float, height: float, count: int, across: int, **shared: Any) -> tuple[Figure, list[Axes]]:
+def make_panels(
+    width: float, height: float, count: int = 1, across: int = 1, **shared: Any
+) -> tuple[Figure, list[Axes]]:
     """Return a figure of that many inches, and its panels, so many side by side."""
     figure = new_figure(width, height)
     grid = list(figure.subplots(-(-count // across), across, squeeze=False, **shared).flat)
