@@ -303,28 +303,19 @@ def make_item_page(
     budget: int = IMAGE_BUDGET,
 ) -> str:
     """Return the page of a benchmark's items as one HTML file."""
-    rows = analysis.items
+    rows, systems = analysis.items, np.array(outcomes.systems, object)
     order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
-    pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
-    number_of = {row.id: number for number, row in enumerate(analysis.items)}
-    cards = [
-        {
-            "row": row,
-            "pictures": [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index],
-            "texts": item.texts,
-            "right": [name for name, value in zip(outcomes.systems, values, strict=True) if value == 1],
-        }
-        for row, item, values in zip(analysis.items, outcomes.items, outcomes.values, strict=True)
-    ]
     return (
         page_environment()
         .get_template("items.html.j2")
         .render(
             analysis=analysis,
             lines=[*map(plain, write_lines("suspects", analysis=analysis))],
-            cards=cards,
+            items=outcomes.items,
+            album=album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album(),
+            right=[systems[values == 1].tolist() for values in outcomes.values],
             most_names=_MOST_NAMES,
-            first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],
-            points=[(number_of[row.id], row) for row in rows if row.discrimination is not None],
+            first=first_to_check(analysis, _MOST_ROWS),
+            number_of={row.id: number for number, row in enumerate(rows)},
         )
     )
