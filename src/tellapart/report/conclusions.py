@@ -90,12 +90,10 @@ def rivals_of(measured: BenchmarkRuns, *, seed: int = 0) -> Rivals:
 
 def _most_tested(measured: BenchmarkRuns, metrics: int) -> int:
     """Return how many models are tested: fewer if the flips of very many clusters would take minutes."""
-    clusters = len({sample.cluster for sample in measured.samples})
-    most = MOST_TESTED
-    if clusters < len(measured.samples):
-        while most > 2 and clusters * metrics * most * (most - 1) // 2 > _MOST_FLIPPED:
-            most -= 1
-    return most
+    clusters, most = len({sample.cluster for sample in measured.samples}), MOST_TESTED
+    if clusters == len(measured.samples):
+        return most
+    return next((of for of in range(most, 2, -1) if clusters * metrics * of * (of - 1) // 2 <= _MOST_FLIPPED), 2)
 
 
 #: Of the intervals, together over all values that are looked at.
@@ -135,7 +133,7 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 
     # A tag that names each item would have as many masks as items.
     masks_of = by_tag([{tag: value for tag, value in sample.tags.items() if tag in groups_of} for sample in samples])
-    subsets: dict[str, list[WeakSubset]] = {}
+    subsets: list[WeakSubset] = []
     for tag, groups in groups_of.items():
         masks = masks_of.get(tag, {})
         tagged: NDArray[np.bool_] = np.logical_or.reduce([*masks.values(), np.zeros(len(values), np.bool_)])
@@ -148,10 +146,9 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
             of_value, of_others = interval(mask).high, interval(others).low
             if of_value is not None and of_others is not None and of_value < of_others:
                 means = float(values[mask].mean()), int(mask.sum()), float(values[others].mean())
-                subsets.setdefault(tag, []).append(WeakSubset(tag, value, *means))
-    ordered = [sorted(of_tag, key=lambda subset: (subset.mean, -subset.n)) for of_tag in subsets.values()]
-    lowest = min(ordered, key=lambda of_tag: (of_tag[0].mean, -of_tag[0].n), default=[])
-    return tuple(lowest)
+                subsets.append(WeakSubset(tag, value, *means))
+    subsets.sort(key=lambda subset: (subset.mean, -subset.n))
+    return tuple(subset for subset in subsets if subset.tag == subsets[0].tag)
 
 
 #: Benchmarks that each have their sentences at the head of a report; more are counted up.

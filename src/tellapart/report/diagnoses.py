@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.diagnosis.risk import Risks
 from tellapart.diagnosis.why import COLLAPSE, SHARES, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.errors import plain
+from tellapart.evaluation.systems import lay_out_outcomes
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.benchmark_runs import BenchmarkRuns, ModelEntry
@@ -63,25 +64,18 @@ def curve_facts(curves: Curves) -> dict[str, Any]:
     return {"curves": curves, "title": curves_title(curves), "threshold": threshold, "write_p": write_p}
 
 
-class TagCurves(NamedTuple):
-    """Models' curves over one tag; models and thresholds with their intervals, as written."""
-
-    curves: Curves
-    chart: LineChart
-    thresholds: tuple[tuple[str, str], ...]
-
-
-def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tuple[TagCurves, ...]:
-    """Fit curves over a benchmark's numeric tags; tags without a threshold, and identifiers, are left out."""
+def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> list[tuple[Curves, LineChart]]:
+    """Fit and draw curves over a benchmark's numeric tags; tags without a threshold, and identifiers, are left out."""
     chance = entries[0].record.metrics[metric].chance if metric in entries[0].record.metrics else None
-    rows = [row for row, sample in enumerate(entries[0].samples)
-            if all(metric in entry.samples[row].outcomes for entry in entries)]  # fmt: skip
-    values = np.array([[entry.samples[row].outcomes[metric] for entry in entries] for row in rows], np.float64)
-    if chance is None or len(rows) < INTERVAL_ITEMS or not is_binary(values):
-        return ()
-    items = tuple(entries[0].samples[row] for row in rows)
+    laid_out = lay_out_outcomes([entry.samples for entry in entries], [metric])
+    if chance is None or metric not in laid_out:
+        return []
+    rows = np.flatnonzero(~np.isnan(laid_out[metric]).any(axis=1))
+    values, items = laid_out[metric][rows], tuple(entries[0].samples[row] for row in rows)
+    if len(items) < INTERVAL_ITEMS or not is_binary(values):
+        return []
     outcomes = ItemOutcomes(benchmark, metric, tuple(entry.label for entry in entries), items, values)
-    shown = []
+    shown: list[tuple[Curves, LineChart]] = []
     for tag in list_numeric_tags(items):
         texts = [item.tags[tag] for item in items if item.tags.get(tag)]
         identifier = len(set(texts)) == len(texts) and all(float(text).is_integer() for text in texts)
@@ -90,12 +84,10 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
         curves = measure_curves(outcomes, tag, chances={None: chance})
         if any(None not in (row.threshold, row.low, row.high) for row in curves.curves):
             lines = {row.model: [(x, 100 * p) for x, p in row.line] for row in curves.curves}
-            chart = LineChart(f"{curves.metric}, %, over {curves.over}: fitted curves", curves.over, lines)
-            thresholds = ((row.model, write_threshold(row, curves.smallest, curves.largest)) for row in curves.curves)
-            shown.append(TagCurves(curves, chart, tuple(thresholds)))
+            shown.append((curves, LineChart(f"{curves.metric}, %, over {tag}: fitted curves", tag, lines)))
         if len(shown) == _MOST_TAGS:
             break
-    return tuple(shown)
+    return shown
 
 
 def draw_thresholds(curves: Curves) -> Figure:

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
-from tellapart.report import numbers
 from tellapart.report.benchmark_runs import (
     BenchmarkRuns,
     ReportRun,
@@ -32,13 +30,13 @@ from tellapart.report.benchmark_runs import (
 )
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
-from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves
+from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves, write_threshold
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.tables import MODEL_COLUMNS, name_model
-from tellapart.report.templates import make_environment, write_lines
+from tellapart.report.templates import NUMBERS, make_environment, write_lines
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -261,22 +259,18 @@ def _collect_pictures(section: BenchmarkRuns, positions: Sequence[int], budget: 
 @cache
 def page_environment() -> Environment:
     """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
-    from jinja2 import FunctionLoader
+    from jinja2 import PackageLoader
 
-    environment = make_environment(FunctionLoader(_read_asset))
+    loader = PackageLoader("tellapart.report", "")
+    environment = make_environment(loader)
     functions = (
-        examples, explain_section, place_items, reason_rows, section_curves, score_bar, is_above_chance, file_name,
-        name_model, *(getattr(numbers, name) for name in
-          ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")),
+        examples, explain_section, file_name, is_above_chance, name_model, place_items, reason_rows, score_bar,
+        section_curves, write_threshold,
     )  # fmt: skip
-    environment.globals |= {function.__name__: function for function in functions}
-    environment.globals |= {"asset": _read_asset, "json": _write_json, "metrics": METRICS}
-    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS}
+    environment.globals |= NUMBERS | {function.__name__: function for function in functions}
+    environment.globals |= {"asset": lambda name: loader.get_source(environment, name)[0], "json": _write_json}
+    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS, "metrics": METRICS}
     return environment
-
-
-def _read_asset(name: str) -> str:
-    return files("tellapart.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _write_json(value: object) -> str:

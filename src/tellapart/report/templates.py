@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
+
+from tellapart.report import numbers
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment
+
+#: Name -> a function that writes numbers or names, for templates.
+NUMBERS: dict[str, Any] = dict(filter(lambda named: isfunction(named[1]), vars(numbers).items()))
 
 #: Control characters but for tabs and line ends, and embeddings, overrides and isolates of direction.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -33,14 +39,10 @@ def _steer_nothing(value: Any) -> Any:
 def _text_environment() -> Environment:
     from jinja2 import PackageLoader
 
-    from tellapart.report import numbers
-
     environment = make_environment(
         PackageLoader("tellapart.report", "text"), autoescape=False, finalize=_hide_marks, keep_trailing_newline=True
     )
-    names = ("chance", "count_text", "counted", "deviation", "interval", "join_few", "join_names", "percent", "points",
-             "score", "thousands", "tie_text")  # fmt: skip
-    environment.globals |= {name: getattr(numbers, name) for name in names}
+    environment.globals |= NUMBERS
     return environment
 
 
