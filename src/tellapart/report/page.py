@@ -67,12 +67,10 @@ def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems,
     right = [item for item in reversed(order) if best.samples[item].outcomes[main] == 1]
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
-    for name in _WORDS:
-        rival = next((entry for entry in section.entries if entry.name == name), None)
-        if rival is None or rival is best:
-            continue
-        if lost := [item for item in right if rival.samples[item].outcomes.get(main) == 0]:
-            right, title = lost, f"{title}, {rival.label} is wrong"
+    references = (entry for name in _WORDS for entry in section.entries if entry.name == name and entry is not best)
+    for entry in references:
+        if lost := [item for item in right if entry.samples[item].outcomes.get(main) == 0]:
+            right, title = lost, f"{title}, {entry.label} is wrong"
             break
     tag = first_breakdown({section.entries[0].label: section.record}, section.name)
 
@@ -176,9 +174,7 @@ def make_page(
     names = label_runs([run.result.model.name for run in runs])
     browsers = [view for view in views if view["section"].record.shape]
     sections_of = [_make_data(view["section"], view["browsed"], view["album"]) for view in browsers]
-    data: dict[str, Any] = {"models": names, "sections": sections_of}
-    if reload:
-        data["reload"] = reload
+    data = {"models": names, "sections": sections_of} | ({"reload": reload} if reload else {})
     conclusions, followed = tuple(view["conclusion"] for view in views), sort_points(checkpoints)
     html = (
         page_environment()
@@ -218,7 +214,6 @@ def _make_view(section: BenchmarkRuns, rivals: Rivals, browsed: Sequence[int], p
         "parts": None if parts is None else (parts, tuple(values)),
         "heat": heat_map(ranked, section.name, section.main, by) if by and len(ranked) > 1 and section.main else None,
         "tag_curves": tag_curves(section.name, section.main, rivals.ranking),
-        "has_images": any(sample.images for sample in section.samples),
         # Tag -> value -> items to browse, for the filters.
         "tags": {tag: dict(sorted(of.items())) for tag, of in sorted(counts.items()) if len(of) <= MOST_VALUES},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,19 +107,20 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
 
 def _find_complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
     """Return benchmarks and models of the largest table without gaps; benchmarks of most models come first."""
+
+    def differing(names: Iterable[str], models: Iterable[str]) -> list[str]:
+        """Return the benchmarks on which these models have more than one value."""
+        rows = [table[model] for model in models]
+        return [name for name in names if len({row[name].value for row in rows if name in row}) > 1]
+
     counts = Counter(name for row in table.values() for name in row)
-    names = sorted((name for name in counts if _has_differences(table, name)), key=lambda name: -counts[name])
-    best: tuple[int, list[str], list[str]] = (0, [], [])
+    names = sorted(differing(counts, table), key=lambda name: -counts[name])
+    tables: list[tuple[list[str], list[str]]] = [([], [])]
     for k in range(2, len(names) + 1):
         models = [model for model, row in table.items() if row.keys() >= set(names[:k])]
-        differing = [name for name in names[:k] if _has_differences({model: table[model] for model in models}, name)]
-        if len(models) >= FEWEST_MODELS and len(differing) * len(models) > best[0]:
-            best = (len(differing) * len(models), differing, models)
-    return best[1], best[2]
-
-
-def _has_differences(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
-    return len({row[name].value for row in table.values() if name in row}) > 1
+        if len(models) >= FEWEST_MODELS:
+            tables.append((differing(names[:k], models), models))
+    return max(tables, key=lambda of: len(of[0]) * len(of[1]))
 
 
 #: With more benchmarks than this, cells have no room for their numbers.
