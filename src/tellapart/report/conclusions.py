@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,17 +243,12 @@ def _side_of_chance(metric: str, value: Value) -> str:
     return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
 
 
-class _Words(NamedTuple):
-    """The values of a tag on which the model of words alone is best and worst, and the captions that it takes wrong."""
+def _measure_words(measured: BenchmarkRuns, metric: str) -> dict[str, Any] | None:
+    """Return what the model without word order gets, if that differs clearly between two values of a tag.
 
-    label: str
-    tag: str
-    ends: list[tuple[float, list[str]]]
-    lost: tuple[str, ...]
-
-
-def _measure_words(measured: BenchmarkRuns, metric: str) -> _Words | None:
-    """Return what the model without word order gets, if that differs clearly between two values of a tag."""
+    It is the label, the tag, the shares and values at its two ends, and the shortest captions that the model takes
+    wrong.
+    """
     entry = next((model for model in measured.entries if model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, measured.name)
     if entry is None or tag is None:
@@ -269,4 +264,4 @@ def _measure_words(measured: BenchmarkRuns, metric: str) -> _Words | None:
         if len(sample.texts) == 2 and values.get(sample.tags.get(tag, "")) == low and not sample.outcomes.get(metric)
     ]
     shortest = min(lost, key=lambda texts: len("".join(texts)), default=())
-    return _Words(entry.label, tag, ends, tuple(text.removesuffix(".") for text in shortest))
+    return {"label": entry.label, "tag": tag, "ends": ends, "lost": [text.removesuffix(".") for text in shortest]}

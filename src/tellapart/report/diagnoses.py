@@ -178,8 +178,7 @@ _SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), 
 
 def print_why(why: Why, *, by: str | None = None) -> None:
     """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
-    functions = {"reason_rows": reason_rows, "bounds": _range}
-    print_template("why", why=why, by=by, reasons=_SHORT, right=Reason.RIGHT, **functions)
+    print_template("why", why=why, by=by, reasons=_SHORT, right=Reason.RIGHT, reason_rows=reason_rows, bounds=_range)
 
 
 def explain_section(measured: BenchmarkRuns) -> list[Reasons]:
