@@ -36,7 +36,7 @@ from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.tables import MODEL_COLUMNS, name_model
-from tellapart.report.templates import NUMBERS, make_environment, write_lines
+from tellapart.report.templates import make_environment, number_functions, write_lines
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def page_environment() -> Environment:
         examples, explain_section, file_name, is_above_chance, name_model, place_items, reason_rows, score_bar,
         section_curves, write_threshold,
     )  # fmt: skip
-    environment.globals |= NUMBERS | {function.__name__: function for function in functions}
+    environment.globals |= number_functions() | {function.__name__: function for function in functions}
     environment.globals |= {"asset": lambda name: loader.get_source(environment, name)[0], "json": _write_json}
     environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS, "metrics": METRICS}
     return environment

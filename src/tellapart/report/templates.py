@@ -7,13 +7,8 @@ from functools import cache
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
-from tellapart.report import numbers
-
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment
-
-#: Name -> a function that writes numbers or names, for templates.
-NUMBERS: dict[str, Any] = dict(filter(lambda named: isfunction(named[1]), vars(numbers).items()))
 
 #: Control characters but for tabs and line ends, and embeddings, overrides and isolates of direction.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -26,6 +21,13 @@ def make_environment(loader: BaseLoader | None = None, **options: Any) -> Enviro
     # Escaped everywhere, not by the file's name; a name that a template misspells is an error.
     rules = {"autoescape": True, "finalize": _steer_nothing, "undefined": StrictUndefined}
     return Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, **{**rules, **options})  # noqa: S701
+
+
+def number_functions() -> dict[str, Any]:
+    """Return the functions that write numbers and names, by their names."""
+    from tellapart.report import numbers  # late: the command line's help shows none
+
+    return {name: function for name, function in vars(numbers).items() if isfunction(function)}
 
 
 def _steer_nothing(value: Any) -> Any:
@@ -42,7 +44,7 @@ def _text_environment() -> Environment:
     environment = make_environment(
         PackageLoader("tellapart.report", "text"), autoescape=False, finalize=_hide_marks, keep_trailing_newline=True
     )
-    environment.globals |= NUMBERS
+    environment.globals |= number_functions()
     return environment
 
 
