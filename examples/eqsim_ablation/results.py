@@ -12,7 +12,7 @@ from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import RATE, Check, Method, Plan
 from examples.findings.frame import PHONE, bounds, name_rows, points
-from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.report.plots.style import GREY, look, make_panels
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import paired_by_seed
 
@@ -179,7 +179,7 @@ def compare_rows(plan: Plan, runs: Runs, pairs: Iterable[tuple[Method, Method]])
 def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
     """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
     ranked = sorted(compared, key=lambda each: -each.overall.value)
-    figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
+    figure, (axes,) = make_panels(PHONE, 1.2 + 0.2 * len(ranked))
     drawn = {
         "all items": [each.overall for each in ranked],
         plan.tests[-1]: [each.sets[plan.tests[-1]] for each in ranked],

@@ -18,7 +18,7 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.registry import METRICS
 from tellapart.records.imported import read_imported
 from tellapart.report.plots.agreement import agreement
-from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.report.plots.style import GREY, look, make_panels
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
 from tellapart.stats.bootstrap import cluster_bootstrap
 
@@ -182,7 +182,7 @@ def _count_fractions(rows: list[dict[str, str]]) -> tuple[int, dict[str, list[in
 
 
 def _draw_sets(sets: list[SimpleNamespace]) -> Any:
-    figure, axes = axes_of(PHONE, 4.4)
+    figure, (axes,) = make_panels(PHONE, 4.4)
     kinds = (
         (f"reliability {_RELIABLE} or more", lambda one: one.reliability >= _RELIABLE),
         ("less", lambda one: one.reliability < _RELIABLE),

@@ -15,7 +15,7 @@ from examples.findings.counts import PEOPLE, SCORES, read_counts, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, make_table, name_rows, percent, points, read_fields
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.pareto import plain_logarithm
-from tellapart.report.plots.style import axes_of, look
+from tellapart.report.plots.style import look, make_panels
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, paired_difference, paired_permutation
 from tellapart.stats.power import detectable_fall, smallest_seen
@@ -160,7 +160,7 @@ def published_table(published: list[SimpleNamespace]) -> str:
 
 
 def _draw_gains(published: list[SimpleNamespace]) -> Any:
-    figure, axes = axes_of(PHONE, 3.6)
+    figure, (axes,) = make_panels(PHONE, 3.6)
     titles = list(dict.fromkeys(gain.title for gain in published))
     for row, title in enumerate(titles):
         mine = [gain for gain in published if gain.title == title]

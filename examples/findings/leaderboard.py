@@ -16,7 +16,7 @@ import tellapart as ta
 from examples.findings.counts import PEOPLE, SCORES, read_systems
 from examples.findings.frame import PHONE, SOURCES, Page, draw_intervals, ends, join_words, percent
 from tellapart.metrics.registry import METRICS
-from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.report.plots.style import GREY, look, make_panels
 from tellapart.stats.intervals import interval_for, wilson
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, mcnemar, paired_difference, tiers
@@ -130,7 +130,7 @@ def _tag_row(name: str, members: set[int], one: SimpleNamespace, nobody: NDArray
 
 
 def _draw_systems(one: SimpleNamespace) -> Any:
-    figure, axes = axes_of(PHONE, 7.2)
+    figure, (axes,) = make_panels(PHONE, 7.2)
     order = sorted(one.outcomes, key=lambda name: (-one.outcomes[name].mean(), name))
     style = look(0)
     for row, name in enumerate(order):

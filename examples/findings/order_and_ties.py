@@ -15,7 +15,7 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import break_ties
-from tellapart.report.plots.style import axes_of, look
+from tellapart.report.plots.style import look, make_panels
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation
@@ -144,7 +144,7 @@ def _constant_by_rule() -> tuple[list[str], int]:
 
 
 def _draw_orders(parts: list[_Part]) -> Any:
-    figure, axes = axes_of(PHONE, 2.9)
+    figure, (axes,) = make_panels(PHONE, 2.9)
     shares, rows = 100 * np.array([(part.first, part.second) for part in parts]).T, range(len(parts))
     axes.plot(shares, [rows, rows], color="#bbbbbb", zorder=1)
     for number, place in enumerate(("first", "second")):

@@ -30,7 +30,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.report.plots.style import GREY, axes_of, look
+from tellapart.report.plots.style import GREY, look, make_panels
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import held_out, in_order
 from tellapart.stats.intervals import interval_for
@@ -204,7 +204,7 @@ def _read_answers(data: Path) -> dict[tuple[str, str], list[str]]:
 
 
 def _draw_parts(parts: list[SimpleNamespace]) -> Any:
-    figure, axes = axes_of(PHONE, 5.0)
+    figure, (axes,) = make_panels(PHONE, 5.0)
     names = [f"{one.name}: {one.part}" if one.part else one.name for one in parts]
     words, clip = look(0), look(1)
     draw_intervals(axes, range(len(parts)), [one.interval for one in parts], words.colour)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -231,9 +232,8 @@ def heat_map(
 ) -> HeatMap:
     """Arrange models' records of one benchmark by the values of a tag."""
     metric = metric or main_metric(shared_headline(list(records.values())))
-    total = [record.metrics.get(metric) for record in records.values()]
+    total, first = [record.metrics.get(metric) for record in records.values()], next(iter(records.values()))
     if not any(total):
-        first = next(iter(records.values()))
         raise RunError(f"{benchmark} has no {metric!r}; it has {', '.join(first.metrics) or 'no metric'}")
     if any(value is not None and is_deviation(value) for value in total):
         raise RunError(f"{metric} is a deviation in the unit of the scores; a heat map shows shares of items")
@@ -247,13 +247,11 @@ def heat_map(
         hint = nearest(tag, tags) or ";"
         raise RunError(f"{benchmark} is not broken down by {tag!r}{hint} its tags are {', '.join(tags)}")
     groups = [record.by.get(tag, {}) for record in records.values()]
-    columns: dict[str, list[Value | None]] = {
-        name: [of[name].metrics.get(metric) if name in of else None for of in groups]
-        for name in dict.fromkeys(name for of in groups for name in of)
-    }
+    names = dict.fromkeys(chain.from_iterable(groups))
+    cells = [(name, [of[name].metrics.get(metric) if name in of else None for of in groups]) for name in names]
     rows = [
         HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
-        for name, values in (*columns.items(), ("all items", total))
+        for name, values in (*cells, ("all items", total))
     ]
     # Another tool measured over a number of items that is unknown.
     shown = (row for row in rows[:-1] if row.n or any(value.method == "imported" for value in row.values if value))

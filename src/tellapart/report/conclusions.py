@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,12 +90,10 @@ def rivals_of(measured: BenchmarkRuns, *, seed: int = 0) -> Rivals:
 
 def _most_tested(measured: BenchmarkRuns, metrics: int) -> int:
     """Return how many models are tested: fewer if the flips of very many clusters would take minutes."""
-    clusters = len({sample.cluster for sample in measured.samples})
-    most = MOST_TESTED
-    if clusters < len(measured.samples):
-        while most > 2 and clusters * metrics * most * (most - 1) // 2 > _MOST_FLIPPED:
-            most -= 1
-    return most
+    clusters, most = len({sample.cluster for sample in measured.samples}), MOST_TESTED
+    if clusters == len(measured.samples):
+        return most
+    return next((of for of in range(most, 2, -1) if clusters * metrics * of * (of - 1) // 2 <= _MOST_FLIPPED), 2)
 
 
 #: Of the intervals, together over all values that are looked at.
@@ -135,7 +133,7 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 
     # A tag that names each item would have as many masks as items.
     masks_of = by_tag([{tag: value for tag, value in sample.tags.items() if tag in groups_of} for sample in samples])
-    subsets: dict[str, list[WeakSubset]] = {}
+    subsets: list[WeakSubset] = []
     for tag, groups in groups_of.items():
         masks = masks_of.get(tag, {})
         tagged: NDArray[np.bool_] = np.logical_or.reduce([*masks.values(), np.zeros(len(values), np.bool_)])
@@ -148,10 +146,9 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
             of_value, of_others = interval(mask).high, interval(others).low
             if of_value is not None and of_others is not None and of_value < of_others:
                 means = float(values[mask].mean()), int(mask.sum()), float(values[others].mean())
-                subsets.setdefault(tag, []).append(WeakSubset(tag, value, *means))
-    ordered = [sorted(of_tag, key=lambda subset: (subset.mean, -subset.n)) for of_tag in subsets.values()]
-    lowest = min(ordered, key=lambda of_tag: (of_tag[0].mean, -of_tag[0].n), default=[])
-    return tuple(lowest)
+                subsets.append(WeakSubset(tag, value, *means))
+    subsets.sort(key=lambda subset: (subset.mean, -subset.n))
+    return tuple(subset for subset in subsets if subset.tag == subsets[0].tag)
 
 
 #: Benchmarks that each have their sentences at the head of a report; more are counted up.
@@ -246,17 +243,12 @@ def _side_of_chance(metric: str, value: Value) -> str:
     return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
 
 
-class _Words(NamedTuple):
-    """The values of a tag on which the model of words alone is best and worst, and the captions that it takes wrong."""
+def _measure_words(measured: BenchmarkRuns, metric: str) -> dict[str, Any] | None:
+    """Return what the model without word order gets, if that differs clearly between two values of a tag.
 
-    label: str
-    tag: str
-    ends: list[tuple[float, list[str]]]
-    lost: tuple[str, ...]
-
-
-def _measure_words(measured: BenchmarkRuns, metric: str) -> _Words | None:
-    """Return what the model without word order gets, if that differs clearly between two values of a tag."""
+    It is the label, the tag, the shares and values at its two ends, and the shortest captions that the model takes
+    wrong.
+    """
     entry = next((model for model in measured.entries if model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, measured.name)
     if entry is None or tag is None:
@@ -272,4 +264,4 @@ def _measure_words(measured: BenchmarkRuns, metric: str) -> _Words | None:
         if len(sample.texts) == 2 and values.get(sample.tags.get(tag, "")) == low and not sample.outcomes.get(metric)
     ]
     shortest = min(lost, key=lambda texts: len("".join(texts)), default=())
-    return _Words(entry.label, tag, ends, tuple(text.removesuffix(".") for text in shortest))
+    return {"label": entry.label, "tag": tag, "ends": ends, "lost": [text.removesuffix(".") for text in shortest]}

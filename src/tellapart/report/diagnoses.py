@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.diagnosis.risk import Risks
 from tellapart.diagnosis.why import COLLAPSE, SHARES, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.errors import plain
+from tellapart.evaluation.systems import lay_out_outcomes
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.benchmark_runs import BenchmarkRuns, ModelEntry
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, interval, percent
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, make_panels, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
 from tellapart.report.terminal import print_template
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.interval import FEW_CLUSTERS
@@ -63,25 +64,18 @@ def curve_facts(curves: Curves) -> dict[str, Any]:
     return {"curves": curves, "title": curves_title(curves), "threshold": threshold, "write_p": write_p}
 
 
-class TagCurves(NamedTuple):
-    """Models' curves over one tag; models and thresholds with their intervals, as written."""
-
-    curves: Curves
-    chart: LineChart
-    thresholds: tuple[tuple[str, str], ...]
-
-
-def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tuple[TagCurves, ...]:
-    """Fit curves over a benchmark's numeric tags; tags without a threshold, and identifiers, are left out."""
+def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> list[tuple[Curves, LineChart]]:
+    """Fit and draw curves over a benchmark's numeric tags; tags without a threshold, and identifiers, are left out."""
     chance = entries[0].record.metrics[metric].chance if metric in entries[0].record.metrics else None
-    rows = [row for row, sample in enumerate(entries[0].samples)
-            if all(metric in entry.samples[row].outcomes for entry in entries)]  # fmt: skip
-    values = np.array([[entry.samples[row].outcomes[metric] for entry in entries] for row in rows], np.float64)
-    if chance is None or len(rows) < INTERVAL_ITEMS or not is_binary(values):
-        return ()
-    items = tuple(entries[0].samples[row] for row in rows)
+    laid_out = lay_out_outcomes([entry.samples for entry in entries], [metric])
+    if chance is None or metric not in laid_out:
+        return []
+    rows = np.flatnonzero(~np.isnan(laid_out[metric]).any(axis=1))
+    values, items = laid_out[metric][rows], tuple(entries[0].samples[row] for row in rows)
+    if len(items) < INTERVAL_ITEMS or not is_binary(values):
+        return []
     outcomes = ItemOutcomes(benchmark, metric, tuple(entry.label for entry in entries), items, values)
-    shown = []
+    shown: list[tuple[Curves, LineChart]] = []
     for tag in list_numeric_tags(items):
         texts = [item.tags[tag] for item in items if item.tags.get(tag)]
         identifier = len(set(texts)) == len(texts) and all(float(text).is_integer() for text in texts)
@@ -90,12 +84,10 @@ def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tu
         curves = measure_curves(outcomes, tag, chances={None: chance})
         if any(None not in (row.threshold, row.low, row.high) for row in curves.curves):
             lines = {row.model: [(x, 100 * p) for x, p in row.line] for row in curves.curves}
-            chart = LineChart(f"{curves.metric}, %, over {curves.over}: fitted curves", curves.over, lines)
-            thresholds = ((row.model, write_threshold(row, curves.smallest, curves.largest)) for row in curves.curves)
-            shown.append(TagCurves(curves, chart, tuple(thresholds)))
+            shown.append((curves, LineChart(f"{curves.metric}, %, over {tag}: fitted curves", tag, lines)))
         if len(shown) == _MOST_TAGS:
             break
-    return tuple(shown)
+    return shown
 
 
 def draw_thresholds(curves: Curves) -> Figure:
@@ -128,28 +120,27 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         values = [level.value for level in row.levels]
         # Models at one value stand side by side.
         values = [value + (number - (len(rows) - 1) / 2) * margin / len(rows) for value in values]
-        axes.plot(
-            values, [100 * level.right for level in row.levels], linestyle="", color=style.colour, marker=style.marker,
-            markersize=3.5, markeredgecolor="black", markeredgewidth=0.4,
-        )  # fmt: skip
+        shares = [100 * level.right for level in row.levels]
+        axes.plot(values, shares, linestyle="", markersize=3.5, markeredgewidth=0.4, **style.mark)
         for value, level in zip(values, row.levels, strict=True):
             if level.low is not None and level.high is not None:
                 bounds = [100 * level.low, 100 * level.high]
                 axes.plot([value] * 2, bounds, color=style.colour, linewidth=0.7, alpha=0.6)
-        axes.plot([], [], color=style.colour, linestyle=style.dash, marker=style.marker, label=plain(row.model))
+        axes.plot([], [], marker=style.marker, label=plain(row.model), **style.line)
         if not row.line:
             continue
-        axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], color=style.colour, linestyle=style.dash)
+        axes.plot([x for x, _ in row.line], [100 * p for _, p in row.line], **style.line)
         height = -6 - 6 * number
         if row.reason is None:
-            low, high = (smallest - margin, largest + margin)
-            ends = [low if row.low is None else row.low, high if row.high is None else row.high]
+            ends = [
+                smallest - margin if row.low is None else row.low,
+                largest + margin if row.high is None else row.high,
+            ]
             axes.plot(ends, [height] * 2, color=style.colour, linewidth=1.4)
         if row.threshold is not None:
-            axes.plot(row.threshold, height, marker=style.marker, color=style.colour, markeredgecolor="black")
+            axes.plot(row.threshold, height, **style.mark)
     axes.axhline(100 * rows[0].chance, color=GREY, linestyle="--", linewidth=1.0, label="chance", zorder=1.9)
-    axes.set_xlim(smallest - 2 * margin, largest + 2 * margin)
-    axes.set_ylim(-6 - 6 * len(rows), 103)
+    axes.set(xlim=(smallest - 2 * margin, largest + 2 * margin), ylim=(-6 - 6 * len(rows), 103))
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.grid()
 
@@ -167,18 +158,11 @@ def risk_facts(risks: Risks) -> dict[str, Any]:
 
 def draw_risks(risks: Risks) -> Figure:
     """Draw risk over coverage, a line a model."""
-    figure, axes = axes_of(COLUMN, 2.8 + 0.08 * len(risks.rows))
+    figure, (axes,) = make_panels(COLUMN, 2.8 + 0.08 * len(risks.rows))
     for number, row in enumerate(risks.rows):
-        style = look(number)
-        coverage, risk = zip(*row.curve, strict=True)
-        axes.plot(
-            [100 * share for share in coverage], [100 * share for share in risk], color=style.colour,
-            linestyle=style.dash, label=plain(row.model),
-        )  # fmt: skip
-    axes.set_xlim(0, 100)
+        axes.plot(*(100 * np.array(row.curve).T), label=plain(row.model), **look(number).line)
+    axes.set(xlabel="coverage: items answered, percent", ylabel="risk: errors among them, percent", xlim=(0, 100))
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("coverage: items answered, percent")
-    axes.set_ylabel("risk: errors among them, percent")
     axes.grid()
     legend_below(figure, axes, 3)
     write_title(figure, risks_title(risks))
@@ -194,8 +178,7 @@ _SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), 
 
 def print_why(why: Why, *, by: str | None = None) -> None:
     """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
-    functions = {"reason_rows": reason_rows, "bounds": _range}
-    print_template("why", why=why, by=by, reasons=_SHORT, right=Reason.RIGHT, **functions)
+    print_template("why", why=why, by=by, reasons=_SHORT, right=Reason.RIGHT, reason_rows=reason_rows, bounds=_range)
 
 
 def explain_section(measured: BenchmarkRuns) -> list[Reasons]:

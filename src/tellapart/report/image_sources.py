@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import FOLDER, find_again
 from tellapart.benchmarks.locations import Locations, own_images
 from tellapart.data.video import as_picture, decode_slot
@@ -26,7 +27,8 @@ _AHEAD = 32
 #: A file up to so many bytes is embedded unchanged; a larger one is scaled down, its longer side to so many pixels.
 KEEP_BYTES, LONGEST_SIDE = 48_000, 320
 
-_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
+#: The formats of pictures that pages show, by how a file begins.
+_FORMATS = re.compile(rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<webp>RIFF....WEBP)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,8 @@ class Album:
 
 def small_picture(data: bytes, name: str) -> tuple[str, bytes]:
     """Return an image's format and bytes for a page: unchanged if small, else 320 pixels wide or high, as JPEG."""
-    kind = next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), None)
-    kind = "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else kind
-    if kind is not None and len(data) <= KEEP_BYTES:
-        return kind, data
+    if (found := _FORMATS.match(data)) and len(data) <= KEEP_BYTES:
+        return str(found.lastgroup), data
     from PIL import Image
 
     picture = Image.fromarray(as_picture(decode_slot(data, name)))
@@ -68,40 +68,32 @@ def data_uri(data: bytes, name: str) -> str:
 def album(items: Iterable[Sequence[str]], read: Callable[[str], bytes], budget: int) -> Album:
     """Embed items' pictures in the order given until the budget is used up; an item has all its pictures or none."""
 
-    def make(names: Sequence[str]) -> dict[str, str]:
-        made = {}
-        for name in names:
-            with suppress(DataError):  # one broken file must not cost the report; the page counts them
-                made[name] = data_uri(read(name), name)
-        return made
+    def make(name: str) -> str:
+        with suppress(DataError):  # one broken file must not cost the report; the page counts them
+            return data_uri(read(name), name)
+        return ""
 
-    uris: dict[str, str] = {}
-    unreadable: dict[str, None] = {}
+    uris: dict[str, str] = {}  # the unreadable have none
     size, left_out, full = 0, 0, False
     waiting = iter(items)
-    threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         while block := list(islice(waiting, _AHEAD)):
-            names = [] if full else [n for n in dict.fromkeys(chain(*block)) if n not in uris and n not in unreadable]
-            shares = pool.map(make, (names[k::threads] for k in range(threads)))
-            pictures = dict(chain.from_iterable(share.items() for share in shares))
+            names = [] if full else [name for name in dict.fromkeys(chain(*block)) if name not in uris]
+            pictures = dict(zip(names, pool.map(make, names), strict=True))
             for references in block:
-                fresh = dict.fromkeys(n for n in references if n not in uris and n not in unreadable)
-                new = {name: pictures[name] for name in fresh if name in pictures}
+                fresh = dict.fromkeys(name for name in references if name not in uris)
                 if not full:
-                    unreadable |= {name: None for name in fresh if name not in new}
-                    size += sum(map(len, new.values()))
+                    size += sum(len(pictures[name]) for name in fresh)
                     full = size > budget
-                if full:
-                    left_out += bool(fresh)
-                else:
-                    uris |= new
-    index = {name: number for number, name in enumerate(uris)}
-    return Album(tuple(uris.values()), index, left_out, tuple(unreadable))
+                    uris |= {name: pictures[name] for name in fresh if not (full and pictures[name])}
+                left_out += full and bool(fresh)
+    unreadable = tuple(name for name, uri in uris.items() if not uri)
+    shown = {name: uri for name, uri in uris.items() if uri}
+    return Album(tuple(shown.values()), {name: number for number, name in enumerate(shown)}, left_out, unreadable)
 
 
-#: The folder of pictures inside a run folder that was bundled, and their types by suffix.
-PICTURES, _KINDS = "pictures", ("png", "jpeg", "webp")
+#: The folder of pictures inside a run folder that was bundled.
+PICTURES = "pictures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +113,16 @@ class ImageSources:
 
     def reader(self, *, outside: bool = False) -> Callable[[str], bytes] | None:
         """Return a reader that takes an image's reference to its file's bytes; None if no image is available."""
-        bundled, live = self.folder / PICTURES / file_name(self.benchmark), self._live_reader(outside)
+        bundled, live = self.folder / PICTURES / file_name(self.benchmark), None
+        with suppress(TellapartError):  # the files there now are others
+            live = self._find(outside)()
         if not bundled.is_dir():
             return live
 
         def read(reference: str) -> bytes:
-            for kind in _KINDS:
-                path = _bundled_path(bundled, reference, kind)
-                if path.is_file():
-                    return path.read_bytes()
+            paths = (_bundled_path(bundled, reference, kind) for kind in _FORMATS.groupindex)
+            if path := next(filter(Path.is_file, paths), None):
+                return path.read_bytes()
             if live is None:
                 raise DataError(f"{bundled} does not hold {reference!r:.200}, and {self.lost()}")
             return live(reference)
@@ -142,32 +135,23 @@ class ImageSources:
         if place is None:
             return f"the images of {self.benchmark} are not on this machine"
         try:
-            self._find_benchmark(*self._find_places(outside=False))
+            self._find(outside=False)
         except TellapartError as error:
             return f"the images of {self.benchmark} cannot be read: {error}"
         return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(place, self.folder)))}"
 
-    def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
-        own, place = self._find_places(outside)
-        if own is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
-            return own_images(own, place)
-        try:
-            benchmark = self._find_benchmark(own, place)
-            return None if benchmark is None else benchmark.read_image()
-        except TellapartError:  # the files there now are others
-            return None
-
-    def _find_benchmark(self, own: Path | None, place: Locations) -> Benchmark | None:
-        """Find the benchmark again; None if the user's set is gone."""
-        return None if self.own is not None and own is None else find_again(self.benchmark, own, place)
-
-    def _find_places(self, outside: bool) -> tuple[Path | None, Locations]:
-        """Return the user's set, and the folders of data and images, as far as they are there."""
+    def _find(self, outside: bool) -> Callable[[], Callable[[str], bytes] | None]:
+        """Find the benchmark again, and return the function that opens its images, as far as they are there."""
         own, data, images = (
             None if located is None else find_located(located, self.folder)
             for located in (self.own, self.data, self.images)
         )
-        return own, Locations(data, images, outside)
+        place = Locations(data, images, outside)
+        if self.own is not None and own is None:
+            return lambda: None
+        if own is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
+            return partial(own_images, own, place)
+        return find_again(self.benchmark, own, place).read_image
 
 
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
 from tellapart.evaluation.systems import SharedBenchmark, System, read_benchmark
-from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
+from tellapart.records.result import IDS_ONLY, IMPORTED, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.report.benchmark_runs import shared_headline
 from tellapart.report.numbers import items_text
@@ -61,11 +61,8 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     if picked is None or not measured:
         raise RunError(f"no run measured {picked or 'anything'!r}; they hold {', '.join(names) or 'nothing'}")
     # Of numbers made elsewhere the content is unknown: they are compared with any.
-    contents = {}
-    for run in measured:
-        record = run.record(picked)
-        if not (is_imported(record) or record.fingerprint.startswith(IDS_ONLY)):
-            contents[record.fingerprint] = run
+    contents = {run.record(picked).fingerprint: run for run in measured}
+    contents = {content: run for content, run in contents.items() if not content.startswith((IDS_ONLY, IMPORTED))}
     if len(contents) > 1:
         listed = (f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
                   for fingerprint, run in contents.items())  # fmt: skip

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
-from tellapart.report import numbers
 from tellapart.report.benchmark_runs import (
     BenchmarkRuns,
     ReportRun,
@@ -32,13 +30,13 @@ from tellapart.report.benchmark_runs import (
 )
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
-from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves
+from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves, write_threshold
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.tables import MODEL_COLUMNS, name_model
-from tellapart.report.templates import make_environment, write_lines
+from tellapart.report.templates import make_environment, number_functions, write_lines
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
@@ -69,12 +67,10 @@ def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems,
     right = [item for item in reversed(order) if best.samples[item].outcomes[main] == 1]
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
-    for name in _WORDS:
-        rival = next((entry for entry in section.entries if entry.name == name), None)
-        if rival is None or rival is best:
-            continue
-        if lost := [item for item in right if rival.samples[item].outcomes.get(main) == 0]:
-            right, title = lost, f"{title}, {rival.label} is wrong"
+    references = (entry for name in _WORDS for entry in section.entries if entry.name == name and entry is not best)
+    for entry in references:
+        if lost := [item for item in right if entry.samples[item].outcomes.get(main) == 0]:
+            right, title = lost, f"{title}, {entry.label} is wrong"
             break
     tag = first_breakdown({section.entries[0].label: section.record}, section.name)
 
@@ -178,9 +174,7 @@ def make_page(
     names = label_runs([run.result.model.name for run in runs])
     browsers = [view for view in views if view["section"].record.shape]
     sections_of = [_make_data(view["section"], view["browsed"], view["album"]) for view in browsers]
-    data: dict[str, Any] = {"models": names, "sections": sections_of}
-    if reload:
-        data["reload"] = reload
+    data = {"models": names, "sections": sections_of} | ({"reload": reload} if reload else {})
     conclusions, followed = tuple(view["conclusion"] for view in views), sort_points(checkpoints)
     html = (
         page_environment()
@@ -220,7 +214,6 @@ def _make_view(section: BenchmarkRuns, rivals: Rivals, browsed: Sequence[int], p
         "parts": None if parts is None else (parts, tuple(values)),
         "heat": heat_map(ranked, section.name, section.main, by) if by and len(ranked) > 1 and section.main else None,
         "tag_curves": tag_curves(section.name, section.main, rivals.ranking),
-        "has_images": any(sample.images for sample in section.samples),
         # Tag -> value -> items to browse, for the filters.
         "tags": {tag: dict(sorted(of.items())) for tag, of in sorted(counts.items()) if len(of) <= MOST_VALUES},
     }
@@ -261,22 +254,18 @@ def _collect_pictures(section: BenchmarkRuns, positions: Sequence[int], budget: 
 @cache
 def page_environment() -> Environment:
     """Return the environment of the pages' templates, which escapes all text and knows how numbers are written."""
-    from jinja2 import FunctionLoader
+    from jinja2 import PackageLoader
 
-    environment = make_environment(FunctionLoader(_read_asset))
+    loader = PackageLoader("tellapart.report", "")
+    environment = make_environment(loader)
     functions = (
-        examples, explain_section, place_items, reason_rows, section_curves, score_bar, is_above_chance, file_name,
-        name_model, *(getattr(numbers, name) for name in
-          ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")),
+        examples, explain_section, file_name, is_above_chance, name_model, place_items, reason_rows, score_bar,
+        section_curves, write_threshold,
     )  # fmt: skip
-    environment.globals |= {function.__name__: function for function in functions}
-    environment.globals |= {"asset": _read_asset, "json": _write_json, "metrics": METRICS}
-    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS}
+    environment.globals |= number_functions() | {function.__name__: function for function in functions}
+    environment.globals |= {"asset": lambda name: loader.get_source(environment, name)[0], "json": _write_json}
+    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA, "model_columns": MODEL_COLUMNS, "metrics": METRICS}
     return environment
-
-
-def _read_asset(name: str) -> str:
-    return files("tellapart.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _write_json(value: object) -> str:
@@ -303,28 +292,19 @@ def make_item_page(
     budget: int = IMAGE_BUDGET,
 ) -> str:
     """Return the page of a benchmark's items as one HTML file."""
-    rows = analysis.items
+    rows, systems = analysis.items, np.array(outcomes.systems, object)
     order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
-    pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
-    number_of = {row.id: number for number, row in enumerate(analysis.items)}
-    cards = [
-        {
-            "row": row,
-            "pictures": [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index],
-            "texts": item.texts,
-            "right": [name for name, value in zip(outcomes.systems, values, strict=True) if value == 1],
-        }
-        for row, item, values in zip(analysis.items, outcomes.items, outcomes.values, strict=True)
-    ]
     return (
         page_environment()
         .get_template("items.html.j2")
         .render(
             analysis=analysis,
             lines=[*map(plain, write_lines("suspects", analysis=analysis))],
-            cards=cards,
+            items=outcomes.items,
+            album=album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album(),
+            right=[systems[values == 1].tolist() for values in outcomes.values],
             most_names=_MOST_NAMES,
-            first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],
-            points=[(number_of[row.id], row) for row in rows if row.discrimination is not None],
+            first=first_to_check(analysis, _MOST_ROWS),
+            number_of={row.id: number for number, row in enumerate(rows)},
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ def make_environment(loader: BaseLoader | None = None, **options: Any) -> Enviro
     return Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, **{**rules, **options})  # noqa: S701
 
 
+def number_functions() -> dict[str, Any]:
+    """Return the functions that write numbers and names, by their names."""
+    from tellapart.report import numbers  # late: the command line's help shows none
+
+    return {name: function for name, function in vars(numbers).items() if isfunction(function)}
+
+
 def _steer_nothing(value: Any) -> Any:
     """Spell out a text's control characters and turns of direction; marks that single letters need stay."""
     if type(value) is not str or value.isprintable():  # as most are
@@ -33,14 +41,10 @@ def _steer_nothing(value: Any) -> Any:
 def _text_environment() -> Environment:
     from jinja2 import PackageLoader
 
-    from tellapart.report import numbers
-
     environment = make_environment(
         PackageLoader("tellapart.report", "text"), autoescape=False, finalize=_hide_marks, keep_trailing_newline=True
     )
-    names = ("chance", "count_text", "counted", "deviation", "interval", "join_few", "join_names", "percent", "points",
-             "score", "thousands", "tie_text")  # fmt: skip
-    environment.globals |= {name: getattr(numbers, name) for name in names}
+    environment.globals |= number_functions()
     return environment
 
 

@@ -146,12 +146,6 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
     assert item.texts[0].split()[0] in drawn.axes[0].texts[0].get_text()
 
 
-def test_a_deviation_is_no_share_of_a_bar_and_ranks_no_model(pair):
-    for kind in ("bars", "tiers"):
-        with raises(RunError, "v1"):
-            prepare_plot(kind, pair, metrics=("v1",))()
-
-
 def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair):
     drawn = figure("matrix", pair, item=read_samples(pair[0], "shapes")[0].id)
     assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4
@@ -223,23 +217,23 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     assert done.exit_code == 0, done.output
     said = json.loads(done.output)
     assert (said["models"], {one["name"] for one in said["benchmarks"]}) == (12, set(names))
-    drawn = prepare_plot("agree", [RECORDS], benchmarks=names)().axes[0]
+    drawn = figure("agree", [RECORDS], benchmarks=names).axes[0]
     written = [[float(text.get_text()) for text in drawn.texts[row : row + 3]] for row in (0, 3, 6)]
     assert written == [[float(f"{100 * value:.0f}") for value in row] for row in said["correlations"]]
     # Runs stand beside published numbers; those of other benchmarks are no part of the comparison.
     run = save("a", benchmark="imagenet")
-    assert prepare_plot("agree", [RECORDS, run], benchmarks=names)().axes[0].texts
+    assert figure("agree", [RECORDS, run], benchmarks=names).axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
-        prepare_plot("agree", [run], benchmarks=("x",))
+        figure("agree", [run], benchmarks=("x",))
     other = save("b", benchmark="imagenet", n=40)
     with raises(RunError, "imagenet", "content", str(other)):
-        prepare_plot("agree", [run, other])
+        figure("agree", [run, other])
     # A set that nobody asked for stops nothing.
-    assert prepare_plot("agree", [RECORDS, run, other], benchmarks=names[1:])().axes[0].texts
+    assert figure("agree", [RECORDS, run, other], benchmarks=names[1:]).axes[0].texts
     with raises(RunError, "'x'", "imagenet"):
-        prepare_plot("agree", [run, other], benchmarks=("x",))
+        figure("agree", [run, other], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
-        prepare_plot("agree", [run])
+        figure("agree", [run])
 
 
 def test_agreement_ranks_all_models_of_a_benchmark_by_one_metric(tmp_path):
@@ -289,6 +283,7 @@ def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
         ("heatmap", {"metrics": ("recall",), "tag": "type"}, ("'recall'", "text_score")),
         ("heatmap", {"metrics": ("v1",), "tag": "type"}, ("v1", "map", "scores")),
         ("heatmap", {"metrics": ("a", "b")}, ("metric", "b", "heatmap")),
+        *((kind, {"metrics": ("v1",)}, ("v1",)) for kind in ("bars", "tiers")),
         ("bars", {"metrics": ("recall",)}, ("'recall'", "text_score")),
         ("curves", {"metrics": ("v9",)}, ("v9", "v1", "shapes")),
         ("matrix", {}, ("item=", "ID")),
@@ -338,12 +333,6 @@ def test_without_matplotlib_the_extra_is_named(pair, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with raises(MissingDependencyError, 'pip install "tellapart[plot]"', "install"):
         write_picture(tmp_path / "a.svg", SimpleNamespace)
-
-
-def test_a_metric_beyond_one_is_not_cut_off(publish):
-    axes = figure("bars", [publish("m", {("c", "cider"): 1.4})]).axes[0]
-    assert axes.get_xlim()[1] >= 140
-    assert axes.patches[0].get_width() == pytest.approx(140)
 
 
 def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
-from tellapart.report.plots.style import PAGE, axes_of, draw_shades, fold, write_title
+from tellapart.report.plots.style import PAGE, draw_shades, fold, make_panels, write_title
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 from tellapart.tasks.registry import headline, main_metric, read_bounded
 
@@ -107,19 +107,20 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
 
 def _find_complete(table: Mapping[str, Mapping[str, Measured]]) -> tuple[list[str], list[str]]:
     """Return benchmarks and models of the largest table without gaps; benchmarks of most models come first."""
+
+    def differing(names: Iterable[str], models: Iterable[str]) -> list[str]:
+        """Return the benchmarks on which these models have more than one value."""
+        rows = [table[model] for model in models]
+        return [name for name in names if len({row[name].value for row in rows if name in row}) > 1]
+
     counts = Counter(name for row in table.values() for name in row)
-    names = sorted((name for name in counts if _has_differences(table, name)), key=lambda name: -counts[name])
-    best: tuple[int, list[str], list[str]] = (0, [], [])
+    names = sorted(differing(counts, table), key=lambda name: -counts[name])
+    tables: list[tuple[list[str], list[str]]] = [([], [])]
     for k in range(2, len(names) + 1):
         models = [model for model, row in table.items() if row.keys() >= set(names[:k])]
-        differing = [name for name in names[:k] if _has_differences({model: table[model] for model in models}, name)]
-        if len(models) >= FEWEST_MODELS and len(differing) * len(models) > best[0]:
-            best = (len(differing) * len(models), differing, models)
-    return best[1], best[2]
-
-
-def _has_differences(table: Mapping[str, Mapping[str, Measured]], name: str) -> bool:
-    return len({row[name].value for row in table.values() if name in row}) > 1
+        if len(models) >= FEWEST_MODELS:
+            tables.append((differing(names[:k], models), models))
+    return max(tables, key=lambda of: len(of[0]) * len(of[1]))
 
 
 #: With more benchmarks than this, cells have no room for their numbers.
@@ -194,23 +195,23 @@ def _read_numbers(
     }
 
 
-def draw_agreement(agreement: Agreeing) -> Figure:
+def draw_agreement(paths: Sequence[Path], benchmarks: Sequence[str], labels: Mapping[str, str] | None) -> Figure:
     """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
-    size = len(agreement.benchmarks)
-    labels = [fold(benchmark.name, 28) for benchmark in agreement.benchmarks]
-    figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
+    found = agreement(paths, benchmarks=benchmarks, labels=labels)
+    size, matrix = len(found.benchmarks), np.array(found.correlations)
+    names = [fold(benchmark.name, 28) for benchmark in found.benchmarks]
+    figure, (axes,) = make_panels(PAGE, min(9.0, 1.9 + 0.19 * size))
     numbered = size <= _MOST_NUMBERED
-    texts = [[f"{100 * value:.0f}" for value in row] for row in agreement.correlations] if numbered else []
+    texts = [[f"{100 * value:.0f}" for value in row] for row in found.correlations] if numbered else []
     scale: dict[str, Any] = {"boundaries": np.linspace(-1, 1, 101), "ticks": [-1, -0.5, 0, 0.5, 1]}
-    matrix = np.array(agreement.correlations)
-    draw_shades(axes, matrix, texts, (labels, labels), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
+    draw_shades(axes, matrix, texts, (names, names), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
     axes.tick_params(labelsize=7 if size <= 40 else 5)
-    first = ", ".join(f"{100 * share:.0f}" for share in agreement.shares[:3])
+    first = ", ".join(f"{100 * share:.0f}" for share in found.shares[:3])
     axes.set_xlabel(
-        f"Spearman's correlation over {agreement.models} models ({'times 100' if numbered else 'shade'}); principal "
-        f"components of ranks: {first} % of the variance, {agreement.dimensions} above shuffled tables",
+        f"Spearman's correlation over {found.models} models ({'times 100' if numbered else 'shade'}); principal "
+        f"components of ranks: {first} % of the variance, {found.dimensions} above shuffled tables",
         fontsize=7,
         wrap=True,
     )
-    write_title(figure, f"Do {size} benchmarks rank {agreement.models} models alike?")
+    write_title(figure, f"Do {size} benchmarks rank {found.models} models alike?")
     return figure

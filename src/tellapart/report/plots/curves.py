@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.report.items import shared_outcomes
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import is_deviation, items_text, thousands
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,23 +53,26 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One model's items: points of a curve (`x,y x,y ...`), a spike if all have one value, or dots if they are few."""
+    """One model's items: the points of a curve, or a dot each; without any, a spike at the one value of all."""
 
     label: str
     style: int
-    points: str = ""
+    points: tuple[tuple[float, float], ...] = ()
     spike: float | None = None
-    dots: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves on one axis, in SVG units (x to the right, y downwards); `beyond` counts values outside the axis."""
+    """Curves on one axis, in SVG units (x to the right, y downwards); `beyond` counts values outside the axis.
+
+    If items are few, `dots`, the points of a line are items.
+    """
 
     metric: str
     width: float
     height: float
     lines: tuple[Line, ...]
+    dots: bool
     ticks: tuple[tuple[float, str], ...]
     zero: float
     beyond: int
@@ -125,8 +129,8 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
                 continue
             centres = (density.edges[:-1] + density.edges[1:]) / 2
             points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
-            coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
-            yield Line(trace.label, trace.style, " ".join(coordinates))
+            places = tuple((across(x), round(height * (1 - 0.95 * y), 2)) for x, y in points)
+            yield Line(trace.label, trace.style, places)
 
     def draw_dots() -> Iterator[Line]:
         room = height / len(traces)
@@ -136,14 +140,15 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
             levels = _stack_dots(places)
             rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
             dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
-            yield Line(trace.label, trace.style, dots=tuple(dots))
+            yield Line(trace.label, trace.style, tuple(dots))
 
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = tuple((across(k * step), f"{k * step:.3g}") for k in range(-4, 5) if abs(k * step) <= reach * 1.02)
     # One value for all is a spike, wherever it lies.
     beyond = sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0)
-    return Plot(metric, width, height, tuple(draw_dots() if few else draw_curves()), ticks, across(0.0), beyond)
+    lines = tuple(draw_dots() if few else draw_curves())
+    return Plot(metric, width, height, lines, few, ticks, across(0.0), beyond)
 
 
 def _stack_dots(places: Sequence[float]) -> list[int]:
@@ -181,15 +186,13 @@ def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: S
     traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(measured)]
     groups = share_a_scale(traces)
     names = [name for name in traces[0].values if all(name in trace.values for trace in traces)]  # three at most
-    figure = new_figure(COLUMN if len(names) == 1 else PAGE, 0.9 + 1.6 * len(groups))
-    panels = figure.subplots(len(groups), len(names), squeeze=False)
-    for row, group in zip(panels, groups, strict=True):
-        for axes, name in zip(row, names, strict=True):
-            _draw_panel(axes, plot(name, group), group)
-    first = panels[0][0]
+    size = COLUMN if len(names) == 1 else PAGE, 0.9 + 1.6 * len(groups)
+    figure, panels = make_panels(*size, len(groups) * len(names), len(names))
+    for axes, (group, name) in zip(panels, product(groups, names), strict=True):
+        _draw_panel(axes, plot(name, group), group[0].kind)
     for trace in traces:  # one legend for all the panels, also for models drawn in other rows
-        first.plot([], [], color=look(trace.style).colour, linestyle=look(trace.style).dash, label=trace.label)
-    legend_below(figure, first, 3)
+        panels[0].plot([], [], label=trace.label, **look(trace.style).line)
+    legend_below(figure, panels[0], 3)
     title = f"{title_of_set(measured, benchmark)}, {items_text(measured[0].record(benchmark))}"
     write_title(figure, f"{title}: equivariance deviations")
     return figure
@@ -208,26 +211,23 @@ def _make_trace(number: int, run: System, benchmark: str, metrics: Sequence[str]
     return Trace(run.label, number, record.kind, values)
 
 
-def _draw_panel(axes: Axes, panel: Plot, group: Sequence[Trace]) -> None:
+def _draw_panel(axes: Axes, panel: Plot, kind: str) -> None:
     """Draw a plot, whose geometry counts y downwards."""
     axes.axvline(panel.zero, color=GREY, linewidth=0.8)
     for line in panel.lines:
         style = look(line.style)
         if line.spike is not None:
-            axes.plot([line.spike] * 2, [0, 0.95], color=style.colour, linestyle=style.dash)
+            axes.plot([line.spike] * 2, [0, 0.95], **style.line)
             continue
-        points = line.dots or [tuple(map(float, point.split(","))) for point in line.points.split()]
-        marks = {"marker": style.marker, "linestyle": ""} if line.dots else {"linestyle": style.dash}
-        axes.plot([x for x, _ in points], [1 - y / panel.height for _, y in points], color=style.colour, **marks)
-    axes.set_xlim(0, panel.width)
-    axes.set_ylim(0, 1)
+        marks = {"color": style.colour, "marker": style.marker, "linestyle": ""} if panel.dots else style.line
+        axes.plot([x for x, _ in line.points], [1 - y / panel.height for _, y in line.points], **marks)
+    axes.set(xlim=(0, panel.width), ylim=(0, 1))
     # Every second one, counted from zero, if all would run into each other.
     step, zero = (2 if len(panel.ticks) > 5 else 1), len(panel.ticks) // 2
     ticks = [tick for number, tick in enumerate(panel.ticks) if (number - zero) % step == 0]
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     units = {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}
-    axes.set_xlabel(f"difference of {units[group[0].kind]}")
-    axes.set_ylabel("items" if any(line.dots for line in panel.lines) else "density")
+    axes.set(xlabel=f"difference of {units[kind]}", ylabel="items" if panel.dots else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")

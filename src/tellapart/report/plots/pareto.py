@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from tellapart.evaluation.systems import System, omit_references
 from tellapart.records.timing_record import Timing, read_timings
 from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_set, value_of
 from tellapart.report.numbers import items_text
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, fold, legend_below, look, make_panels, write_title
 from tellapart.stats.pareto import pareto_front
 from tellapart.tasks.registry import is_higher_better
 
@@ -50,7 +51,7 @@ class Costs(NamedTuple):
 def read_costs(path: Path, which: str = "latency") -> Costs:
     """Read one cost of every model."""
     if plain_suffix(path) == ".csv":
-        title, rows = _csv_rows(path, ("model",))
+        title, rows = _csv_rows(path, "model")
         return Costs(title, {name: cost for (name,), cost in rows.items()})
     if which not in COSTS:
         *others, last = COSTS
@@ -73,10 +74,9 @@ def read_batch_costs(paths: Sequence[Path]) -> tuple[str, dict[str, list[tuple[f
         title, rows = _batch_rows(path)
         whats[title] = None
         for series, size, cost in rows:
-            points = costs.setdefault(series, {})
-            if size in points:
+            if size in costs.setdefault(series, {}):
                 raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
-            points[size] = cost
+            costs[series][size] = cost
     if not costs:
         raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
     if len(whats) > 1:
@@ -86,7 +86,7 @@ def read_batch_costs(paths: Sequence[Path]) -> tuple[str, dict[str, list[tuple[f
 
 def _batch_rows(path: Path) -> tuple[str, list[tuple[str, float, float]]]:
     if plain_suffix(path) == ".csv":
-        title, rows = _csv_rows(path, ("series", "batch_size"))
+        title, rows = _csv_rows(path, "series", "batch_size")
         return title, [(series, _read_number(path, size), cost) for (series, size), cost in rows.items()]
     rates = {(timing.model.name, timing.throughput.batch_size): timing.throughput.pairs
              for timing in read_timings(path).models}  # fmt: skip
@@ -95,39 +95,37 @@ def _batch_rows(path: Path) -> tuple[str, list[tuple[str, float, float]]]:
     return "milliseconds a pair", [(name, float(size), 1000 / rate) for (name, size), rate in rates.items() if rate]
 
 
-def _csv_rows(path: Path, keys: tuple[str, ...]) -> tuple[str, dict[tuple[str, ...], float]]:
+def _csv_rows(path: Path, *keys: str) -> tuple[str, dict[tuple[str, ...], float]]:
     """Read a CSV file whose first columns are `keys`, and whose next one is a number: its heading, and the rows."""
     what, rows = "", dict[tuple[str, ...], float]()
+    expected = f"expected the columns {', '.join(keys)} and a cost"
     for line, row in read_csv(path):
         names, cells = [*row], [*row.values()]
         if tuple(names[: len(keys)]) != keys or len(names) <= len(keys):
-            raise DataError(f"{path}:1: expected the columns {', '.join(keys)} and a cost; got {', '.join(names)}")
+            raise DataError(f"{path}:1: {expected}; got {', '.join(names)}")
         key, what = tuple(cells[: len(keys)]), names[len(keys)]
         if key in rows:
             raise DataError(f"{path}:{line}: {', '.join(key)} is listed twice")
-        rows[key] = _read_number(path, cells[len(keys)], line)
+        rows[key] = _read_number(f"{path}:{line}", cells[len(keys)])
     if not rows:
-        raise DataError(f"{path}: this CSV file has no row; expected the columns {', '.join(keys)} and a cost")
+        raise DataError(f"{path}: this CSV file has no row; {expected}")
     return what, rows
 
 
-def _read_number(path: Path, cell: str, line: int | None = None) -> float:
-    try:
-        number = float(cell)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise DataError(f"{path}{'' if line is None else f':{line}'}: expected a number above zero; got {cell!r}")
-    return number
+def _read_number(place: Path | str, cell: str) -> float:
+    with suppress(ValueError):
+        if 0 < (number := float(cell)) < math.inf:
+            return number
+    raise DataError(f"{place}: expected a number above zero; got {cell!r}")
 
 
-def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+def draw_batches(paths: Sequence[Path]) -> Figure:
     """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
-    figure, axes = axes_of(COLUMN, 2.6)
+    what, costs = read_batch_costs(paths)
+    figure, (axes,) = make_panels(COLUMN, 2.6)
     for number, (series, points) in enumerate(costs.items()):
         style = look(number)
-        marks: dict[str, Any] = {"marker": style.marker, "markeredgecolor": "black", "markeredgewidth": 0.5}
-        axes.plot(*zip(*points, strict=True), color=style.colour, linestyle=style.dash, label=plain(series), **marks)
+        axes.plot(*zip(*points, strict=True), label=plain(series), markeredgewidth=0.5, **style.line | style.mark)
     sizes = sorted({size for points in costs.values() for size, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -135,8 +133,7 @@ def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) 
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
     plain_logarithm(axes.yaxis)
-    axes.set_xlabel("samples in a batch")
-    axes.set_ylabel(what)
+    axes.set(xlabel="samples in a batch", ylabel=what)
     axes.grid()
     legend_below(figure, axes, 3)
     return figure
@@ -278,39 +275,39 @@ def points(
     return models, ranked
 
 
-def prepare_pareto(
-    runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str]
-) -> Callable[[], Figure]:
-    """Read the models' points, and return the function that draws them."""
-    (models, ranked), titles = points(runs, costs, benchmarks or (pick_benchmark(runs, None)[0],), metrics), []
+def draw_costs(
+    runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str], costs: Path, cost: str
+) -> Figure:
+    """Draw models' mean performance on benchmarks against one of the costs of a file."""
+    read, titles = read_costs(costs, cost), []
+    models, ranked = points(runs, read, benchmarks or (pick_benchmark(runs, None)[0],), metrics)
     for name, metric in ranked.items():
         record = pick_benchmark(runs, name)[1][0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
         titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
-    return lambda: draw_pareto(models, costs.what, upward)
+    return draw_pareto(models, read.what, upward)
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow."""
     narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
-    figure, axes = axes_of(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
-    edge: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
+    figure, (axes,) = make_panels(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
+    edge: dict[str, Any] = {"markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
     for number, point in enumerate(models):
         style = look(number)
         if point.low is not None and point.high is not None:
             reach = [[point.score - point.low], [point.high - point.score]]
             axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
         face = style.colour if point.front else "white"
-        axes.plot(point.cost, point.score, marker=style.marker, color=style.colour, markerfacecolor=face, **edge)
+        axes.plot(point.cost, point.score, markerfacecolor=face, **style.mark, **edge)
     costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
     front = _draw_front(axes, [point for point in models if point.front])
-    axes.set_xlabel(across)
-    axes.set_ylabel("\n".join(textwrap.wrap(upward, 36 if narrow else 56)))
+    axes.set(xlabel=across, ylabel=textwrap.fill(upward, 36 if narrow else 56))
     if all(0 <= point.score <= 100 for point in models):
         # Room around the points, but no share outside 0 to 100 percent.
         bottom, top = axes.get_ylim()
@@ -328,6 +325,5 @@ def _draw_front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, 
     across = [ordered[0].cost, *(point.cost for point in ordered), rightmost]
     upward = [bottom, *(point.score for point in ordered), ordered[-1].score]
     (line,) = axes.step(across, upward, where="post", color=GREY, linewidth=1.0, linestyle="--", zorder=1)
-    axes.set_xlim(leftmost, rightmost)
-    axes.set_ylim(bottom, top)
+    axes.set(xlim=(leftmost, rightmost), ylim=(bottom, top))
     return [(x, y) for x, y in np.asarray(line.get_path().vertices).tolist()]

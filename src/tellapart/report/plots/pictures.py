@@ -36,7 +36,6 @@ from tellapart.report.plots.style import (
     GREY,
     LETTER,
     PAGE,
-    axes_of,
     draw_shades,
     fold,
     look,
@@ -53,6 +52,9 @@ if TYPE_CHECKING:
 
 #: Panels side by side at most, and the least inches of one, so that each is wide enough for a readable scale.
 _MOST_PANELS, _PANEL = 4, 0.8
+
+#: The line of chance.
+_CHANCE: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 
 #: Of a name in a line, if the picture is a column wide; longer names have two lines, or a page.
 _NAME = 20
@@ -107,20 +109,24 @@ def _draw_bar_panel(axes: Axes, values: Sequence[Value | None]) -> None:
     shares = [100 * value.value for value in measured.values()]
     axes.barh([*measured], shares, 0.72, color="#56B4E9", edgecolor="black", linewidth=0.5)
     for row, value in measured.items():
-        if value.low is not None and value.high is not None:
-            axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.0)
+        _draw_interval(axes, value, row, 1.0)
         # The value as it would be with ties broken at random; the bar counts every tie as wrong.
         if value.ties and value.tie_neutral is not None:
             axes.plot(100 * value.tie_neutral, row, "d", color="white", markeredgecolor="black", markersize=4)
     # Values of another tool have no chance.
     if chances := [value.chance for value in measured.values() if value.chance is not None]:
-        axes.axvline(100 * chances[0], color=GREY, linestyle="--", linewidth=1.2)
+        axes.axvline(100 * chances[0], **_CHANCE)
     # A corpus metric (CIDEr) may lie above one, a bias below 0; shares are drawn on the full scale, so that pictures
     # compare. Limits are shared with earlier panels, which turn the scaling to these values off.
     (left, right), data = axes.get_xlim(), axes.dataLim
     axes.set_xlim(min(0.0, left, data.x0), max(100.0, right, data.x1))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
+
+
+def _draw_interval(axes: Axes, value: Value, row: int, width: float) -> None:
+    if value.low is not None and value.high is not None:
+        axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=width)
 
 
 def draw_tiers(
@@ -138,7 +144,7 @@ def draw_tiers(
     narrow = max(fold(name, _NAME).count("\n") for name in values) < 2
     labels = {name: fold(name, _NAME if narrow else 2 * _NAME) for name in values}
     height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))
-    figure, axes = axes_of(COLUMN if narrow else PAGE, 0.9 + height * len(measured))
+    figure, (axes,) = make_panels(COLUMN if narrow else PAGE, 0.9 + height * len(measured))
     names: list[str] = []
     outcomes = dict(zip(values, shared.outcomes[metric].T, strict=True))
     for band, tier in enumerate(rank_outcomes(outcomes, shared.clusters, seed=seed)):
@@ -147,14 +153,11 @@ def draw_tiers(
             axes.axhspan(first - 0.5, first + len(tier.names) - 0.5, color="#ececec", zorder=0, linewidth=0)
         axes.text(1.01, first, f"rank {tier.rank}", transform=axes.get_yaxis_transform(), va="center")
         for row, name in enumerate(tier.names, start=first):
-            value = values[name]
-            if value.low is not None and value.high is not None:
-                axes.plot([100 * value.low, 100 * value.high], [row, row], color="black", linewidth=1.2)
-            axes.plot(100 * value.value, row, marker=style.marker, color=style.colour, markeredgecolor="black")
+            _draw_interval(axes, values[name], row, 1.2)
+            axes.plot(100 * values[name].value, row, **style.mark)
         names += tier.names
-    chance = values[measured[0].label].chance
-    if chance is not None:
-        axes.axvline(100 * chance, color=GREY, linestyle="--", linewidth=1.2)
+    if (chance := values[measured[0].label].chance) is not None:
+        axes.axvline(100 * chance, **_CHANCE)
         axes.text(100 * chance, -0.55, " chance", color=GREY, va="bottom")
     axes.set_yticks(range(len(names)), [labels[name] for name in names], linespacing=0.9)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -189,7 +192,7 @@ def draw_heatmap(
     left = LETTER * _longest_line(labels)
     heads, rotation, height, width = _fit_heads(across, left + 0.3)
     row = max(0.2, _LINE * (1 + max(name.count("\n") for name in labels)) + 0.03)
-    figure, axes = axes_of(width, row * len(down) + height + 0.9)
+    figure, (axes,) = make_panels(width, row * len(down) + height + 0.9)
     shares = np.array([[np.nan if value is None else value.value for value in values] for values in cells])
     with_numbers = len(across) <= _MOST_NUMBERS
     texts = [list(map(_write_cell, values)) for values in cells] if with_numbers else []

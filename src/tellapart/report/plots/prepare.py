@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,7 @@ _DATA = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding=
 #: Kind of picture -> its content.
 KINDS: dict[str, str] = _DATA["kinds"]
 
-#: Setting that not all kinds use -> those that do; and its default.
-_USES: dict[str, tuple[str, ...]] = {name: tuple(kinds) for name, kinds in _DATA["uses"].items()}
+#: Settings that are not None where none is given.
 _DEFAULTS: dict[str, Any] = {"benchmarks": (), "metrics": (), "seed": 0, "cost": "latency"}
 
 
@@ -88,43 +89,32 @@ def check_kind(kind: str) -> str:
 
 
 def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[], Figure]:
-    """Read a picture's input, and return the function that draws it; `given` are settings of `plot`."""
+    """Read the records of a picture, and return the function that draws it; `given` are settings of `plot`."""
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.plots.agreement import agreement, draw_agreement
+    from tellapart.report.plots.agreement import draw_agreement
     from tellapart.report.plots.curves import draw_curves
-    from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
+    from tellapart.report.plots.pareto import draw_batches, draw_costs
     from tellapart.report.plots.pictures import draw_bars, draw_heatmap, draw_matrix, draw_tiers
 
-    defaults: dict[str, Any] = {name: _DEFAULTS.get(name) for name in _USES}
-    settings = {name: given.get(name) or default for name, default in defaults.items()}
-    expect_kind(check_kind(kind), _USES, {name: (settings[name], default) for name, default in defaults.items()})
-    benchmarks, metrics, labels = settings["benchmarks"], settings["metrics"], settings["labels"]
-    if kind == "cost":
-        batches = read_batch_costs(paths)
-        return lambda: draw_batches(*batches)
-    if kind == "agree":
-        agreeing = agreement(paths, benchmarks=benchmarks, labels=labels)
-        return lambda: draw_agreement(agreeing)
-    one_metric = {"heatmap": "heatmap shows", "tiers": "tiers ranks by", "pareto": "pareto of one benchmark shows"}
-    runs = mark_imported(gather(paths, labels), benchmarks)
-    if len(benchmarks) > 1 and kind not in {"bars", "pareto"}:
-        raise RunError(f"{kind} shows one benchmark; got {', '.join(benchmarks)}")
-    benchmark, metric = (next(iter(names), None) for names in (benchmarks, metrics))
-    if settings["sort"] is not None:
-        runs = sort_runs(runs, benchmark, settings["sort"])
-    if kind == "matrix" and settings["item"] is None:
-        raise RunError("matrix shows one item; name it with item=ID")
-    if kind == "pareto" and settings["costs"] is None:
-        raise RunError("pareto needs the costs of models; give costs=FILE (of `tellapart time`, or CSV: model,cost)")
-    if kind in one_metric and len(benchmarks) < 2 and len(metrics) > 1:
-        raise RunError(f"{one_metric[kind]} one metric; got {', '.join(metrics)}")
-    if kind == "pareto":
-        return prepare_pareto(runs, read_costs(settings["costs"], settings["cost"]), benchmarks, metrics)
-    draws: dict[str, Callable[[], Figure]] = {
-        "bars": lambda: draw_bars(runs, benchmarks, metrics),
-        "curves": lambda: draw_curves(runs, benchmark, metrics),
-        "heatmap": lambda: draw_heatmap(runs, benchmark, metric, settings["tag"]),
-        "tiers": lambda: draw_tiers(runs, benchmark, metric, seed=settings["seed"]),
-        "matrix": lambda: draw_matrix(runs, settings["item"], benchmark),
-    }
-    return draws[kind]
+    uses = _DATA["uses"]
+    settings: dict[str, Any] = {name: given.get(name) or _DEFAULTS.get(name) for name in uses}
+    expect_kind(check_kind(kind), uses, {name: (value, _DEFAULTS.get(name)) for name, value in settings.items()})
+    draws: dict[str, Callable[..., Figure]] = {
+        "bars": draw_bars, "tiers": draw_tiers, "curves": draw_curves, "heatmap": draw_heatmap, "matrix": draw_matrix,
+        "pareto": draw_costs, "cost": draw_batches, "agree": draw_agreement,
+    }  # fmt: skip
+    takes, benchmarks, metrics = signature(draws[kind]).parameters, settings["benchmarks"], settings["metrics"]
+    single: dict[str, str | None] = {"benchmark": next(iter(benchmarks), None), "metric": next(iter(metrics), None)}
+    shown: Any = paths
+    if "runs" in takes:
+        shown = mark_imported(gather(paths, settings["labels"]), benchmarks)
+        if "benchmark" in takes and len(benchmarks) > 1:
+            raise RunError(f"{kind} shows one benchmark; got {', '.join(benchmarks)}")
+        if settings["sort"] is not None:
+            shown = sort_runs(shown, single["benchmark"], settings["sort"])
+        for name, needed in _DATA["needs"].get(kind, {}).items():
+            if settings[name] is None:
+                raise RunError(f"{kind} {needed}")
+        if kind in _DATA["one_metric"] and len(benchmarks) < 2 and len(metrics) > 1:
+            raise RunError(f"{kind} {_DATA['one_metric'][kind]} one metric; got {', '.join(metrics)}")
+    return partial(draws[kind], shown, **{name: of for name, of in (settings | single).items() if name in takes})

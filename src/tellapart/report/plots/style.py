@@ -76,6 +76,16 @@ class PlotStyle:
     marker: str
     dash: str | tuple[int, tuple[int, ...]]
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """The look of a line, for matplotlib."""
+        return {"color": self.colour, "linestyle": self.dash}
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """The look of a point, for matplotlib."""
+        return {"color": self.colour, "marker": self.marker, "markeredgecolor": "black"}
+
 
 def look(number: int) -> PlotStyle:
     """Return the look of the model of that number; the first 64 differ."""
@@ -162,13 +172,9 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return an empty figure of that many inches, and its one pair of axes."""
-    figure = new_figure(width, height)
-    return figure, figure.add_subplot()
-
-
-def make_panels(width: float, height: float, count: int, across: int, **shared: Any) -> tuple[Figure, list[Axes]]:
+def make_panels(
+    width: float, height: float, count: int = 1, across: int = 1, **shared: Any
+) -> tuple[Figure, list[Axes]]:
     """Return a figure of that many inches, and its panels, so many side by side."""
     figure = new_figure(width, height)
     grid = list(figure.subplots(-(-count // across), across, squeeze=False, **shared).flat)
@@ -211,19 +217,14 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
     """Name the models under the picture, so that no curve can hide behind their names."""
     handles, labels = axes.get_legend_handles_labels()
     labels = [fold(label, int((figure.get_figwidth() - 0.7) / LETTER)) for label in labels]
-
-    def estimate_width(columns: int) -> float:
-        """Estimate the legend's width: it is filled column by column; a sample of the look before each name."""
-        rows = -(-len(labels) // columns)
-        widths = [max(map(len, label.splitlines()), default=0) for label in labels]
-        return sum(0.55 + LETTER * max(widths[start : start + rows]) for start in range(0, len(labels), rows))
-
-    fitting = (n for n in range(min(columns, len(labels)), 1, -1) if estimate_width(n) <= figure.get_figwidth())
-    count = next(fitting, 1)
+    for count in range(max(1, min(columns, len(labels))), 0, -1):
+        legend = figure.legend(handles, labels, loc="outside lower center", ncols=count)
+        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
     lines = sum(label.count("\n") for label in labels) // count
     # More names must not squeeze the picture.
     figure.set_figheight(figure.get_figheight() + 0.17 * (-(-len(labels) // count) - 1) + 0.14 * lines)
-    figure.legend(handles, labels, loc="outside lower center", ncols=count)
 
 
 def write_title(figure: Figure, title: str) -> None:
