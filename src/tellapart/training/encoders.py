@@ -19,7 +19,7 @@ import numpy as np
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.data.scores import join_names
-from tellapart.errors import DataError, ModelError, require
+from tellapart.errors import DataError, ModelError, explain_failure, require
 from tellapart.evaluation.distributed import RankGroup
 from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read_compact_config, read_tokenizer
@@ -519,11 +519,8 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
 
 def _draw_open_clip(folder: Path, draft: Path) -> None:
     open_clip = import_open_clip()
-    try:
-        with quiet_open_clip():
-            model = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
-    except (RuntimeError, ValueError, TypeError, KeyError, OSError, AssertionError) as error:
-        raise ModelError(f"{NEW}{folder}: open_clip cannot build it: {error}") from error
+    with explain_failure(f"{NEW}{folder}: open_clip cannot build it"), quiet_open_clip():
+        model = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
     draft.mkdir(parents=True)
     for path in folder.iterdir():
         if path.suffix in _SUFFIXES:

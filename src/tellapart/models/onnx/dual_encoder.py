@@ -121,10 +121,8 @@ def read_folder(folder: Path) -> ModelFolder:
                 "the file was changed or is incomplete: fetch the folder again, or export it again"
             )
         if name.endswith(".onnx"):
-            try:
+            with explain_failure(f"{folder / name} is not an ONNX model"):
                 outside = external_tensors(data)
-            except ValueError as error:
-                raise ModelError(f"{folder / name} is not an ONNX model: {error}") from error
             if outside:
                 raise ModelError(
                     f"{folder / name} keeps {len(outside)} tensors in other files (the first: {quote(outside[0])}), "
