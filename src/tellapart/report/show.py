@@ -278,21 +278,17 @@ def first_table(same: BenchmarkRuns, *, width: int | None = None) -> Table:
     names, main = same.headline, main_metric(same.headline)
     tag = first_breakdown(same.records, same.name, most=_MOST_VALUES)
     if main and tag and same.record.by.get(tag):
-        rows = _make_columns(same, main, tag)
+        *parts, total = heat_map(same.records, same.name, main, tag).rows
+        of_all = total.values[0]
+        # The record of another tool describes its average over all parts.
+        by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
+        ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
+        (rows,) = tables_of("parts", same=same, main=main, total=total, parts=parts, ties=ties, by=by)
         folded = max(0, max(len(entry.label) for entry in same.entries) - _NAME)
         if _measure_width(rows) - folded <= (console().width if width is None else width):
             return rows
     columns = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
     return result_tables(same, columns)[0]
-
-
-def _make_columns(same: BenchmarkRuns, main: str, tag: str) -> Table:
-    *parts, total = heat_map(same.records, same.name, main, tag).rows
-    of_all = total.values[0]
-    # The record of another tool describes its average over all parts.
-    by = of_all.average if is_imported(same.record) and of_all is not None else f"by {tag}"
-    ties = describe_ties({main: [(plain(entry.label), entry.record.metrics.get(main)) for entry in same.entries]})
-    return tables_of("parts", same=same, main=main, total=total, parts=parts, ties=ties, by=by)[0]
 
 
 def overview_table(groups: Sequence[BenchmarkRuns]) -> Table:
