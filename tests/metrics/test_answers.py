@@ -58,9 +58,6 @@ def test_a_group_is_right_if_all_of_it_is(groups):
     assert group_accuracy(flat, indexes).tolist() == [float(all(group)) for group in groups]
 
 
-WORDS = st.sampled_from(["yes", "no", "2", "two", "The dog", "dont", "a-b", "3.5", "x, y"])
-
-
 @pytest.mark.parametrize(("agree", "value"), [(0, 0.0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1.0), (9, 1.0), (10, 1.0)])
 def test_of_ten_people_each_of_the_first_three_who_agree_adds_three_tenths(agree, value):
     people = ["cat"] * agree + [f"animal {k}" for k in range(10 - agree)]
@@ -76,13 +73,6 @@ def test_the_value_is_the_mean_over_the_ways_of_leaving_one_person_out(n, data):
         others = people[:left_out] + people[left_out + 1 :]
         total += min(Fraction(1), Fraction(others.count("cat"), 3))
     assert soft_accuracy(["cat"], [people])[0] == pytest.approx(float(total / n), abs=1e-15)
-
-
-@given(st.lists(WORDS, min_size=10, max_size=10), WORDS, st.permutations(range(10)))
-def test_the_order_of_people_changes_nothing(people, own, order):
-    for variant in ("official", "xvlm"):
-        moved = [people[k] for k in order]
-        assert soft_accuracy([own], [people], variant) == soft_accuracy([own], [moved], variant)
 
 
 @pytest.mark.parametrize(
@@ -262,9 +252,6 @@ def test_a_long_answer_of_marks_alone_is_read_soon():
     assert time.process_time() - started < 5  # it was minutes, which grew with the square
 
 
-CHOICES = st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0, 1])), min_size=1, max_size=30)
-
-
 @pytest.mark.parametrize(
     ("first", "second", "difference", "both", "chose_first"),
     [
@@ -276,21 +263,12 @@ CHOICES = st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0
         (1, 0, 1, 0, 0.75),
         (0, 1, -1, 0, 0.25),
         (-1, 0, 0, 0, 0.25),
+        (0, -1, 0, 0, 0.75),
     ],
 )
 def test_each_pair_of_answers(first, second, difference, both, chose_first):
     found = order_bias([first], [second])
     assert (found.difference[0], found.both[0], found.chose_first[0]) == (difference, both, chose_first)
-
-
-@given(CHOICES)
-def test_exchanging_the_orders_turns_the_bias_round(pairs):
-    first, second = zip(*pairs, strict=True)
-    one, other = order_bias(first, second), order_bias(second, first)
-    np.testing.assert_array_equal(one.difference, -other.difference)
-    np.testing.assert_array_equal(one.chose_first, 1 - other.chose_first)
-    np.testing.assert_array_equal(one.both, other.both)
-    np.testing.assert_array_equal(one.both, np.minimum(one.true_first, one.true_second))
 
 
 def test_a_bias_is_said_with_the_side_that_it_leans_to():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
 
-WHOLE = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 8), st.integers(1, 8))
+WHOLE = st.tuples(st.integers(-3, 8), st.integers(-3, 8), st.integers(1, 8), st.integers(1, 8))
 
 
 def pixels(box: tuple[int, int, int, int]) -> set[tuple[int, int]]:
@@ -24,14 +24,6 @@ def test_the_rules_count_pixels_and_the_inclusive_one_no_overlap_of_one_row_or_c
     counted = len(shared) if columns > 1 and rows > 1 else 0
     expected = counted / (len(pixels(a)) + len(pixels(b)) - counted)
     assert intersection_over_union([a], [b], "inclusive")[0] == pytest.approx(expected, abs=1e-12)
-
-
-@given(WHOLE, WHOLE, st.integers(-50, 50), st.sampled_from(["inclusive", "plain"]))
-def test_order_and_place_do_not_matter(a, b, shift, rule):
-    one = intersection_over_union([a], [b], rule)
-    assert one == intersection_over_union([b], [a], rule)
-    moved = [[box[0] + shift, box[1] - shift, *box[2:]] for box in (a, b)]
-    np.testing.assert_allclose(intersection_over_union(moved[:1], moved[1:], rule), one, atol=1e-9)
 
 
 def test_half_is_enough_and_half_a_column_more_than_one_is_a_whole_one_by_the_inclusive_rule():

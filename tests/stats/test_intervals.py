@@ -516,17 +516,6 @@ def test_copies_of_an_item_are_worth_one_item(own, copies):
     assert len(own) - 1 <= found <= len(own) + 1e-9
 
 
-def test_a_correlation_within_clusters_costs_what_kish_says():
-    rng = np.random.default_rng(1)
-    size, icc = 6, 0.3
-    found = []
-    for _ in range(40):
-        shares = rng.beta(*np.full(2, (1 - icc) / icc / 2), 2000)
-        right = (rng.random((2000, size)) < shares[:, None]).ravel()
-        found.append(len(right) / effective_items(right, np.repeat(np.arange(2000), size)))
-    assert np.mean(found) == pytest.approx(1 + (size - 1) * icc, rel=0.02)
-
-
 def test_clusters_that_balance_themselves_are_not_believed_and_what_cannot_be_said_is_none():
     assert effective_items([1, 0] * 30, np.arange(60) // 2) == 60
     assert effective_items([1, 0, 1], ["a", "a", "a"]) is None

@@ -263,7 +263,7 @@ def opened(recipe: Path) -> tuple[Stages, CaptionOptions]:
     return open_stages(options, recipe.parent), options
 
 
-def test_a_set_is_built_and_each_caption_differs_from_its_own_in_one_noun(recipe, tmp_path):
+def test_each_caption_of_a_built_set_differs_from_its_own_in_one_noun_and_it_is_audited(recipe, tmp_path):
     built = build(recipe(), tmp_path / "set")
     pairs = read_pair_set(built.folder)
     assert pairs.shape == (1, 2)
@@ -278,10 +278,7 @@ def test_a_set_is_built_and_each_caption_differs_from_its_own_in_one_noun(recipe
         assert item.texts[0][0].isupper() == item.texts[1][0].isupper()
         assert set(item.provenance["models"]) == {"tagger", "masked_lm", "similarity", "language_model"}
     assert {item.tags["noun"] for item in pairs.items} == {"singular", "plural"}
-
-
-def test_the_audit_looks_at_a_built_set(recipe, tmp_path):
-    report = audit(read_pair_set(build(recipe(), tmp_path / "set").folder))
+    report = audit(pairs)
     assert report.items == 5
     assert {finding.verdict for finding in report.findings} <= {"pass", "warn", "info"}
 
