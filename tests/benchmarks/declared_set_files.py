@@ -210,7 +210,7 @@ def paired_film(k: int) -> dict[str, Any]:
 
 
 def _vinoground(*asked: str):
-    return _rows([f"vinoground_{each}.json" for each in asked], asked_of_films, 1000, "vinoground_videos/0_pos.mp4")
+    return _rows([f"vinoground_{kind}.json" for kind in asked], asked_of_films, 1000, "vinoground_videos/0_pos.mp4")
 
 
 MVP = ("human_object_interactions", "robot_object_interactions", "intuitive_physics", "temporal_reasoning")

@@ -332,6 +332,8 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
     ):
         with raises(kind, *facts, field=field):
             ta.load_pairs(str(typed), columns=columns)
+    with raises(RunError, "columns=", "table:FILE", str(shades)):
+        ta.evaluate("oracle", str(shades), columns=COLUMNS)
 
 
 def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path, shades):

@@ -95,8 +95,11 @@ def _load_rows(picture: ImageFile, data: bytes) -> None:
     from PIL import Image
 
     column, row = picture.width - 1, picture.height - 1
-    if data[28]:  # interlaced (Adam7): the last pass has the odd rows, and the one before it odd columns of even rows
-        column, row = (column, row - (row + 1) % 2) if row else (column - (column + 1) % 2 if column else 0, 0)
+    if data[28]:  # interlaced (Adam7): the last pass has the odd rows; of a single row, it has the odd columns
+        if row:
+            row -= (row + 1) % 2
+        elif column:
+            column -= (column + 1) % 2
     for colour in _COLOURS:
         decoded = picture if colour == _COLOURS[0] else type(picture)(io.BytesIO(data))
         ground = Image.new(picture.mode, picture.size, None)
