@@ -130,13 +130,13 @@ def draw_intervals(axes: Any, rows: Sequence[int], intervals: Sequence[Any], col
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share in percent, without the sign."""
-    return f"{100 * share:.{digits}f}"
+    """Return a share in percent, without the sign; a half is rounded away from zero, whatever a sum's last bits are."""
+    return f"{100 * share * (1 + 1e-12):.{digits}f}"
 
 
 def points(difference: float, digits: int = 1) -> str:
     """Return a difference in points with its sign; what rounds to nothing has none."""
-    shown = f"{100 * difference:+.{digits}f}"
+    shown = f"{100 * difference * (1 + 1e-12):+.{digits}f}"
     return shown if float(shown) else shown[1:]
 
 
