@@ -90,8 +90,7 @@ def files_of(page: Path) -> list[Path]:
 def addresses_of(page: Path) -> list[str]:
     """Return the addresses that a page of a site names."""
     found: list[str] = []
-    parser = HTMLParser()
-    names = {"href", "src", "action", "hx-get"}
+    parser, names = HTMLParser(), {"href", "src", "action", "hx-get"}
     parser.handle_starttag = lambda _, attrs: found.extend(value for name, value in attrs if name in names and value)
     parser.feed(page.read_text(encoding="utf-8"))
     return found

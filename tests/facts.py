@@ -36,8 +36,7 @@ def raises(
     """
     with pytest.raises(kind) as caught:
         yield caught
-    error = caught.value
-    text = list(_flatten(facts))
+    error, text = caught.value, list(_flatten(facts))
     attributes = {"path": (path, str), "line": (line, str), "field": (field, repr), "got": (got, repr)}
     for name, (wanted, write) in attributes.items():
         held, written = getattr(error, name, None), write(wanted)

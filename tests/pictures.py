@@ -28,8 +28,7 @@ def encoded(pixels: NDArray[Any] | Image.Image, form: str = "PNG", **options: An
         return stream.getvalue()
     form = {"JPG": "JPEG"}.get(form.upper(), form.upper())
     options = {"lossless": True, **options} if form == "WEBP" else options
-    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
-    image.save(stream, form, **options)
+    (pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)).save(stream, form, **options)
     return stream.getvalue()
 
 
@@ -61,8 +60,7 @@ def film(
     rate: int = 10, ticks: Iterable[int] | None = None, form: str = "yuv420p", **options: str,
 ) -> bytes:  # fmt: skip
     """Write a film of pictures, each shown from its tick on if they are given; return the file's bytes."""
-    av = pytest.importorskip("av", reason="needs the video extra: av")
-    pictures = list(frames)
+    av, pictures = pytest.importorskip("av", reason="needs the video extra: av"), list(frames)
     height, width, _ = pictures[0].shape
     with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=rate, width=width, height=height)

@@ -59,8 +59,7 @@ def file_bytes(name: str, content: Any) -> bytes:
         parquet.write_table(make(content), packed := io.BytesIO())
         return packed.getvalue()
     if name.endswith(".csv"):
-        stream = io.StringIO()
-        columns = list(dict.fromkeys(column for row in content for column in row))
+        stream, columns = io.StringIO(), list(dict.fromkeys(column for row in content for column in row))
         writer = csv.DictWriter(stream, columns, restval="", quoting=csv.QUOTE_ALL)
         writer.writeheader()
         writer.writerows(content)

@@ -87,8 +87,7 @@ def github() -> Iterator[type[GitHub]]:
 @pytest.fixture
 def runs(made_set, tmp_path) -> dict[str, Path]:
     """Runs on the same 60 items: all right, and 20 wrong."""
-    folder = made_set(n=60)
-    made = {}
+    folder, made = made_set(n=60), {}
     for name, wrong in (("base", 0), ("worse", 20)):
         rows = ["id,image,text,score"]
         for k in range(60):
@@ -137,8 +136,7 @@ def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(r
 
 @pytest.mark.slow
 def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(runs, act, github, tmp_path):
-    done = act(runs["base"], tmp_path / "nowhere")
-    assert done.returncode == 2
+    assert act(runs["base"], tmp_path / "nowhere").returncode == 2
     assert "the gate could not judge" in github.comments[-1]["body"]
     assert "nowhere is not there" in github.comments[-1]["body"]
     assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
@@ -216,8 +214,7 @@ def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock():
 
 
 def test_the_action_names_what_it_has():
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    text = (ROOT / "action.yml").read_text()
+    action, text = yaml.safe_load((ROOT / "action.yml").read_text()), (ROOT / "action.yml").read_text()
     assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(action["inputs"])
     steps = action["runs"]["steps"]
     assert all(step["shell"] == "bash" for step in steps if "run" in step)

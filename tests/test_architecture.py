@@ -88,8 +88,7 @@ def test_imports_point_down():
 def test_nothing_imports_the_root():
     """The version alone is read from the root, by the command that prints it."""
     others = [path for path in MODULES if part_of(path) != "cli" and path != SOURCE / "__init__.py"]
-    found = [dotted(path) for path in others if "tellapart" in imports_of(path)]
-    assert found == []
+    assert [dotted(path) for path in others if "tellapart" in imports_of(path)] == []
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +137,7 @@ def test_the_house_has_few_rooms_and_contributing_draws_them():
     assert len(rooms) <= 22, sorted(rooms)
     assert len(list(SOURCE.glob("*.py"))) <= 6
     page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    drawn = re.search(r"```\n(cli .*?)```", page, re.DOTALL)
-    rooms = [line.split()[0] for line in drawn[1].splitlines()]
+    rooms = [line.split()[0] for line in re.search(r"```\n(cli .*?)```", page, re.DOTALL)[1].splitlines()]
     assert rooms == [name for name in reversed(LEVELS) if name != "__main__"]
 
 
@@ -188,8 +186,7 @@ def test_every_name_of_the_root_has_an_example():
 
 
 def test_no_file_outgrows_one_idea_or_has_the_name_of_a_drawer():
-    long = {dotted(path): n for path in EVERYWHERE if (n := len(path.read_text().splitlines())) > 800}
-    assert long == {}
+    assert {dotted(path): n for path in EVERYWHERE if (n := len(path.read_text().splitlines())) > 800} == {}
     assert not [p for p in EVERYWHERE if re.search(r"util|helper|common|misc", p.stem)]
 
 

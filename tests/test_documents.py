@@ -116,8 +116,7 @@ def test_a_page_is_of_one_kind_and_has_one_next_step(kinds, page):
 def test_pages_that_the_site_makes_have_one_next_step_too(kinds):
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
-    site = import_document("site_pages")
-    written = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    site, written = import_document("site_pages"), {page.relative_to(DOCS).as_posix() for page in PAGES}
     folders = site.list_folders()
     assert written.isdisjoint(site.OWN_PAGES.values())
     for pages in folders.values():
@@ -140,7 +139,6 @@ def test_the_picture_of_the_flow_is_drawn_from_the_code():
 def test_the_reference_has_a_section_for_each_command_with_its_options_and_an_example():
     text = (DOCS / "commands.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |^<!-- end)", text, re.DOTALL | re.MULTILINE))
-
     for words, command in COMMANDS.items():
         assert f"](#{words.replace(' ', '-')})" in text
         section = sections[words]
@@ -183,8 +181,7 @@ def test_commands_of_the_pages_exist_and_numbers_are_those_of_the_repository(pag
 
 def test_every_page_is_in_the_navigation_and_lines_of_made_pages_fit(pages):
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    named = set(re.findall(r"[\w-]+\.md", settings))
-    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= named
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} <= set(re.findall(r"[\w-]+\.md", settings))
     for page in pages.values():
         assert [line for line in page.splitlines() if len(line) > 120 and not line.startswith(("|", "$"))] == []
 
@@ -215,8 +212,7 @@ def test_a_warning_stops_the_build_of_the_site(tmp_path, file):
     (tmp_path / "mkdocs.yml").write_text("site_name: small\n")
     for text, code in (("# Home", 0), ("# Home\n\n[gone](gone.md)", 1)):
         (tmp_path / "docs" / "index.md").write_text(text)
-        done = run_python("-m", *words.split(), status=code, cwd=tmp_path)
-        assert ("gone.md" in done.stderr) == bool(code)
+        assert ("gone.md" in run_python("-m", *words.split(), status=code, cwd=tmp_path).stderr) == bool(code)
 
 
 def check_site(folder: Path, status: int) -> str:

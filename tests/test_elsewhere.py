@@ -83,8 +83,7 @@ def test_samples_of_lmms_eval_become_predictions(tmp_path):
 
 
 def test_answers_that_lmms_eval_logged_are_scored_in_the_order_of_an_export(tmp_path, command):
-    statements = ROOT / "examples" / "hidden_board" / "statements"
-    task = ["vlue-nlvr2", "--data", str(statements)]
+    task = ["vlue-nlvr2", "--data", str(ROOT / "examples" / "hidden_board" / "statements")]
     assert command("export", *task, "--to", str(tmp_path / "ids.csv")).code == 0
     ids = read_ids(tmp_path / "ids.csv")
     samples = [{"doc_id": k, "filtered_resps": ["True"]} for k in range(len(ids))]

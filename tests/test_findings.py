@@ -134,16 +134,14 @@ def test_page_priors_has_the_algebra_of_four_scores_on_published_data():
     if not list(DATA.glob(SCORES.pattern)) or not (DATA / "bivlc").is_dir():
         pytest.skip("the published scores are not beside this checkout, in ../shared/data")
     scores = read_systems(DATA)
-    people = Systems.of({"people": scores.pop("human")}).medians()
-    found = Systems.of(scores)
+    people, found = Systems.of({"people": scores.pop("human")}).medians(), Systems.of(scores)
     assert found.medians()[:2] == pytest.approx([0.09, 0.6525])
     assert people[:2] == pytest.approx([0.855, 0.975])
     chances = [(found.group, 1 / 6), (found.match, 1 / 2)]
     above = [sum((wilson(int(row.sum()), 400).low or 0) > chance for row in of) for of, chance in chances]
     assert above == [3, 46]
     assert not any((wilson(int(row.sum()), 400).high or 1) < 1 / 2 for row in found.match)
-    rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
-    assert round(rho, 2) == 0.86
+    assert round(spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic, 2) == 0.86
     caption, picture, both, none = (round(100 * value) for value in found.medians()[3:7])
     assert (caption, picture, both, none) == (3, 22, 29, 35)
     assert [round(value, 3) for value in found.medians()[7:]] == [0.125, 0.076, 0.805]

@@ -87,8 +87,7 @@ def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_ar
     assert "--by" not in CliRunner().invoke(app, ["show", str(tmp_path / "one")]).output
     assert "--by subset" in CliRunner().invoke(app, ["show", str(tmp_path / "all")]).output
     (same,) = group_systems(gather([tmp_path / "all"]))
-    wide = first_table(same, width=200)
-    assert wide.lines()[-1] == ["items", *["–"] * 8]
+    assert first_table(same, width=200).lines()[-1] == ["items", *["–"] * 8]
     printed = CliRunner().invoke(app, ["show", str(tmp_path / "all"), "--by", "subset"]).output
     rows = {line.split("  ")[0].strip(): line.split() for line in printed.splitlines()}
     assert rows["add_att"][1:] == ["–", "0.00"] and rows["swap_obj"][1:] == ["–", "60.00"]

@@ -54,8 +54,7 @@ def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index():
     settings = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
     metadata = {"version": tellapart.__version__}
     hook.FancyReadmeMetadataHook(str(ROOT), settings).update(metadata)
-    text = metadata["readme"]["text"]
-    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", metadata["readme"]["text"])
     assert len(links) > 20
     for picture, link in links:
         kind = "raw" if picture else "blob"

@@ -66,8 +66,7 @@ def prose(sources) -> dict[Path, str]:
 
 
 def test_words_that_strangers_stumble_over_are_rare(prose):
-    words = sum(len(re.findall(r"[A-Za-z']+", text)) for text in prose.values())
-    over = []
+    words, over = sum(len(re.findall(r"[A-Za-z']+", text)) for text in prose.values()), []
     for name, (pattern, most) in CEILINGS.items():
         found = Counter({path: len(re.findall(pattern, text, re.IGNORECASE)) for path, text in prose.items()})
         rate = 1000 * found.total() / words

@@ -46,8 +46,7 @@ def test_the_published_differences_follow_from_files_of_this_repository():
 
 
 def test_the_leaderboards_counts_follow_from_those_kept_here():
-    text = page("leaderboard")
-    people = COUNTS["winoground"]["human"]
+    text, people = page("leaderboard"), COUNTS["winoground"]["human"]
     names = ("by value", "by interval (95 %)", "after Holm")
     counted: list[list[str]] = [[] for _ in range(4)]
     rows = dict(zip((*(f"above chance {name}" for name in names), "below chance by interval"), counted, strict=True))
@@ -68,8 +67,7 @@ def test_the_leaderboards_counts_follow_from_those_kept_here():
 
 
 def test_matching_heads_follow_from_the_counts_kept_here():
-    text = page("leaderboard")
-    heads = COUNTS["winoground_heads"]
+    text, heads = page("leaderboard"), COUNTS["winoground_heads"]
     for name, (_, first, second, _) in heads.items():
         a, b = name.split(", ")
         [row] = [line for line in text.splitlines() if line.startswith(f"| `{a}` | `{b}` |")]
@@ -80,8 +78,7 @@ def test_matching_heads_follow_from_the_counts_kept_here():
 
 
 def test_gpt4vs_table_follows_from_the_counts_kept_here():
-    text = page("order-and-ties")
-    orders = COUNTS["gpt4v_orders"]
+    text, orders = page("order-and-ties"), COUNTS["gpt4v_orders"]
     for part, four in orders.items():
         both, first, second, _ = four
         items = sum(four)
@@ -105,8 +102,7 @@ def test_the_counts_are_those_of_the_published_files():
 
 def test_figures_of_eqsims_tables_stand_in_the_paper():
     text = published("..", "papers", "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
-    lines = text.replace("\\cellcolormygray", "").splitlines()
-    found = list(figures("W"))
+    lines, found = text.replace("\\cellcolormygray", "").splitlines(), list(figures("W"))
     assert len(found) == 8 * 4 + 4 * 2
     for _, system, value in found:
         rows = [line for line in lines if line.startswith(f"+ {system.partition(' + ')[2]}")]
@@ -114,8 +110,7 @@ def test_figures_of_eqsims_tables_stand_in_the_paper():
 
 
 def test_figures_of_negbench_are_those_of_its_authors_file():
-    path = published("negbench_results", "3_finetuned_total.csv")
-    with path.open(encoding="utf-8") as file:
+    with published("negbench_results", "3_finetuned_total.csv").open(encoding="utf-8") as file:
         rows = {row["Model"]: row for row in csv.DictReader(file)}
     columns = {"negbench-coco": "COCO MCQ Total Accuracy", "negbench-voc": "VOC2007 MCQ Total Accuracy"}
     found = list(figures("A"))
@@ -125,8 +120,7 @@ def test_figures_of_negbench_are_those_of_its_authors_file():
 
 
 def test_figures_of_vl_compo_are_means_over_its_items():
-    path = published("vl_compo", "individual_results.csv")
-    with path.open(encoding="utf-8") as file:
+    with published("vl_compo", "individual_results.csv").open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
     sizes = (692, 2062, 788, 1652, 1406, 666, 245)
     parts = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")

@@ -90,7 +90,6 @@ def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(comma
     assert [real[metric] for metric in metrics] == pytest.approx([35 / 36, 34 / 36, 34 / 36])
     for reference in ("blind", "constant"):
         assert [found[reference][metric] for metric in metrics] == [0, 0, 0]
-
     # The same from the scores, by the definition, and how near the nearest decision was.
     lost, nearest = [], 2.0
     for item, score in scores_of("r").items():
@@ -112,7 +111,6 @@ def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, en
     # What reads texts alone says the same caption of every photo: once it is right.
     real = {"conse-efficientnet-lite0-minilm": pytest.approx(8 / 9)}
     assert found == real | {"blind": pytest.approx(1 / 9), "constant": 0}
-
     scores = {photo: row[0] for photo, row in scores_of("r").items()}
     wrong = {photo: rows[photo][1][int(row.argmax())] for photo, row in scores.items() if row.argmax()}
     assert wrong == {"astronaut.png": "a motorcycle"}
@@ -128,7 +126,6 @@ def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_f
     # ImageNet has a palace and a monastery, no temple; a blurred clock is a bubble to it.
     assert {photo for photo, gap in gaps.items() if gap < 0} == {"china.jpg", "clock_motion.png"}
     assert min(map(abs, gaps.values())) > MARGIN
-
     # The captions do not give themselves away: each is found with as many of the eight other photos as chance would
     # have.
     pairs = [(photo, other) for photo in CAPTIONS for other in CAPTIONS if other != photo]

@@ -176,8 +176,7 @@ def test_the_most_frequent_and_the_nearest_are_taken_by_alphabet_and_rarer_words
 
 @pytest.mark.slow
 def test_measuring_a_benchmark_again_keeps_what_was_measured_of_the_others(tmp_path, monkeypatch):
-    module = import_document("baselines")
-    copy = tmp_path / "baselines.json"
+    module, copy = import_document("baselines"), tmp_path / "baselines.json"
     copy.write_text(json.dumps(WHOLE), encoding="utf-8")
     monkeypatch.setattr(module, "BASELINES", copy)
     module.main(tmp_path, only=["demo"])

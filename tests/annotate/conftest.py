@@ -79,8 +79,7 @@ class Desk:
         """The sheets, filled in."""
         paths = []
         for annotator in self.study.annotators:
-            path = self.folder / "sheets" / f"{annotator}.csv"
-            with path.open(newline="") as stream:
+            with (self.folder / "sheets" / f"{annotator}.csv").open(newline="") as stream:
                 rows = list(csv.DictReader(stream))
             for row, (_, view) in zip(rows, self.seen(annotator), strict=True):
                 reply = person(annotator, view)

@@ -21,10 +21,7 @@ def fill(sheet: Path, choose) -> Path:
 
 
 def true_option(field: str):
-    def choose(task):
-        return {field: "AB"[task.order.index(int(task.unit[-1]))]}
-
-    return choose
+    return lambda task: {field: "AB"[task.order.index(int(task.unit[-1]))]}
 
 
 def test_the_sheet_names_the_answers_that_it_takes(command, made_set, tmp_path):
@@ -45,8 +42,7 @@ def test_the_sheet_names_the_answers_that_it_takes(command, made_set, tmp_path):
 def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, made_set, tmp_path):
     made_set("set", n=6)
     command("annotate", "export", "i2t", "folder:set", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
-    right = true_option("caption")
-    first = min(unit.id for unit in read_study(tmp_path / "i2t").units)
+    right, first = true_option("caption"), min(unit.id for unit in read_study(tmp_path / "i2t").units)
 
     def one_wrong(task):
         answer = right(task)["caption"]

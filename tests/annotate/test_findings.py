@@ -44,8 +44,7 @@ def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = (
 
 def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
     """A study with each annotator's answers in the order of its units; a blank is no answer."""
-    study = deal(find_survey(survey), pairs, tuple(replies), **how)
-    field = find_survey(survey).choice.name
+    study, field = deal(find_survey(survey), pairs, tuple(replies), **how), find_survey(survey).choice.name
     tasks = {(task.annotator, task.unit): task.id for task in study.tasks}
     return study, [
         SurveyAnswer(task=tasks[who, unit.id], annotator=who, unit=unit.id, values={field: label})
@@ -76,8 +75,7 @@ def test_people_on_winoground_get_the_published_scores():
 
 def test_the_human_row_counts_ties_as_wrong_and_says_how_many():
     captions = answered("i2t", pairs_of(4), {"ann": list("01010001"), "bob": list("01000001")})
-    images = answered("t2i", pairs_of(4), {"ann": list("01010110")})
-    text, image, group = human_rows([captions, images])
+    text, image, group = human_rows([captions, answered("t2i", pairs_of(4), {"ann": list("01010110")})])
     # Item 1: the second image is a tie of one vote each. Item 2: its second image is wrong. Item 3: wrong both ways.
     assert (text.metric, text.strict.value, text.ties, text.neutral) == ("text_score", 0.5, 1, 0.625)
     assert (image.metric, image.strict.value, image.ties, image.neutral) == ("image_score", 0.75, 0, 0.75)
@@ -113,13 +111,11 @@ def test_scores_of_both_ways_are_what_people_chose_or_there_are_none(signs):
     ties = [row for sign, row in zip(signs, rows, strict=True) if not sign]
     apart, equal = -np.array(strict).reshape(-1, 4), np.array(ties).reshape(-1, 4)
     bounds = -np.ones(len(strict)), equal, np.zeros(len(ties)), (-10, 10)
-    possible = linprog(np.zeros(4), apart, *bounds).success
-    if not possible:
+    if not linprog(np.zeros(4), apart, *bounds).success:
         with raises(ScoreError, "1", "0", "items"):
             human_scores([captions, images])
         return
-    matrix = human_scores([captions, images]).values[0]
-    assert tuple(np.sign(rows @ matrix.ravel())) == signs
+    assert tuple(np.sign(rows @ human_scores([captions, images]).values[0].ravel())) == signs
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("01")] * 4), min_size=1, max_size=12))
@@ -150,8 +146,7 @@ PLACED = [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))
 
 @pytest.mark.parametrize(("survey", "shape"), PLACED)
 def test_scores_stand_in_the_set_s_order_wherever_the_truth_stands(survey, shape):
-    whole = pairs_of(3, shape, texts=("a cup", "a mug", "a pan"))
-    truths = [(2,), (0,), (1,)]
+    whole, truths = pairs_of(3, shape, texts=("a cup", "a mug", "a pan")), [(2,), (0,), (1,)]
     items = (item.model_copy(update={"true": true}) for item, true in zip(whole.items, truths, strict=True))
     pairs = PairSet("made", tuple(items), Path())
     study = deal(find_survey(survey), pairs, ("ann",))
@@ -183,8 +178,7 @@ def test_a_tie_of_people_is_drawn_among_as_many_as_a_model_s(survey, shape):
     replies = {who: draw.choice(options, 40).tolist() for who in ("ann", "bob", "cem")}
     study = answered(survey, pairs_of(40, shape, texts=tuple("abcde")), replies)
     (row,) = human_rows([study])
-    metric = METRICS["choice_score"]
-    values = human_scores([study]).values
+    metric, values = METRICS["choice_score"], human_scores([study]).values
     assert row.ties > 5
     expected = metric.per_item(values).mean(), metric.tie_neutral(values).mean()
     assert (row.strict.value, row.neutral) == pytest.approx(expected)
@@ -232,8 +226,7 @@ def test_a_survey_of_words_gives_no_scores_and_studies_of_different_sets_no_row(
 
 def test_agreement_is_between_pairs_and_over_all_in_each_view():
     rng = np.random.default_rng(0)
-    truth = rng.integers(0, 4, 50)
-    replies = {}
+    truth, replies = rng.integers(0, 4, 50), {}
     for name in ("ann", "bob", "cem"):
         labels = np.where(rng.random(50) < 0.7, truth, rng.integers(0, 4, 50))
         replies[name] = ["none" if label == 3 else str(label) for label in labels]
@@ -300,8 +293,7 @@ def test_error_rates_by_tag_by_altered_words_and_by_group():
         for k, texts in enumerate(items)
     )
     pairs = PairSet("made", tuple(rows), Path())
-    replies = {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]}
-    study, answers = answered("coco-cf", pairs, replies)
+    study, answers = answered("coco-cf", pairs, {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]})
     found = errors_by(find_survey("coco-cf"), study, answers, {"people": ["man"], "cups": ["cup", "mug"]})
     assert (found.all.errors, found.all.answers) == (3, 8)
     assert {row.of: (row.errors, row.answers) for row in found.by_tag} == {"half: a": (2, 4), "half: b": (1, 4)}
@@ -377,8 +369,7 @@ def test_a_model_helps_to_estimate_peoples_score(judge):
     study = _of_demo(judge, 4, wrong=10)
     (row,) = human_rows([study], judge)
     right = {sample.id: sample.outcomes["text_score"] for sample in read_samples(judge, "demo")}
-    ids = [unit.item for unit in study[0].units[::2]]
-    people = [0.0] * 10 + [1.0] * 90
+    ids, people = [unit.item for unit in study[0].units[::2]], [0.0] * 10 + [1.0] * 90
     others = [value for name, value in right.items() if name not in ids]
     expected = prediction_powered(people, [right[name] for name in ids], others)
     assert (row.items, row.judged.others, row.strict.value) == (100, 300, 0.9)

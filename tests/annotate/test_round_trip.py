@@ -99,9 +99,7 @@ def test_the_best_of_four_images_is_the_one_with_most_votes(desk):
 
 
 @pytest.mark.parametrize("lacking", [(), (0, 1)])
-def test_items_that_people_cannot_tell_apart_are_ambiguous_and_one_that_lacks_an_answer_is_not_clear(
-    desk, knows, lacking
-):
+def test_what_people_cannot_tell_apart_is_ambiguous_and_what_lacks_an_answer_is_not_clear(desk, knows, lacking):
     at = desk("ambiguity", n=3)
     knowing, unanswered = knows(at), {at.pairs.items[k].texts[1] for k in lacking}
     unclear = at.pairs.items[1].texts[0]
@@ -211,7 +209,6 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
     assert boxes == first.imported(first.export_minimal(draw)) == first.imported(*first.sheets(draw))
     problems = {answer.unit: answer.problems for answer in boxes if answer.problems}
     assert problems == {"item-3/image 0": ["no box is drawn"]}
-
     earlier = Earlier(first.study, tuple(boxes))
     with raises(DataError, "ann", "box study"):
         desk("expression", shape=(1, 2), n=5, annotators=("ann",), earlier=earlier)
@@ -221,7 +218,6 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
         image = Image.open(path)
         assert [image.getpixel(corner) for corner in ((1, 2), (4, 2), (1, 6), (4, 6))] == [(255, 0, 0)] * 4
         assert image.getpixel((7, 0)) != (255, 0, 0)
-
     reply = iter(["the red one", "the left one", "the blue one"])
     phrases = second.imported(second.export(lambda *_: {"expression": next(reply)}))
     assert [answer.problems for answer in phrases].count(["names a place: left"]) == 1
@@ -233,8 +229,7 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
 
 def test_errors_are_sampled_and_put_into_categories(desk, knows):
     first = desk("coco-cf", n=4)
-    knowing = knows(first)
-    hard = first.content(first.pairs.items[2].images[1])
+    knowing, hard = knows(first), first.content(first.pairs.items[2].images[1])
 
     def person(who, view):
         return {"caption": "Both"} if view["image_0"] == hard else knowing(who, view)
@@ -409,8 +404,7 @@ def test_a_wrong_export_is_named(asked, change, message):
 
 
 def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows):
-    at = desk("coco-cf", n=2, annotators=("ann",))
-    empty = {"annotation_id": None}
+    at, empty = desk("coco-cf", n=2, annotators=("ann",)), {"annotation_id": None}
     path = broken(at.export_minimal(knows(at)), lambda rows: [rows[0].pop("caption"), rows[0].update(empty)])
     with raises(DataError, "1", "4", "ann-00001"):
         at.imported(path)

@@ -43,14 +43,12 @@ def test_the_lines_of_the_interface_run(made_set, tmp_path):
     folder = made_set()
     run = ta.evaluate([bright, matrix], [f"folder:{folder}", "demo"], out=str(tmp_path / "mine"), limit=10)
     assert (run.models, run.benchmarks) == (["bright", "matrix"], ["folder:set", "demo"])
-    compared = ta.compare(run)
-    assert compared.models == ["bright", "matrix"]
+    assert ta.compare(run).models == ["bright", "matrix"]
     assert ta.open_run(tmp_path / "mine").models == run.models
     assert len(ta.load_pairs(folder)) == len(ta.load_pairs(str(folder))) == 12
     scored = ta.score(f"folder:{folder}", np.zeros((12, 2, 2)).tolist(), name="mine")
     assert (scored.models, scored.value("group_score")) == (["mine"], 0.0)
-    found = ta.audit(folder, read_images=False)
-    assert found.record.items == 12
+    assert ta.audit(folder, read_images=False).record.items == 12
 
 
 def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(tmp_path):
@@ -172,15 +170,13 @@ def test_settings_take_objects_where_names_stand(tmp_path, made_set):
 
 def test_pairs_in_memory_are_a_benchmark_and_may_not_bear_a_name_of_the_catalogue():
     pairs = ta.load_pairs("demo").select(range(4))
-    mine = ta.PairSet("mine", pairs.items, pairs.root, read=pairs.read_bytes)
-    run = ta.evaluate(bright, mine)
+    run = ta.evaluate(bright, ta.PairSet("mine", pairs.items, pairs.root, read=pairs.read_bytes))
     assert (run.benchmarks, run.items()[0]._repr_html_().count("<img src=")) == (["mine"], 2)
     assert [item.sample.id for item in run.items()] == run.items()["id"]
     own = replace(ta.find_benchmark("winoground"), load=ta.find_benchmark("demo").load)
     with raises(errors.DataError, "'winoground'", "benchmark"):
         ta.evaluate("oracle", own)
-    part = ta.load_pairs("demo").select(range(5))
-    run = ta.evaluate("oracle", part)
+    run = ta.evaluate("oracle", ta.load_pairs("demo").select(range(5)))
     assert (run.benchmarks, run.record("group_score").n) == (["demo"], 5)
     assert "these files hold 5 records; demo as published holds 400" in run.result().benchmarks["demo"].notes[0]
 
@@ -211,8 +207,7 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
     assert set(arrays["model"]) == {"oracle", "constant"}
     items = run.items(model="constant")
     assert (len(items), items.to_dict()["text_score"].tolist()) == (10, [0.0] * 10)
-    pandas = pytest.importorskip("pandas")
-    frame = run.to_pandas()
+    pandas, frame = pytest.importorskip("pandas"), run.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame[(frame.model == "oracle") & (frame.metric == "group_score")].value.item() == 1.0
     pytest.importorskip("pyarrow")
@@ -263,12 +258,10 @@ def test_scores_that_do_not_fit_are_refused_in_words(scores, said):
 
 
 def test_scores_by_id_and_scores_objects_and_tensors_are_measured(made_set):
-    name = f"folder:{made_set(n=3)}"
-    matrices = {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in (2, 0, 1)}
+    name, matrices = f"folder:{made_set(n=3)}", {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in (2, 0, 1)}
     assert ta.score(name, matrices).value("group_score") == 1.0
     scores = ta.Scores(tuple(matrices), list(matrices.values()), "probability")
-    run = ta.score(name, scores, name="p")
-    assert run.result().benchmarks["folder:set"].kind == "probability"
+    assert ta.score(name, scores, name="p").result().benchmarks["folder:set"].kind == "probability"
     torch = pytest.importorskip("torch")
     assert ta.score(name, torch.tensor(list(matrices.values()))).value("text_score") == 1.0
 
@@ -364,8 +357,7 @@ def made(pairs) -> dict[str, Any]:
 def write(folder: Path, form: str, made: dict[str, Any], order=slice(None)) -> None:
     folder.mkdir(exist_ok=True)
     for side in ("images", "texts"):
-        names = np.array(made["ids"][side])[order]
-        vectors = made["vectors"][side][order]
+        names, vectors = np.array(made["ids"][side])[order], made["vectors"][side][order]
         path = folder / f"{side}.{form}"
         if form == "npz":
             np.savez(path, ids=names, vectors=vectors)
@@ -396,8 +388,7 @@ def test_arrays_in_order_and_with_ids_give_the_cosines(pairs, made):
     ]
     for run in calls:
         assert np.allclose(run.items().scores, made["scores"], atol=1e-6)
-    notes = calls[0].result().benchmarks["folder:set"].notes
-    low = np.linalg.norm(images, axis=1).min()
+    notes, low = calls[0].result().benchmarks["folder:set"].notes, np.linalg.norm(images, axis=1).min()
     assert ["images" in notes[0], "texts" in notes[1], f"{low:.4g}" in notes[0]] == [True] * 3
     unit = ta.score_vectors(made["unit"]["images"], made["unit"]["texts"], pairs)
     assert unit.result().benchmarks["folder:set"].notes == ()
@@ -419,8 +410,7 @@ def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(form, pa
 
 
 def test_vectors_in_bfloat16_are_read(pairs, made, tmp_path):
-    torch = pytest.importorskip("torch")
-    save_file = pytest.importorskip("safetensors.torch").save_file
+    torch, save_file = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch").save_file
     halves = {side: torch.tensor(vectors).bfloat16() for side, vectors in made["vectors"].items()}
     for side, vectors in halves.items():
         save_file({"vectors": vectors}, tmp_path / f"{side}.safetensors", {"ids": json.dumps(made["ids"][side])})
@@ -473,8 +463,7 @@ def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_p
 
 
 def test_columns_of_parquet_have_two_names_and_others_are_listed(made, tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for names, side in ((("ids", "vectors"), "images"), (("path", "embedding"), "texts")):
         columns = dict(zip(names, (made["ids"][side], list(made["vectors"][side])), strict=True))
         parquet.write_table(pyarrow.table(columns), tmp_path / f"{side}.parquet")
@@ -503,7 +492,6 @@ def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path):
     assert news == [("demo-encoder", 24, 24, 48), ("oracle", 24, 24, 48)]
     assert all(each["seconds"] > 0 and "timed" in each["basis"] for each in plan["parts"])
     assert plan["memory"] > 1e6 and list(tmp_path.iterdir()) == []
-
     ta.run("demo-encoder", f"folder:{SCENES}", limit=4, cache=tmp_path / "cache")
     stored = (tmp_path / "cache" / "store.sqlite").read_bytes()
     encoder, _ = dry(*place, "--out", tmp_path / "run")[1]["parts"]

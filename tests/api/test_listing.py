@@ -53,8 +53,7 @@ def test_a_value_that_none_has_is_refused_with_those_there_are(wanted, facts):
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
-    constants = pytest.importorskip("huggingface_hub.constants")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(pytest.importorskip("huggingface_hub.constants"), "HF_HUB_OFFLINE", True)
 
 
 def test_every_extra_for_users_has_a_line():
@@ -71,9 +70,8 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path, mon
 
 
 def test_a_hub_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    constants = pytest.importorskip("huggingface_hub.constants")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{port}")
     check_facts(doctor(tmp_path).hub, f"http://127.0.0.1:{port}", "reached", "token")

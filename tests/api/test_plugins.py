@@ -39,10 +39,7 @@ def mine(tmp_path) -> Path:
 
 
 def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen():
-    def lines(name: str) -> int:
-        return sum(bool(line.strip()) for line in (EXAMPLES / name).read_text().splitlines())
-
-    assert lines("my_set.py") <= 15
+    assert sum(bool(line.strip()) for line in (EXAMPLES / "my_set.py").read_text().splitlines()) <= 15
     assert len((EXAMPLES / "my_model.py").read_text().splitlines()) <= 10
 
 
@@ -59,8 +56,7 @@ def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine):
 @pytest.mark.slow
 def test_both_are_measured_without_installing_anything(command, mine):
     model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"
-    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json", code=0)
-    (run,) = ran.json["runs"]
+    (run,) = command("run", "-m", model, "-b", pairs, "--out", "r", "--json", code=0).json["runs"]
     assert run["model"]["name"] == "my_model.py:brightness"
     assert run["model"]["file"]["path"] == str(mine / "my_model.py")
     record = run["benchmarks"]["my_set.py:MY_SET"]
@@ -74,10 +70,8 @@ def test_both_are_measured_without_installing_anything(command, mine):
 
 def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine):
     arguments = ("run", "-m", f"{mine}/my_model.py:brightness", "-b", f"{mine}/my_set.py:MY_SET", "--json", "--out")
-    first = command(*arguments, "a").json["runs"][0]
-    again = command(*arguments, "b").json["runs"][0]
-    computed = [run["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] for run in (first, again)]
-    assert computed == [80, 0]
+    first, again = command(*arguments, "a").json["runs"][0], command(*arguments, "b").json["runs"][0]
+    assert [run["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] for run in (first, again)] == [80, 0]
     file = mine / "my_model.py"
     file.write_text(file.read_text().replace("128:", "200:"))
     changed = command(*arguments, "c").json["runs"][0]

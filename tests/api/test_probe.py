@@ -119,8 +119,7 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_s
         text_cfg={"layers": 1, "width": 16, "heads": 2, "context_length": 24, "vocab_size": 49408},
     )
     preprocess = open_clip.transform.image_transform_v2(open_clip.transform.PreprocessCfg(size=16), is_train=False)
-    tokenizer = open_clip.SimpleTokenizer(context_length=24)
-    pairs = ta.load_pairs(made_set())
+    tokenizer, pairs = open_clip.SimpleTokenizer(context_length=24), ta.load_pairs(made_set())
     probe = ta.PairProbe(pairs, every=3, preprocess=preprocess, tokenizer=tokenizer, batch_size=5)
     optimiser, steps = torch.optim.SGD(model.parameters(), lr=0.1), []
     model.train()
@@ -296,8 +295,7 @@ def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_p
     )  # fmt: skip
     trainer.fit(module, loader)
     assert list(probe.history) == [0, 2, 4, 5]
-    written = next(tmp_path.rglob("metrics.csv")).read_text()
-    assert "pairs/group_score" in written.splitlines()[0]
+    assert "pairs/group_score" in next(tmp_path.rglob("metrics.csv")).read_text().splitlines()[0]
 
 
 def test_what_a_probe_cannot_measure_is_said(made_set):

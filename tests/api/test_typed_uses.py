@@ -25,8 +25,7 @@ def lines_of_mypy(_folder: Path) -> dict[int, str]:
     # With the cache of `make types`, where there is one: a second in place of half a minute.
     done = run_python("-m", "mypy", "--strict", "--no-error-summary", USES, status=None, cwd=SOURCE.parents[1])
     assert done.returncode in {0, 1}, done.stdout + done.stderr
-    found = re.findall(r"typed_uses\.py:(\d+): error: (.+)", done.stdout)
-    return {int(line): said for line, said in found}
+    return {int(line): said for line, said in re.findall(r"typed_uses\.py:(\d+): error: (.+)", done.stdout)}
 
 
 def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
@@ -34,8 +33,7 @@ def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
     settings |= {"typeCheckingMode": "standard", "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", tmp_path]
-    done = run_python(*command, status=None, cwd=tmp_path)
-    found = json.loads(done.stdout)["generalDiagnostics"]
+    found = json.loads(run_python(*command, status=None, cwd=tmp_path).stdout)["generalDiagnostics"]
     errors = [one for one in found if one["severity"] == "error" and one["file"] == str(USES)]
     return {one["range"]["start"]["line"] + 1: one["message"] for one in errors}
 
@@ -53,6 +51,5 @@ def test_stubs_name_what_is_loaded_on_first_use_and_the_class_of_every_metric():
     typed = {alias.asname: node.module for node in nodes for alias in node.names}
     assert typed == {**tellapart._WHERE, "metrics": "tellapart"}
     assert set(tellapart.__all__) == {*typed, "__version__"}
-
     typed = re.findall(r"^class (\w+)", (SOURCE / "metrics" / "__init__.pyi").read_text(), re.MULTILINE)
     assert {*typed} == {class_name(metric) for metric in METRICS} <= set(dir(tellapart.metrics))

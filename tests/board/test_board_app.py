@@ -60,8 +60,7 @@ def test_a_page_is_html_json_csv_and_latex_at_one_address(client, path):
     if path not in NO_TABLE:
         rows = list(csv.reader(io.StringIO(table.text)))
         assert {len(row) for row in rows} == {len(rows[0])}
-        latex = client.get(path, params={"format": "latex"}).text
-        assert latex.count("\\\\\n") == len(rows)
+        assert client.get(path, params={"format": "latex"}).text.count("\\\\\n") == len(rows)
 
 
 def test_pages_have_of_a_model_and_a_benchmark_their_name_and_address_alone(client):
@@ -83,8 +82,7 @@ def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models
     for row in found["rows"]:
         cell, value = row["cells"][2], values[row["title"]]
         assert (cell["value"], cell["low"], cell["high"]) == (value.value, value.low, value.high)
-    tiers = {row["title"]: row["cells"][2]["tier"] for row in found["rows"]}
-    assert tiers == {"good": 1, "near": 1, "poor": 3}
+    assert {row["title"]: row["cells"][2]["tier"] for row in found["rows"]} == {"good": 1, "near": 1, "poor": 3}
     assert found["chance"][2] == pytest.approx(1 / 6)
 
 
@@ -111,8 +109,7 @@ def test_an_item_shows_each_models_matrix_in_scores_that_differ_if_they_do_and_w
             right = made["verdicts"]["group_score"] == "won"
             assert right == (sample.outcomes["group_score"] == 1)
             assert (made["title"] in {one["label"] for one in found["won"]}) is right
-            states = [made["matrix"][k][k]["state"] for k in (0, 1)]
-            assert (states == ["won", "won"]) is right
+            assert ([made["matrix"][k][k]["state"] for k in (0, 1)] == ["won", "won"]) is right
             squares = [square for row in made["matrix"] for square in row]
             assert len({s["text"] for s in squares}) == len({s["score"] for s in squares})
             assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
@@ -146,8 +143,7 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, tmp
 
 def test_a_comparison_is_that_of_the_command(client, runs):
     found = client.get("/compare/good/poor?format=json").json()
-    expected = compare(runs / "good", runs / "poor")
-    assert found["tests"] == [row.model_dump(mode="json") for row in expected.rows]
+    assert found["tests"] == [row.model_dump(mode="json") for row in compare(runs / "good", runs / "poor").rows]
     a, b = (read_samples(runs / name, "shapes") for name in ("good", "poor"))
     only = [x.id for x, y in zip(a, b, strict=True) if x.outcomes["group_score"] > y.outcomes["group_score"]]
     differs = found["differs"][0]
@@ -245,8 +241,7 @@ def named(tmp_path) -> Iterator[TestClient]:
 
 
 def pages_with_tables(client: TestClient) -> list[str]:
-    models = client.get("/compare?format=json").json()["models"]
-    first, second = (model["slug"] for model in models[:2])
+    first, second = (model["slug"] for model in client.get("/compare?format=json").json()["models"][:2])
     paths = [path.replace("near+", "").replace("+other", "") for path in PAGES if path != "/models/random"]
     return [path.replace("good", first).replace("poor", second) for path in paths if path not in NO_TABLE]
 
@@ -361,8 +356,7 @@ def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_so
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=5))
 def test_a_columns_largest_number_has_four_digits(numbers):
-    digits = decimals(numbers)
-    largest = max(map(abs, numbers), default=0.0)
+    digits, largest = decimals(numbers), max(map(abs, numbers), default=0.0)
     assert digits >= 0
     if 1e-9 < largest < 1000:
         assert 999 < largest * 10**digits < 10_000

@@ -118,8 +118,7 @@ def test_columns_are_chosen_by_keyboard(visit, address):
     page.keyboard.press("Enter")
     page.wait_for_selector("thead >> text=type: colour")
     assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
-    metric = page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score")
-    metric.focus()
+    page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/by/type/text_score")
 

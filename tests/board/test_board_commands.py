@@ -122,8 +122,7 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(serv
 @pytest.fixture(scope="module")
 def site(shown, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    pages = StaticSite(shown.tables, folder, most_items=5).write()
-    assert pages == len(list(folder.rglob("index.html")))
+    assert StaticSite(shown.tables, folder, most_items=5).write() == len(list(folder.rglob("index.html")))
     return folder
 
 
@@ -152,9 +151,7 @@ def test_only_the_items_that_most_models_fail_have_pages(site, client):
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
-    shown, tmp_path: Path, most: int
-) -> None:
+def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(shown, tmp_path, most):
     StaticSite(shown.tables, tmp_path, most_items=0, most_compared=most).write()
     first = {row.model.slug for row in all_benchmarks(shown.tables).rows[:most]}
     found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}

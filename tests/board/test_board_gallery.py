@@ -70,8 +70,7 @@ def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_pa
     assert sent.status_code == 200
     assert Image.open(io.BytesIO(sent.content)).convert("RGB").getpixel((3, 3))[0] == pytest.approx(50, abs=6)
     assert client.get("/benchmarks/coco-retrieval/items/24?format=json").json()["made"][0]["said"] == "rank 3"
-    backwards = client.get(f"{HERE}/i2t/pages/1").text
-    assert 'alt="the image of the query"' in backwards
+    assert 'alt="the image of the query"' in client.get(f"{HERE}/i2t/pages/1").text
     rows = list(csv.reader(io.StringIO(client.get(f"{HERE}?format=csv").text)))
     assert len(rows) == 1 + 5 * QUERIES
     assert rows[3] == ["caption 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
@@ -129,12 +128,10 @@ def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(comm
     rows = "".join(f"synthetic-images-for-original-captions/{k}_0.jpg,caption {k % 5}\n" for k in range(6))
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\n" + rows)
     ids = np.array([str(k) for k in range(6)])
-    scores = np.eye(6, dtype=np.float32)[:, [0, 1, 2, 3, 4, 0]]
-    np.savez("s.npz", image_ids=ids, caption_ids=ids, scores=scores)
+    np.savez("s.npz", image_ids=ids, caption_ids=ids, scores=np.eye(6, dtype=np.float32)[:, [0, 1, 2, 3, 4, 0]])
     command("score", name, "--scores", "s.npz", "--data", tmp_path, "--out", tmp_path / "runs" / "mine", code=0)
     _, opened = open_board(tmp_path / "runs")
-    page = gallery_page(opened.tables, name, "s")
-    ranks = [(query["texts"], query["rank"]) for query in page.queries]
+    ranks = [(query["texts"], query["rank"]) for query in gallery_page(opened.tables, name, "s").queries]
     assert ranks[-2:] == [(("caption 4",), 1), (("caption 0",), 6)]
 
 

@@ -38,8 +38,7 @@ def test_no_request_fails(client, name, data):
 
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(client, schemathesis):
-    schema = schemathesis.openapi.from_asgi("/openapi.json", client.app)
-    seen = set()
+    schema, seen = schemathesis.openapi.from_asgi("/openapi.json", client.app), set()
     for result in schema.get_all_operations():
         operation = result.ok()
         seen.add(operation.path)

@@ -115,8 +115,7 @@ def test_a_benchmark_is_its_name_and_its_items(tmp_path, fingerprint, n, expecte
 
 def test_an_imported_run_is_not_called_on_trust(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0, fingerprint="ids-" + "0" * 60)
-    file = tmp_path / "theirs.json"
-    metrics = {"text_acc": 0.3, "image_acc": 0.1, "acc": 0.05}
+    file, metrics = tmp_path / "theirs.json", {"text_acc": 0.3, "image_acc": 0.1, "acc": 0.05}
     held = {"dataset": "winoground", "model": "m", "pretrained": "", "task": "image_caption_selection"}
     file.write_text(json.dumps({**held, "metrics": metrics}))
     import_results([file], tmp_path / "theirs", command="")
@@ -201,8 +200,7 @@ def test_a_draw_of_answers_is_not_ranked_beside_its_model(tmp_path):
     tables = open_board(tmp_path)[1].tables
     kinds = {model.name: model.kind for model in tables.models.values()}
     assert kinds == {"a": "model", "b": "model", "sampled:1@0.7:a": "draw"}
-    ranked = tables.tiers["shapes", "group_score"]
-    assert {tables.models[slug].name for slug in ranked} == {"a", "b"}
+    assert {tables.models[slug].name for slug in tables.tiers["shapes", "group_score"]} == {"a", "b"}
 
 
 PERCENT = 'source = "a"\n[[models]]\nname = "b"\n[models.scores.y]\ncider = 1.4\nhuman_score = 4.2\n'

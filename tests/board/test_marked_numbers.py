@@ -49,15 +49,12 @@ def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place
     assert PART in client.get(f"{path}?format=csv").text
 
 
-def test_a_part_has_a_page_a_name_and_no_tiers_of_its_own(client):
+def test_a_part_has_a_page_and_a_name_of_its_own_and_no_tiers_nor_a_place_in_rankings(client):
     found = client.get("/benchmarks/shapes-20-of-60?format=json").json()
     assert found["title"] == f"Title of shapes ({PART})"
     assert cells(found) == {"both": (None, PART), "quick": (None, PART)}
     assert all(cell["tier"] is None for row in found["rows"] for cell in row["cells"])
     assert client.get("/benchmarks/shapes-2").status_code == 404
-
-
-def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client):
     assert {line["title"] for line in client.get("/ranks?format=json").json()["lines"]} == {"both", "slow"}
 
 
@@ -76,8 +73,7 @@ def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client):
 
 @pytest.mark.slow
 def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client):
-    refused = client.get("/compare/slow/quick?format=json").json()
-    assert refused["tests"] == []
+    assert client.get("/compare/slow/quick?format=json").json()["tests"] == []
     tests = client.get("/compare/both/quick?format=json").json()["tests"]
     assert {test["benchmark"] for test in tests} == {f"shapes ({PART})"}
 

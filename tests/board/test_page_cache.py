@@ -84,16 +84,14 @@ def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page():
         assert old.result().content == b"old"
     # The old page came last, and took nobody's place.
     assert pages.find(1, "a") is None
-    found = pages.find(2, "a")
-    assert found.content == b"new"
+    assert pages.find(2, "a").content == b"new"
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=30), st.integers(0, 40))
 def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked, budget):
     pages, newest = PageCache(budget), 0
     for version, key in asked:
-        newest = max(newest, version)
-        wanted = f"{key} of {version}".encode()
+        newest, wanted = max(newest, version), f"{key} of {version}".encode()
         assert pages.get(version, key, lambda: CachedPage("text/plain", wanted)).content == wanted  # noqa: B023
         found = pages.find(newest, key)
         assert found is None or found.content == f"{key} of {newest}".encode()

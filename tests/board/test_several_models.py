@@ -62,8 +62,7 @@ def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(tmp_path,
 def test_long_names_make_no_folder_that_a_static_site_cannot_have(tmp_path):
     for seed in range(5):
         write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)
-    settings = BoardSettings(runs=(tmp_path / "runs",))
-    _, shown = open_board(settings)
+    _, shown = open_board(BoardSettings(runs=(tmp_path / "runs",)))
     StaticSite(shown.tables, tmp_path / "site", most_items=0).write()
     assert [path.name.count("+") for path in (tmp_path / "site" / "compare").glob("*+*")] == [2]
 
@@ -82,8 +81,7 @@ def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client, runs)
         assert [cell["value"] for cell in cells] == [number.value for number in numbers]
         assert [cell["shade"] for cell in cells] == [round(10 * number.value) for number in numbers]
         assert [cell["above_chance"] for cell in cells] == [number.low > number.chance for number in numbers]
-    page = client.get("/benchmarks/shapes/map/type/group_score").text
-    assert "not above chance" in page
+    assert "not above chance" in client.get("/benchmarks/shapes/map/type/group_score").text
     assert 'href="/benchmarks/shapes/map/type/group_score"' in client.get("/benchmarks/shapes").text
     assert client.get("/benchmarks/shapes/map/colour/group_score").status_code == 404
     assert client.get("/benchmarks/shapes/map/type/score").status_code == 404

@@ -37,7 +37,6 @@ def test_every_checkpoints_page_has_the_curve_of_all_and_fetches_it_again(traini
     assert 'hx-trigger="every 30s"' in page and 'href="/models/epoch_11"' in page
     other = client.get("/models/other", headers={"accept": "text/html"}).text
     assert 'class="lines"' not in other and "hx-trigger" not in other
-
     write_run(training / "beside" / "epoch_12", "epoch_12", skill=2.0, seed=12)
     board.read_in(pytest.fail)
     again = client.get("/models/epoch_9", headers={"accept": "text/html"}).text

@@ -87,8 +87,7 @@ def test_every_number_is_the_papers():
     lines = paper()
     start = next(k for k, line in enumerate(lines) if line.startswith("Tasks\tMetrics"))
     models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
-    heads = [column.split()[-1] for column in lines[start].split("\t")[2:]]
-    for name, head in zip(MODELS, heads, strict=True):
+    for name, head in zip(MODELS, [column.split()[-1] for column in lines[start].split("\t")[2:]], strict=True):
         parameters, images = head.split("/")
         for text, value in ((parameters, models[name].parameters), (images, models[name].training_images)):
             assert value == float(text[:-1]) * {"M": 1e6, "K": 1e3}[text[-1]]
@@ -108,8 +107,7 @@ def test_every_number_is_the_papers():
 
 
 def test_captions_and_latencies_are_the_papers():
-    lines = paper()
-    models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
+    lines, models = paper(), {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
     start = next(k for k, line in enumerate(lines) if line.startswith("Models\tBLEU4"))
     for line in lines[start + 1 : start + 4]:
         name, *numbers = line.split("\t")
@@ -158,8 +156,7 @@ def test_the_shipped_record_is_what_the_script_writes(rows, shipped):
 @pytest.mark.slow
 def test_the_page_has_scipys_correlations_and_every_benchmark(shipped):
     client, _ = open_board(read_settings(ZOO / "board.toml"))
-    page = client.get("/benchmarks/agree?format=json").json()
-    html = client.get("/benchmarks/agree").text
+    page, html = client.get("/benchmarks/agree?format=json").json(), client.get("/benchmarks/agree").text
     assert page["models"] == 12
     names = [line["title"] for line in page["lines"]]
     assert {*names, *page["left_out"]} == set(shipped.items) | set(shipped.models[0].scores)
@@ -173,5 +170,4 @@ def test_the_page_has_scipys_correlations_and_every_benchmark(shipped):
 
 
 def test_a_board_with_too_few_models_says_so(client):
-    page = client.get("/benchmarks/agree").text
-    assert "No two benchmarks share five models yet" in page
+    assert "No two benchmarks share five models yet" in client.get("/benchmarks/agree").text

@@ -19,9 +19,8 @@ from tellapart.board.records import Board, BoardSettings, _shorten_problem, sign
 @pytest.mark.few(2)
 @pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
 @pytest.mark.parametrize("taken", [True, False])
-def test_whatever_a_look_raises_the_next_tries_again_though_nobody_takes_the_report(
-    tmp_path, monkeypatch, error, taken
-):
+def test_whatever_a_look_raises_the_next_tries_again(tmp_path, monkeypatch, error, taken):
+    """Also where nobody takes the report."""
     board, said, failures = Board(BoardSettings(runs=(tmp_path,))), [], [error, error]
     look = board.read_in
 
@@ -115,8 +114,7 @@ def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
         return signature(*arguments)
 
     monkeypatch.setattr(records, "signature", be_slow)
-    seconds = 0.001 if at == "the look" else 0.2
-    with watch(board, said.append, seconds=seconds):
+    with watch(board, said.append, seconds=0.001 if at == "the look" else 0.2):
         (thread,) = [each for each in threading.enumerate() if each.name == "watch"]
         for _ in range(5):
             looked.clear()

@@ -177,3 +177,9 @@ def board(tmp_path, made_set) -> Iterator[Callable[..., Board]]:
     for one in made:
         one.client.close()
         one.service.stop()
+
+
+@pytest.fixture
+def made(board) -> Board:
+    """A board of four items, unless a test file makes another."""
+    return board(4)

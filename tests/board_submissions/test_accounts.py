@@ -10,11 +10,6 @@ from tellapart.board.submissions.accounts import Database, RefusedError
 from tellapart.errors import StoreError
 
 
-@pytest.fixture
-def made(board):
-    return board(4)
-
-
 def stolen(made) -> dict[str, str]:
     """Invalid tokens by what is wrong with them."""
     good = made.tokens["ann"]

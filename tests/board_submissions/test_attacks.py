@@ -32,8 +32,7 @@ def test_the_log_cannot_be_filled_with_guesses_and_who_guesses_keeps_nobody_out(
 
 
 def test_all_of_an_ipv6_customers_addresses_are_one(board):
-    made = board(4, settings={"sign_ins_a_minute": 2})
-    codes = []
+    made, codes = board(4, settings={"sign_ins_a_minute": 2}), []
     for host in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:1:2:3:4", "2001:db8:0:1::1"):
         client = TestClient(made.client.app, client=(host, 1))
         codes.append(client.get("/submissions", headers={"Authorization": "Bearer tap_a_b"}).status_code)
@@ -55,8 +54,7 @@ def test_only_a_proxy_is_believed_about_whom_it_serves(board):
 
 
 def test_reading_without_a_token_is_counted_by_address_and_with_one_by_token(board):
-    made = board(4, settings={"requests_a_minute": 4})
-    pages = ["/hidden", "/hidden/clocks", "/sign-in"] * 2
+    made, pages = board(4, settings={"requests_a_minute": 4}), ["/hidden", "/hidden/clocks", "/sign-in"] * 2
     assert [made.client.get(page).status_code for page in pages] == [200] * 4 + [429] * 2
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
     assert made.client.get("/hidden", headers={"Cookie": f"tellapart_session={cookie}"}).status_code == 200
@@ -199,8 +197,7 @@ def test_pages_of_the_signed_in_are_kept_nowhere_and_a_session_is_new_and_secure
 
 
 def test_what_a_file_says_is_not_repeated_at_length_nor_turned_around(board):
-    made = board(4)
-    nasty = "\u202e<script>\\u001b[2J\\u0000" + "a" * 3_000_000
+    made, nasty = board(4), "\u202e<script>\\u001b[2J\\u0000" + "a" * 3_000_000
     seen = made.measured(f'{{"label": "{nasty}", "score": 1}}'.encode(), file="s.jsonl")
     assert seen["state"] == "refused" and len(seen["error"]) < 200 and "aaaa" in seen["error"]
     assert seen["error"].startswith("s.jsonl:1: field 'label': expected ID_c0_i0; got '\\u202e<script>\\x1b[2J\\x00aaa")

@@ -142,13 +142,11 @@ def test_pages_uploads_and_sessions_go_through_https(site):
         assert "http://" not in re.sub(r'xmlns="[^"]*"', "", first.text)  # no link leads out of https
         assert not re.search(r'(?:href|src|action)="(?![/#?"]|https://)', first.text)
         assert client.get("/", headers={"Host": "evil.example"}).status_code in (301, 400, 421)
-
         come = signed_in(client, site.board.tokens["ann"])
         cookie = come.headers["set-cookie"]
         assert (come.status_code, come.headers["location"]) == (303, "/submissions")
         assert {"HttpOnly", "Secure", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
         client.cookies.clear()
-
         data, ann = site.board.npz(site.board.right()), site.board.of("ann")
         address = "/hidden/clocks/submissions?model=mine&file=s.npz"
         sent = client.post(address, content=data, headers=ann)
@@ -194,12 +192,9 @@ def test_below_a_path_every_address_stays_below_it(site):
         listed = client.get(f"{root}/hidden?format=json").json()["benchmarks"]
         assert listed[0]["task_file"] == f"{root}/hidden/clocks/task.zip"
         assert client.get(f"{root}/openapi.json").json()["servers"][0]["url"] == root
-
-        form = client.get(f"{root}/hidden/clocks", headers=reader).text
-        key = re.search(r'name="key" value="([^"]+)"', form)
+        key = re.search(r'name="key" value="([^"]+)"', client.get(f"{root}/hidden/clocks", headers=reader).text)
         assert key
-        data = site.board.npz(site.board.right())
-        files = {"file": ("s.npz", data, "application/octet-stream")}
+        files = {"file": ("s.npz", site.board.npz(site.board.right()), "application/octet-stream")}
         sent = client.post(f"{root}/hidden/clocks/submissions", data={"key": key[1], "model": "mine"}, files=files)
         at = sent.headers["location"]
         assert (sent.status_code, at.rpartition("/")[0]) == (303, f"{root}/submissions"), sent.text

@@ -105,8 +105,7 @@ def job(board) -> tuple[Any, dict[str, Any], Path]:
     return made, own | limits, made.queue.folder / id_
 
 
-def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(board, tmp_path):
-    made = board(4)
+def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(made, tmp_path):
     made.send(b"another's")
     own = tmp_path / "own"
     own.mkdir()
@@ -164,8 +163,7 @@ worker.main(worker.read)
 
 @pytest.mark.slow
 @linux
-def test_a_reader_that_was_taken_over_finds_no_label_to_tell(board, monkeypatch, tmp_path, caplog):
-    made = board(4)
+def test_a_reader_that_was_taken_over_finds_no_label_to_tell(made, monkeypatch, tmp_path, caplog):
     ready, errors = made.service.prepared["clocks"], {}
     for path in (ready.truth, ready.published):
         program = script(tmp_path, HOSTILE.format(python=sys.executable, path=path))
@@ -178,8 +176,7 @@ def test_a_reader_that_was_taken_over_finds_no_label_to_tell(board, monkeypatch,
     assert errors[ready.published].startswith('{"items": [{"id": "')
 
 
-def test_a_guard_that_the_system_lacks_is_logged_once(board, caplog):
-    made = board(4)
+def test_a_guard_that_the_system_lacks_is_logged_once(made, caplog):
     for _ in range(3):
         made.queue._log_lacking(["landlock"])
     logged = [entry["about"] for entry in made.service.log() if "unconfined" in entry["what"]]
@@ -311,8 +308,7 @@ def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(board, m
     assert (seen["state"], seen["public"]) == ("refused", None)
 
 
-def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(board, monkeypatch, tmp_path):
-    made = board(4)
+def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(made, monkeypatch, tmp_path):
     (tmp_path / "form").write_bytes(form())
     read = f"{echo(read=len(form()))}; cat {tmp_path / 'form'}; yes"
     stub = script(tmp_path, STUB.format(read=read, measure=MEASURED))
@@ -349,13 +345,10 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(board, mo
 
 
 @pytest.mark.slow
-def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
-    board, caplog, monkeypatch, forker
-):
+def test_what_a_reader_says_changes_no_other_file_and_a_lost_truth_is_no_refusal(board, caplog, monkeypatch, forker):
     monkeypatch.setattr("tellapart.board.submissions.worker.subprocess", forker)
     made = board(8, limits={"daily": 9, "total": 9})
-    ready = made.service.prepared["clocks"]
-    good = made.npz(made.right())
+    ready, good = made.service.prepared["clocks"], made.npz(made.right())
     assert made.measured(good, user="bob")["public"]["values"] == {"group_score": 1.0}
     truth = ready.truth.rename(ready.folder / "gone")
     assert made.measured(good)["state"] == "stopped"

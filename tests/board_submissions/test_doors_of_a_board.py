@@ -59,8 +59,7 @@ def test_a_name_in_any_one_script_is_taken(name):
 
 def test_guesses_at_an_account_are_counted_from_all_addresses_together(board):
     made = board(4, settings={"sign_ins_a_minute": 3})
-    wrong = f"tap_{made.tokens['ann'].split('_')[1]}_wrong"
-    codes = []
+    wrong, codes = f"tap_{made.tokens['ann'].split('_')[1]}_wrong", []
     for k in range(6):
         client = TestClient(made.client.app, client=(f"192.0.2.{k}", 1), follow_redirects=False)
         form, headers = {"token": wrong}, {"Authorization": f"Bearer {wrong}"}
@@ -88,8 +87,7 @@ def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board
     assert send(whole, "s.npz").status_code == 202  # --data-binary names the same type
 
 
-def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board):
-    made = board(4)
+def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(made):
     whole, address = made.npz(made.right()), "/hidden/clocks/submissions"
     sent = made.client.post(f"{address}?model=m", files={"file": ("s.npz", whole)}, headers=made.of("ann"))  # curl -F
     assert sent.status_code == 202, sent.text
@@ -106,8 +104,7 @@ def fail_file(made, id_: str) -> None:
         assert made.queue.work_one()
 
 
-def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(board):
-    made = board(4)
+def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(made):
     id_ = made.send(made.npz(made.right())).json()["id"]
     fail_file(made, id_)
     file = made.file()
@@ -120,8 +117,7 @@ def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(b
     assert ends == ["received", "taken up again", "failed", "tried again", "done"]
 
 
-def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board):
-    made = board(4)
+def test_a_failed_file_that_was_sent_again_is_not_counted_twice(made):
     first = made.send(b"x").json()["id"]
     fail_file(made, first)
     second = made.send(b"x").json()["id"]
@@ -154,8 +150,7 @@ def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days
             os._exit(0)
         os.waitpid(child, 0)
     made.work()
-    states = sorted(made.state(id_) for id_ in ids)
-    assert states == ["done"] * 2 + ["surplus"] * 4
+    assert sorted(made.state(id_) for id_ in ids) == ["done"] * 2 + ["surplus"] * 4
     done = [entry for entry in made.service.log() if entry["what"] == "submission done"]
     assert len(done) == 2 == len({entry["about"]["submission"] for entry in done})
     assert made.send(made.npz(made.right() - 1)).status_code == 429
@@ -165,8 +160,7 @@ def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_
     made = board(24)
     hidden, moments = made.service.prepared["clocks"], iter([10.0, 10.1, 20.0, 20.62, 30.0, 30.0])
     waited: list[float] = []
-    clock = SimpleNamespace(monotonic=lambda: next(moments), sleep=waited.append)
-    monkeypatch.setattr(prepared, "time", clock)
+    monkeypatch.setattr(prepared, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=waited.append))
     job = {"truth": str(hidden.truth), "task": "pairs", "metrics": list(hidden.metrics), "step": 0.01}
     ids = tuple(map(str, range(24)))
     good, half = (pack(Scores(ids, made.right(share), "similarity"), "pairs") for share in (1, 0.5))
@@ -176,8 +170,7 @@ def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_
 
 
 def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board):
-    made = board(4)
-    client = TestClient(create_app(Board(BoardSettings()), made.service))
+    client = TestClient(create_app(Board(BoardSettings()), board(4).service))
     for method, address, status in (("GET", "/no-such", 404), ("DELETE", "/hidden/clocks", 405), ("POST", "/", 405)):
         answer = client.request(method, address)
         assert answer.status_code == status and answer.json()["detail"]

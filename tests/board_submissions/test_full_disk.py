@@ -57,7 +57,6 @@ def inside(board, tmp_path: Path) -> None:
     made = board(8, limits=many, settings={"upload_bytes": 50_000, "sign_ins_a_minute": 100})
     good = made.npz(made.right())
     waiting = [made.send(good).json()["id"] for _ in range(2)]
-
     ballast = filled(state)
     assert shutil.disk_usage(state).free == 0
     for data in (good, b"x", bytes(49_000)):
@@ -70,7 +69,6 @@ def inside(board, tmp_path: Path) -> None:
     made.service.start()
     time.sleep(1.2)  # the worker tries, and cannot write that it does
     assert made.service._worker.is_alive()
-
     ballast.unlink()
     until(lambda: all(row["state"] == "done" for row in made.service.database.all("SELECT state FROM submission")))
     third = made.send(good).json()["id"]
@@ -80,9 +78,7 @@ def inside(board, tmp_path: Path) -> None:
     ballast.unlink()
     until(lambda: made.state(third) == "done")
     made.service.stop()
-
-    ids = {*waiting, third}
-    rows = made.service.database.all("SELECT * FROM submission")
+    ids, rows = {*waiting, third}, made.service.database.all("SELECT * FROM submission")
     assert {row["id"] for row in rows} == ids
     assert {json.loads(row["public"])["values"]["group_score"] for row in rows} == {1.0}
     ended = [entry["about"]["submission"] for entry in made.service.log() if entry["what"] == "submission done"]

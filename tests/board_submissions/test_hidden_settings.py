@@ -117,13 +117,11 @@ def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> 
 
 def test_the_command_line_makes_the_first_admin_and_further_tokens(tmp_path, made_set, capsys):
     made_set("clocks", n=60)
-    board = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')
-    tokens = []
+    board, tokens = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n'), []
     for _ in range(2):
         add_users(board, "root", role="admin")
         tokens.append(capsys.readouterr().out.split(": ")[1].strip())
-    settings = read_hidden(board)
-    accounts = Submissions(settings).accounts
+    accounts = Submissions(read_hidden(board)).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
     add_users(board, "ann", "bob", role="submitter")
     both = [line.split(": ")[1].strip() for line in capsys.readouterr().out.splitlines()]
@@ -283,8 +281,7 @@ def test_each_shape_is_hidden_and_measured(name, made_set, tmp_path):
         assert item.truths == tuple(range(max(1, len(true))))
     for values, expected in ((np.array(right), 1.0), (1 - np.array(right), 0.0), (np.zeros((24, *shape)), 0.0)):
         np.savez(tmp_path / "sent.npz", ids=list(published.outline.ids), scores=values, kind="similarity")
-        sent = read_sent(tmp_path / "sent.npz", published, "pairs")
-        splits = measure_sent(sent, hidden, first, 0.01)
+        splits = measure_sent(read_sent(tmp_path / "sent.npz", published, "pairs"), hidden, first, 0.01)
         assert [one.values[first[-1]] for one in splits] == [expected] * 2
     result = as_result(MeasuredSubmission("1", "ann", "mine", 0.0, *splits), ready).benchmarks["mine"]
     assert (result.true, result.metrics[first[-1]].chance) == (ready.true, METRICS[first[-1]].chance(shape, ready.true))
@@ -445,5 +442,4 @@ def test_limits_that_fit_are_never_refused(items, shape):
         return
     assert 1 <= limits["daily"] <= limits["total"] <= 20 and limits["step"] <= 0.1
     assert limits["step"] <= 0.05 or items < 30  # fewer files, before numbers too coarse to rank by
-    hidden = HiddenBenchmark(name="a", pairs=Path("a"), **limits)
-    check_limits(hidden, int(0.9 * 0.5 * items), shape, 1)
+    check_limits(HiddenBenchmark(name="a", pairs=Path("a"), **limits), int(0.9 * 0.5 * items), shape, 1)

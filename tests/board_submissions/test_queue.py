@@ -51,8 +51,7 @@ def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_cou
 
 
 @pytest.mark.slow
-def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(board):
-    made = board(4)
+def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(made):
     first = made.measured(b"id,a\n", file="scores.csv")
     assert first["state"] == "refused"
     expected = {"id": first["id"], "state": "refused", "model": "mine", "at": f"/submissions/{first['id']}"}
@@ -91,8 +90,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board):
     assert (made.state(seen["id"]), logged(made, "submission done")) == ("done", 1)
 
 
-def test_a_file_that_takes_the_server_down_again_is_given_up_and_one_process_works(board):
-    made = board(4)
+def test_a_file_that_takes_the_server_down_again_is_given_up_and_one_process_works(made):
     id_ = made.send(b"x").json()["id"]
     with made.service.database.change() as rows:
         rows.execute("UPDATE submission SET state = 'measuring', starts = 3")
@@ -121,8 +119,7 @@ def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file
     assert tuple(row) == ("done", 1)
 
 
-def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board):
-    made = board(4)
+def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(made):
     kept = made.send(b"x").json()["id"]
     (made.queue.folder / "cut.part").write_bytes(b"half")
     (made.queue.folder / "orphan").mkdir()
@@ -137,8 +134,7 @@ def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board):
     assert {path.name for path in made.queue.folder.iterdir()} <= {kept, ".lock"}
 
 
-def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board):
-    made = board(4)
+def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(made):
     id_ = made.send(b"x").json()["id"]
     made.service.prepared.clear()
     with made.queue.lock():
@@ -161,8 +157,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
     assert {row["id"] for row in made.service.database.all("SELECT id FROM submission")} == taken
 
 
-def test_useless_files_are_not_looked_at_without_end(board, monkeypatch):
-    made = board(4)
+def test_useless_files_are_not_looked_at_without_end(made, monkeypatch):
     monkeypatch.setattr(service, "REFUSED_A_DAY", 3)
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
@@ -205,8 +200,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(board, caplog):
     assert sum("it is tried again" in record.getMessage() for record in caplog.records) == 3
 
 
-def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
-    made = board(4)
+def test_a_result_is_kept_until_the_disk_takes_it(made, monkeypatch):
     id_ = made.send(b"x").json()["id"]
     monkeypatch.setattr(service, "_AGAIN", 0.01)
     other = sqlite3.connect(made.service.database.path, isolation_level=None, check_same_thread=False)
@@ -297,8 +291,7 @@ def test_a_senders_pages_have_the_files_that_are_left(board):
     made = board(4, limits={"daily": 2, "total": 7})
     assert left(made) == ({"today": 2, "in_all": 7},) * 2
     assert made.client.get("/submissions", headers=made.of("rita")).json()["left"] == {}  # she may not send
-    page = made.of("ann") | {"Accept": "text/html"}
-    facts = re.compile(r"still.* 2 today \(UTC\), 7 in all")
+    page, facts = made.of("ann") | {"Accept": "text/html"}, re.compile(r"still.* 2 today \(UTC\), 7 in all")
     assert facts.search(made.client.get("/submissions", headers=page).text)
     assert not facts.search(made.client.get("/hidden/clocks", headers=page).text)  # a program has no form there
     made.client.post("/sign-in", data={"token": made.tokens["ann"]})
@@ -309,8 +302,7 @@ def test_a_senders_pages_have_the_files_that_are_left(board):
 
 
 @pytest.mark.parametrize(("typed", "facts"), [("clock", "did you mean 'clocks'?"), ("zebra", "this board has clocks")])
-def test_a_misspelt_benchmark_is_answered_with_its_name(board, typed, facts):
-    made = board(4)
+def test_a_misspelt_benchmark_is_answered_with_its_name(made, typed, facts):
     ann, params = made.of("ann"), {"model": "a", "file": "a.npz"}
     sent = made.client.post(f"/hidden/{typed}/submissions", params=params, content=b"x", headers=ann)
     for answer in (sent, *(made.client.get(f"/hidden/{typed}{what}", headers=ann) for what in ("", "/task.zip"))):

@@ -51,15 +51,13 @@ def pixels(data: bytes) -> bytes:
 def own_scores(board, values: np.ndarray[Any, Any]) -> Scores:
     """Scores of published items as scores of the set's own, found by looking at texts and pixels alone."""
     pairs = read_pair_set(board.pairs)
-    by_texts = {frozenset(item.texts): item for item in pairs.items}
-    restored = {}
+    by_texts, restored = {frozenset(item.texts): item for item in pairs.items}, {}
     with zipfile.ZipFile(board.service.prepared["clocks"].task_file) as archive:
         for item, scores in zip(board.task(), values, strict=True):
             own = by_texts[frozenset(item["texts"])]
             seen = [pixels(archive.read(name)) for name in item["images"]]
             rows = [seen.index(pixels(pairs.read_bytes(name))) for name in own.images]
-            columns = [item["texts"].index(text) for text in own.texts]
-            restored[own.id] = scores[np.ix_(rows, columns)]
+            restored[own.id] = scores[np.ix_(rows, [item["texts"].index(text) for text in own.texts])]
     return Scores(list(restored), np.array(list(restored.values())), "similarity")
 
 
@@ -76,8 +74,7 @@ def test_the_tasks_readme_has_the_lines_that_score_and_send_it(board, tmp_path, 
     sent, own = lines[3:]
     assert "Bearer" in sent and "--data-binary @scores.npz" in sent and own.endswith('BOARD/submissions"')
     address = sent.split('"')[-2].removeprefix("BOARD")
-    data = (tmp_path / "scores.npz").read_bytes()
-    answer = made.client.post(address, content=data, headers=made.of("ann"))
+    answer = made.client.post(address, content=(tmp_path / "scores.npz").read_bytes(), headers=made.of("ann"))
     assert answer.status_code == 202 and answer.json()["model"] == "MINE"
     made.work()
     assert made.see(answer)["state"] == "done"
@@ -112,8 +109,7 @@ def test_a_file_gets_the_numbers_that_tellapart_score_gives_it(board, tmp_path, 
 
 @pytest.mark.slow
 def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board, tmp_path):
-    made = board()
-    values = np.random.default_rng(2).normal(size=(24, 2, 2)).astype(np.float32)
+    made, values = board(), np.random.default_rng(2).normal(size=(24, 2, 2)).astype(np.float32)
     scores, outcomes = Scores([item["id"] for item in made.task()], values, "similarity"), []
     for suffix in (".npz", ".csv", ".jsonl"):
         write_scores(scores, tmp_path / f"s{suffix}")
@@ -126,8 +122,7 @@ def test_npz_csv_and_jsonl_of_the_same_scores_get_the_same_numbers(board, tmp_pa
 @pytest.mark.slow
 def test_answers_in_words_are_measured_whichever_order_the_texts_were_given_in(board):
     made = board(limits={"protocol": "answers", "metrics": ()})
-    right = made.right()
-    rows = []
+    right, rows = made.right(), []
     for item, matrix in zip(made.task(), right, strict=True):
         first = int(matrix[0].argmax()) + 1  # the number of the first image's text, in the published order
         rows += [(f"{item['id']}/1", f"{first};{3 - first}"), (f"{item['id']}/2", f"{3 - first};{first}")]
@@ -319,8 +314,7 @@ def test_half_an_item_of_a_rounded_number_is_counted_and_rare_ones_are_widened()
 @pytest.fixture
 def shown(board) -> Iterator[tuple[Any, TestClient]]:
     """A board of 60 pairs with one measured file, and a reader of its pages."""
-    made = board(60, limits={"step": 0.05})
-    split = Split(30, 30, 0, {"group_score": 0.95})
+    made, split = board(60, limits={"step": 0.05}), Split(30, 30, 0, {"group_score": 0.95})
     (row,) = standings([MeasuredSubmission("0", "ann", "mine", 0.0, split, None)], "group_score")
     made.service.results = lambda: [as_result(row, made.service.prepared["clocks"])]
     client, _ = open_board(BoardSettings(), submissions=made.service)

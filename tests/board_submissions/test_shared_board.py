@@ -51,8 +51,7 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, comm
     truth = json.loads(made.service.prepared["clocks"].truth.read_text())
     told = b"".join(path.read_bytes() for path in site.rglob("*") if path.is_file())
     assert b"private_rank" in told
-    items = read_pair_set(made.pairs).items
-    texts = [text for item in items for text in (item.id, *item.images, *item.texts)]
+    texts = [text for item in read_pair_set(made.pairs).items for text in (item.id, *item.images, *item.texts)]
     kept = [*texts, *(item["id"] for item in truth["items"]), *truth["sources"], *truth["pixels"].values()]
     kept += [*made.tokens.values(), "scores.npz", "truth.json", *marks(made), *numbers(made, sent)]
     assert len(kept) > 200

@@ -282,8 +282,7 @@ def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(command, ended, fil
 def test_what_is_asked_of_a_board_without_hidden_benchmarks_is_an_error(tmp_path):
     (tmp_path / "board.toml").write_text("[board]\n")
     for words in (("backup", tmp_path / "x", "--board", tmp_path / "board.toml"), ("check",)):
-        done = CliRunner().invoke(app, ["board", *map(str, words)])
-        assert isinstance(done.exception, DataError)
+        assert isinstance(CliRunner().invoke(app, ["board", *map(str, words)]).exception, DataError)
 
 
 def test_a_backup_of_a_busy_board_is_whole(board, tmp_path):
@@ -338,8 +337,7 @@ def opened(state: Path) -> Submissions:
     return Submissions(HiddenSettings(submissions=SubmissionSettings(state=state), hidden=()))
 
 
-def test_whatever_the_mask_others_get_at_nothing(no_mask, board):
-    made = board(4)
+def test_whatever_the_mask_others_get_at_nothing(no_mask, made):
     made.send(b"x")
     state = made.folder / "state"
     assert state.stat().st_mode & 0o777 == 0o700

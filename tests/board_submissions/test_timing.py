@@ -57,8 +57,7 @@ def test_answers_in_words_take_the_same_steps_whatever_the_labels_are():
     hidden, steps = hidden_pairs(40), []
     for _ in range(4):
         orders = tuple((1, 0) if swapped else (0, 1) for swapped in rng.integers(0, 2, 40).tolist())
-        other = replace(hidden, texts=orders)
-        answers = BothOrders(first, second)
+        other, answers = replace(hidden, texts=orders), BothOrders(first, second)
 
         def measure(other: HiddenRows = other, answers: BothOrders = answers) -> None:
             measure_sent(answers, other, ("group_score_both_orders",), 0.01)

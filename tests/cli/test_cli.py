@@ -75,8 +75,7 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
         assert said in every.out
     assert ran.out.endswith("\nreport: r/report.html\n")
     assert "\n\n\n" not in re.sub(r" +\n", "\n", ran.out).replace("\n\nchance", "\nchance")
-    shown = command("show", "r")
-    assert (shown.out, ran.err) == (ran.out, "")
+    assert (command("show", "r").out, ran.err) == (ran.out, "")
 
 
 def test_runs_on_other_items_never_share_a_table(command, made_set):

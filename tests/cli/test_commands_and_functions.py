@@ -98,17 +98,14 @@ def test_the_help_of_a_command_opens_with_an_example_and_has_words_of_the_comman
     assert [name for name, text in texts.items() if in_python.search(text)] == []
 
 
-def test_a_list_of_commands_does_not_show_the_examples(command):
-    for words in ((), ("board",), ("annotate",)):
-        assert "Example:" not in command(*words, "--help").out
-
-
-def test_the_first_help_has_panels_with_the_most_used_commands_first(command):
+def test_the_first_help_has_panels_with_the_most_used_commands_first_and_lists_show_no_examples(command):
     text = command("--help").out
     panels = ["Options", "Measure", "Compare and publish", "Build and check pairs", "Train", "Host", "Tools"]
     assert re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE) == panels
     assert re.search(r"Measure ─+╮\n│ run ", text)
     assert re.search(r"Compare and publish ─+╮\n│ compare ", text)
+    for listed in (text, *(command(group, "--help").out for group in ("board", "annotate"))):
+        assert "Example:" not in listed
 
 
 #: Examples on files that somebody must have, or that need the network: their parsing is tested above.

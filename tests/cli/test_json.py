@@ -57,8 +57,7 @@ CALLS: dict[str, list[tuple[tuple[str, ...], set[str] | None]]] = {
 @pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
 def test_a_command_prints_one_document_and_nothing_else(command, workplace, calls):
     for arguments, keys in calls:
-        ran = command(*arguments, "--json", code=0)
-        document = json.loads(ran.out)
+        document = json.loads(command(*arguments, "--json", code=0).out)
         assert not keys or keys <= set(document), arguments
         assert all((workplace / document[key]).exists() for key in {"out", "to"} & (keys or set())), arguments
 

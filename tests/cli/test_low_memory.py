@@ -165,7 +165,6 @@ def test_a_run_without_a_cache_keeps_nothing_but_finished_results(made_set, star
     said = interrupt(start(*line, tmp_path / "a", **SLOWLY), batches=1)
     check_facts(said, "interrupted", "nothing", f"tellapart {' '.join(map(str, line))} {tmp_path}/a")
     assert not (tmp_path / "a").exists()
-
     said = interrupt(start(*line, tmp_path / "b", **SLOWLY), batches=2 * ITEMS // BATCH + 1)  # in the second set
     check_facts(said, "interrupted", "1", f"{tmp_path}/b", "--no-cache", "tellapart run -m slow")
     assert (tmp_path / "b" / "results.json").is_file()

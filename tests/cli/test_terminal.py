@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from boards import until
 from scripts import run_python
 from tellapart.report.progress import (
     CommandProgress,
@@ -158,10 +159,7 @@ def test_a_run_whose_reader_is_gone_has_its_report(tmp_path):
 
 def wait_for(stream: io.StringIO, said: str, times: int = 1) -> None:
     """Wait until the log has written a text, however busy the machine is."""
-    until = time.monotonic() + 60
-    while stream.getvalue().count(said) < times:
-        assert time.monotonic() < until, stream.getvalue()
-        time.sleep(0.01)
+    until(lambda: stream.getvalue().count(said) >= times, every=0.01)
 
 
 def watch_stderr(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
@@ -184,8 +182,7 @@ def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys):
         for done in range(1, 9):
             update("steps", done, 2000, f"loss {1 / done:.4g}")
             time.sleep(0.05)
-    most = (time.monotonic() - began) / 0.1 + 1
-    written = lines(capsys)
+    most, written = (time.monotonic() - began) / 0.1 + 1, lines(capsys)
     assert 2 <= len(written) <= most
     form = r"\[0:00:\d\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+)(, about \d:\d\d:\d\d left)?"
     assert all(re.fullmatch(form, line) for line in written), written

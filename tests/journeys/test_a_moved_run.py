@@ -30,8 +30,7 @@ def ran(command, made_set, installed, tmp_path, monkeypatch) -> Command:
 
 
 def test_a_run_shown_from_elsewhere_keeps_its_pictures(ran, tmp_path):
-    before = (tmp_path / "A/runs/hf/report.html").read_bytes()
-    shown = ran("show", "A/runs/hf")
+    before, shown = (tmp_path / "A/runs/hf/report.html").read_bytes(), ran("show", "A/runs/hf")
     assert (shown.code, shown.err) == (0, "")
     assert (tmp_path / "A/runs/hf/report.html").read_bytes() == before and pictures("A/runs/hf/report.html")
 

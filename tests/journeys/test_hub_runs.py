@@ -42,8 +42,7 @@ texts = ["{caption_0}", "{caption_1}"]
 @pytest.fixture(scope="module")
 def tiny_hub(tmp_path_factory) -> Iterator[Hub]:
     """A CLIP of open_clip, and eight pairs in a parquet file with the pictures' bytes."""
-    open_clip = pytest.importorskip("open_clip")
-    scratch = tmp_path_factory.mktemp("tiny")
+    open_clip, scratch = pytest.importorskip("open_clip"), tmp_path_factory.mktemp("tiny")
     torch.manual_seed(0)
     weights = open_clip.CLIP(**CLIP).state_dict()
     torch.save({key: value * 4 if value.ndim > 1 else value for key, value in weights.items()}, scratch / "tiny.pt")
@@ -79,6 +78,5 @@ def test_a_run_takes_model_and_pairs_from_the_hub_and_repeats_without_it(tiny_hu
         (result,) = json.loads(done.stdout)["runs"][0]["benchmarks"].values()
         return dict(result["metrics"])
 
-    first = run("first", HF_HUB_OFFLINE="0")
-    asked = len(tiny_hub.requests)
+    first, asked = run("first", HF_HUB_OFFLINE="0"), len(tiny_hub.requests)
     assert (run("second", HF_HUB_OFFLINE="1"), len(tiny_hub.requests)) == (first, asked)

@@ -49,15 +49,12 @@ def test_three_files_of_one_system_are_one_row_everywhere(command, files):
     assert list(record.benchmarks) == ["sugarcrepe", "bivlc", "winoground"]
     assert (record.model.name, record.model.fingerprint, record.model.kind) == ("mine", "", None)
     assert all(part.file and len(part.file.sha256) == 64 for part in record.benchmarks.values())
-
-    table = command("table", "runs/mine", code=0)
-    rows = [line for line in table.out.splitlines() if line.startswith("|")]
+    rows = [line for line in command("table", "runs/mine", code=0).out.splitlines() if line.startswith("|")]
     heads = ["model", "sugarcrepe choice score", "bivlc group score", "winoground group score"]
     assert [cell.strip() for cell in rows[0].strip("| ").split("|")] == heads
     assert [row.split("|")[1].strip() for row in rows[2:]] == ["mine", "chance"] and "–" not in rows[2]
     latex = command("table", "runs/mine", "--latex", "--out", "table.tex")
     assert latex.code == 0 and Path("table.tex").read_text().count("mine & ") == 1
-
     board = Board(BoardSettings(runs=(Path("runs"),)))
     board.read_in(print)
     (model,) = board.tables.models.values()

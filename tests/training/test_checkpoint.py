@@ -65,8 +65,7 @@ def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_pat
     last = run_files.latest_checkpoint(tmp_path)
     assert last.name == "step-00000010"
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
-    told = subprocess.run(command, cwd=last, check=True, capture_output=True)
-    assert told.stdout.count(b": OK\n") == 3
+    assert subprocess.run(command, cwd=last, check=True, capture_output=True).stdout.count(b": OK\n") == 3
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
@@ -174,8 +173,7 @@ def test_what_a_kill_left_of_older_checkpoints_is_deleted(tmp_path):
         (tmp_path / name / file).touch()
     run_files.delete_older(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"step-00000002", "step-00000004"}  # 2 is the last whole one
-    (tmp_path / "step-00000006").mkdir()
-    (tmp_path / "step-00000006" / "state.json").touch()
+    run_files.write_folder(tmp_path / "step-00000006", {"state.json": {}})
     run_files.delete_older(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"step-00000006"}
 
@@ -197,8 +195,7 @@ def test_a_training_that_has_not_ended_is_not_shown_as_a_run(tmp_path):
 
 
 def test_the_log_keeps_whole_lines_up_to_the_step(tmp_path):
-    files = run_files.RunFiles(tmp_path)
-    whole = '{"step": 1, "total": 2.0}\n'
+    files, whole = run_files.RunFiles(tmp_path), '{"step": 1, "total": 2.0}\n'
     files.log_path.write_text(f'{whole}{{"step": 3, "total": 2.0}}\n{{"step": 1, "step": 2}}\n{{"step": 2, "to')
     files.cut_log(2)
     assert files.log_path.read_text() == whole
@@ -224,8 +221,7 @@ def test_planned_steps_are_measured_once(tmp_path):
 
 def written(path: Path, steps: int, **terms: float) -> Path:
     """Write a log in which the last step's terms are 1, the others' as given."""
-    rows = [{"step": k + 1, "total": 1.0, **terms} for k in range(steps)]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path.write_text("\n".join(map(json.dumps, [{"step": k + 1, "total": 1.0, **terms} for k in range(steps)])))
     return path
 
 
@@ -271,8 +267,7 @@ def test_a_resumed_run_tells_each_step_once(tmp_path):
         run_training(settings, tmp_path, tmp_path / "run", progress=stop_after(5))
     assert [step for step, _ in _events(tmp_path / "run" / "tensorboard")["total"]] == [1, 2, 3, 4, 5]
     run_training(settings, tmp_path, tmp_path / "run", resume=True)
-    result = _events(tmp_path / "run" / "tensorboard")
-    lines = logged(tmp_path / "run")
+    result, lines = _events(tmp_path / "run" / "tensorboard"), logged(tmp_path / "run")
     for tag in ("total", "learning_rate", "gradient_norm", "scale", "validation_group_score"):
         expected = [(line["step"], line[tag]) for line in lines if tag in line]
         assert [step for step, _ in result[tag]] == [step for step, _ in expected]

@@ -160,8 +160,7 @@ def test_the_page_names_every_preset_loss_and_example():
 
 
 def test_the_configuration_on_the_page_is_one(tmp_path):
-    block = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
-    (tmp_path / "run.toml").write_text(block, encoding="utf-8")
+    (tmp_path / "run.toml").write_text(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0], encoding="utf-8")
     settings = read_config(tmp_path / "run.toml")
     assert (settings.name, settings.batch.micro, settings.report.alphas) == ("mine", 64, [0.0, 0.5, 1.0])
 
@@ -188,8 +187,7 @@ def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
 
 @pytest.mark.parametrize("also", [False, True])
 def test_an_option_out_of_range_names_the_file_and_the_loss(also, tmp_path):
-    path = tmp_path / "train.toml"
-    values = {key: value for key, value in VALUES.items() if key != "loss"}
+    path, values = tmp_path / "train.toml", {key: value for key, value in VALUES.items() if key != "loss"}
     table = '[loss]\nname = "itc"\n[loss.also.eqsim]\n' if also else '[loss]\nname = "eqsim"\n'
     path.write_text(f"{toml(values)}\n{table}k = 4.0\n", encoding="utf-8")
     with raises(DataError, "[loss]", "'eqsim'", "'k'", "4.0", "integer", path=str(path)):

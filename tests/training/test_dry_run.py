@@ -158,8 +158,7 @@ def write(tmp_path, monkeypatch):
 
 def try_run(path: Path) -> DryRun:
     """A dry run; it must leave the folder as it was."""
-    before = sorted(path.parent.rglob("*"))
-    done = rehearse(path, path.parent / "run", seconds=60.0)
+    before, done = sorted(path.parent.rglob("*")), rehearse(path, path.parent / "run", seconds=60.0)
     assert sorted(path.parent.rglob("*")) == before
     return done
 

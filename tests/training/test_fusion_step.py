@@ -63,8 +63,7 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
             of_text = {name: tokens[name][t] for name in ("input_ids", "attention_mask")}
             return model(pixel_values=images[i], use_itm_head=head, **of_text)[0]
 
-        cosines = read(own, own, False)
-        logits = cosines / 0.07
+        logits = read(own, own, False) / 0.07
         itc = (entropy(logits, own) + entropy(logits.T, own)) / 2
         with torch.no_grad():
             crossed = logits - torch.eye(8) * 1e9
@@ -109,15 +108,13 @@ def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path, model
         batch={"size": 2},
     )  # fmt: skip
     # A batch of one quadruple: whatever is drawn, the other pair is the negative.
-    first = np.random.default_rng([0, 0]).permutation(12)[0]
-    pairs = read_pair_set(tmp_path / "train").select([first])
+    pairs = read_pair_set(tmp_path / "train").select([np.random.default_rng([0, 0]).permutation(12)[0]])
     scorer = find_model(f"hf:{tmp_path / model}", ModelOptions(reading="itm_logit"))
     logits = torch.from_numpy(score(scorer, pairs, store=EmbeddingStore(None)).scores.values[0].astype(np.float64))
     s = logits.sigmoid()
     # What another text costs the one image it costs the other, and what another image costs the one text.
     v2 = (s[0, 0] - s[0, 1]) - (s[1, 1] - s[1, 0]), (s[0, 0] - s[1, 0]) - (s[1, 1] - s[0, 1])
-    expected = 0.5 * float(v2[0].square() + v2[1].square())
-    softplus = torch.nn.functional.softplus
+    expected, softplus = 0.5 * float(v2[0].square() + v2[1].square()), torch.nn.functional.softplus
     itm = (softplus(-logits.diagonal()).mean() + softplus(torch.stack([logits[0, 1], logits[1, 0]])).mean() * 2) / 3
     line = logged(tmp_path / "run")[0]
     assert "itc" not in line
@@ -220,8 +217,7 @@ def test_a_pair_whose_text_is_true_of_the_image_is_no_negative(tmp_path, source)
             data={"train": ["rows.jsonl"], "duplicates": duplicates}, batch={"size": 2},
             matching={"source": source, "contrast": False},
         )  # fmt: skip
-        encoder = open_fusion(settings.model, "cpu")
-        training = read_rows(["rows.jsonl"], tmp_path)
+        encoder, training = open_fusion(settings.model, "cpu"), read_rows(["rows.jsonl"], tmp_path)
         steps = FusionStep(settings, encoder, training, TrainingRanks("cpu").accelerator, encoder.module)
         for numbers in ([0, 1], [2, 3]):
             drawn = steps.draw(numbers, 0)

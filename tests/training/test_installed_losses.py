@@ -68,8 +68,7 @@ def test_a_plain_function_is_declared_by_its_parameters(installed, tmp_path):
         read_terms({"name": "weighted", "wieght": 2.0})
     with raises(DataError, "'weighted'", "'weight'", "-1", "0"):
         read_terms({"name": "weighted", "weight": -1})
-    own = totals(tmp_path, "own", loss={"name": "weighted"})
-    assert own == totals(tmp_path, "itc", loss={"name": "itc"})
+    assert totals(tmp_path, "own", loss={"name": "weighted"}) == totals(tmp_path, "itc", loss={"name": "itc"})
     model = {"model": blip(tmp_path / "blip"), "optimiser": {"steps": 1}, "matching": {"contrast": False}}
     assert len(totals(tmp_path, "matched", loss={"name": "matched"}, **model)) == 1
 

@@ -1,19 +1,16 @@
 """A training run on the command line tells how far it is, and Ctrl-C what it leaves."""
 
 import json
-import os
 import re
 import resource
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from training_sets import config, far, table, toml, weights
 
+from boards import until
 from facts import check_facts, raises
 from tellapart.errors import RunError
 from tellapart.training.training_run import run_training
@@ -27,23 +24,22 @@ def write_config(folder: Path, **changes) -> Path:
     return path
 
 
-def interrupt(*arguments: object, when: Callable[[], bool]) -> str:
+@pytest.fixture
+def interrupt(start) -> Callable[..., str]:
     """Start a training run, interrupt it as soon as something is there, and return what is said."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "train", *map(str, arguments)], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    patience = time.monotonic() + 120
-    while not when():
-        assert process.poll() is None and time.monotonic() < patience
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=60)
-    assert (printed, process.returncode) == ("", 130), said
-    return said.rstrip()
+
+    def begin(*arguments: object, when: Callable[[], bool]) -> str:
+        process = start("train", *arguments)
+        until(lambda: when() or process.poll() is not None, seconds=120)
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+        assert (printed, process.returncode) == ("", 130), said
+        return said.rstrip()
+
+    return begin
 
 
-def test_before_the_first_checkpoint_nothing_is_kept(tmp_path):
+def test_before_the_first_checkpoint_nothing_is_kept(interrupt, tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 100000})
     out = tmp_path / "run"
     said = interrupt(config, "--out", out, when=(out / "log.jsonl").exists)
@@ -61,24 +57,22 @@ def test_before_the_folder_is_the_runs_no_resume_is_named(tmp_path, command, mon
     assert "--resume" not in told.err
 
 
-def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path):
+def test_after_a_checkpoint_that_one_is_kept_and_taken_up(interrupt, tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 3, "keep": 100000})
     out = tmp_path / "run"
     said = interrupt(config, "--out", out, when=(out / "checkpoints" / "step-00000003").exists)
     # On a slow machine lines of progress come before.
     kept = re.search(rf"^interrupted; .* step ([\d,]+) .*{out}/checkpoints\.", said, re.MULTILINE)
     assert kept is not None, said
-    step = int(kept[1].replace(",", ""))
-    last = max((out / "checkpoints").iterdir())
+    step, last = int(kept[1].replace(",", "")), max((out / "checkpoints").iterdir())
     assert json.loads((last / "state.json").read_text())["step"] == step
     assert said.endswith(f"tellapart train {config} --out {out} --resume")
 
 
-def test_of_several_seeds_the_finished_ones_are_named(tmp_path):
+def test_of_several_seeds_the_finished_ones_are_named(interrupt, tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 300}, validation={"every": 100})
     out = tmp_path / "seeds"
-    second = out / "seed-001" / "log.jsonl"
-    said = interrupt(config, "--out", out, "--seeds", 2, when=second.exists)
+    said = interrupt(config, "--out", out, "--seeds", 2, when=(out / "seed-001" / "log.jsonl").exists)
     check_facts(said, "interrupted", f"{out}/seed-000", "complete", "tellapart train")
 
 

@@ -36,8 +36,7 @@ from tellapart.training.training_run import run_training
 
 @pytest.mark.parametrize("duplicates", ["masked", "negatives"])
 def test_a_run_equals_a_plain_loop_of_torch(tmp_path, duplicates):
-    settings = config(tmp_path, data={"duplicates": duplicates})
-    run_training(settings, tmp_path, tmp_path / "run")
+    run_training(config(tmp_path, data={"duplicates": duplicates}), tmp_path, tmp_path / "run")
     # The same in the plainest way: the whole batch, cross-entropy both ways, AdamW in two groups, the schedule.
     model = open_dual(f"local-dir:{tmp_path / 'run' / 'start'}", "cpu")
     named = [p for _, p in model.module.named_parameters()]
@@ -228,8 +227,7 @@ def test_other_data_or_options_are_another_run(tmp_path):
     settings = config(tmp_path, data={"validation": f"folder:{squares(tmp_path / 'chosen', 4, seed=9)}"})
     run_training(settings, tmp_path, tmp_path / "chosen-run")
     with raises(RunError, "chosen-run", "validation.every"):
-        oftener = settings.changed(validation={"every": 1})
-        run_training(oftener, tmp_path, tmp_path / "chosen-run", resume=True)
+        run_training(settings.changed(validation={"every": 1}), tmp_path, tmp_path / "chosen-run", resume=True)
     shutil.rmtree(tmp_path / "chosen")
     squares(tmp_path / "chosen", 4, seed=10)
     with raises(RunError, "chosen-run", "validation_items"):
@@ -247,8 +245,7 @@ def test_other_data_or_options_are_another_run(tmp_path):
 def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path):
     settings = config(tmp_path, optimiser={"learning_rate": 1e30, "steps": 6}, validation={"every": 1})
     rows = BatchOrder(read_rows(["folder:train"], tmp_path), 8, 0).batch(1)
-    named = ", ".join(f"{row} ({row // 2}_{row % 2}.png)" for row in rows)
-    with raises(RunError, "nan", "step 2", named):
+    with raises(RunError, "nan", "step 2", ", ".join(f"{row} ({row // 2}_{row % 2}.png)" for row in rows)):
         run_training(settings, tmp_path, tmp_path / "run")
     assert [line["step"] for line in logged(tmp_path / "run")] == [1]
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000001"]
@@ -320,8 +317,7 @@ def test_a_clip_of_transformers_trains_and_loads_again(tmp_path):
     import tiny_models
 
     folder = tiny_models.clip(tmp_path / "clip")
-    settings = config(tmp_path, model=f"hf:{folder}")
-    finished = run_training(settings, tmp_path, tmp_path / "run")
+    finished = run_training(config(tmp_path, model=f"hf:{folder}"), tmp_path, tmp_path / "run")
     trained, begun = find_model(finished.name), find_model(f"hf:{folder}")
     assert np.abs(trained.encode_texts(["a red square"]) - begun.encode_texts(["a red square"])).max() > 1e-4
     drawn = find_model(run_training(config(tmp_path, model=f"new:{folder}"), tmp_path, tmp_path / "fresh").name)
@@ -362,7 +358,6 @@ def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same
     # The first measurement is what the others are compared with; nothing moves at this rate.
     assert [step for step, _ in finished.state.history] == [2, 4, 6]
     assert (finished.state.stopped, finished.state.step, read_record(tmp_path / "run").steps) == (True, 6, 6)
-
     check_resumed(settings, tmp_path, last=5)
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state
     # A run that has stopped takes no further step.
@@ -381,8 +376,7 @@ def test_a_rank_that_is_not_told_enough_does_not_train_alone_and_an_empty_variab
 
 def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path):
     minutes = {"steps": None, "minutes": 0.02, "warm_up": 0}
-    settings = config(tmp_path, optimiser=minutes)
-    done = run_training(settings, tmp_path, tmp_path / "run", show=write_progress)
+    done = run_training(config(tmp_path, optimiser=minutes), tmp_path, tmp_path / "run", show=write_progress)
     steps = json.loads((tmp_path / "run" / "run.json").read_text())["steps"]
     assert done.state.step == steps and not (tmp_path / "run" / "tried").exists()
     # The timed steps left no trace: a run of as many steps, named, has the same weights.

@@ -68,8 +68,7 @@ def example(tmp_path, monkeypatch):
 def test_one_command_makes_negatives_trains_and_measures_before_and_after(command, example, tmp_path):
     data = coco(tmp_path / "coco")
     ran = command("train", str(example), "--data", str(data), "--json", "-q")
-    out = tmp_path / "runs" / "train-negclip-coco"
-    record = json.loads((out / "record.json").read_text())
+    record = json.loads((tmp_path / "runs" / "train-negclip-coco" / "record.json").read_text())
     assert ran.json
     # The negatives are of the training pictures alone, by the recipe beside the configuration.
     made = read_pair_set(tmp_path / "sets" / "coco-negatives")
@@ -82,8 +81,7 @@ def test_one_command_makes_negatives_trains_and_measures_before_and_after(comman
     assert record["data"]["rows"] + record["data"]["validation"] == len(made.items)
     # Its set stays, and is not made again for another run.
     card = tmp_path / "sets" / "coco-negatives" / "card.json"
-    written = card.stat().st_mtime_ns
-    settings = read_config(example)
+    written, settings = card.stat().st_mtime_ns, read_config(example)
     build_recipes(settings.data.model_copy(update={"folder": str(data)}), example.parent)
     assert card.stat().st_mtime_ns == written
 

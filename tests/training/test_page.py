@@ -78,8 +78,7 @@ def words(page: Path) -> str:
 def test_the_page_says_first_what_was_gained_and_lost(trained):
     page = write_training_report(*trained)
     assert page == trained[0] / "report.html"
-    text = words(page)
-    lost = "folder:&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; accuracy (-15.00)"
+    text, lost = words(page), "folder:&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; accuracy (-15.00)"
     assert f"better, p after Holm below .05 demo text_score (+15.00) worse, p after Holm below .05 {lost}" in text
     assert "after step 4: group_score 68.75 % on 4 items held out of the training data (data.share)" in text
     assert "text_score +15.00 [+5.0, +25.0] 50.00 65.00 1,200 0.0213" in text
@@ -173,8 +172,7 @@ def test_show_of_a_folder_of_seeds_prints_their_means(trained, command, tmp_path
 
 @pytest.mark.slow
 def test_training_ends_with_the_page_and_the_report_of_its_run_folder(tmp_path, command):
-    name = f"folder:{squares(tmp_path / 'test', seed=5)}"
-    path = tmp_path / "train.toml"
+    name, path = f"folder:{squares(tmp_path / 'test', seed=5)}", tmp_path / "train.toml"
     path.write_text(toml(table(tmp_path, data={"share": 0.7, "together": True}, report={"benchmarks": [name]})))
     ran = command("train", path, "--out", "run", "--allow-leak")
     assert ran.code == 0, ran.err
@@ -183,7 +181,6 @@ def test_training_ends_with_the_page_and_the_report_of_its_run_folder(tmp_path, 
     links = re.findall(r'<a href="([^"#]+)"', page)
     assert links == ["report/report.html", "report/", "model/README.md", "log.jsonl", "record.json"]
     assert all((tmp_path / "run" / link).exists() for link in links)
-    shown = command("show", "run")
-    assert shown.out == ran.out
+    assert command("show", "run").out == ran.out
     assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8") == page
     assert command("show", "run/report").code == 0  # the run folder below is one like any other

@@ -75,8 +75,7 @@ def test_the_card_in_the_models_folder_is_that_of_the_record(run):
     folder, finished = run
     card = (folder / "run" / "model" / "README.md").read_text(encoding="utf-8")
     assert card == model_card(read_record(folder / "run"))
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    matter = yaml.safe_load(card.split("---\n")[1])
+    matter = pytest.importorskip("yaml", reason="PyYAML is not installed").safe_load(card.split("---\n")[1])
     assert matter["license"] == "mit" and "itc" in matter["tags"] and "base_model" not in matter
     for row in finished.record.comparison.rows:
         assert f"| {row.metric} | {row.n:,} | {100 * row.a:.2f} | {100 * row.b:.2f} | " in card

@@ -61,8 +61,7 @@ def test_a_run_of_the_preset_learns(tmp_path, family):
 def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path, family):
     made = settings(tmp_path, family, dropout={'"*.output.dense"': 0.1})  # as published; augmented, too
     check_resumed(made, tmp_path)
-    without = settings(tmp_path / "other", family)
-    run_training(without, tmp_path / "other", tmp_path / "plain")
+    run_training(settings(tmp_path / "other", family), tmp_path / "other", tmp_path / "plain")
     assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]
 
 

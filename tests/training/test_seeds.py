@@ -63,19 +63,15 @@ def test_signed_ranks_of_a_few_seeds_are_counted_by_hand():
 
 
 def test_over_seeds_gives_means_spread_and_the_start():
-    result = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
-    first, second = result
+    first, second = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
     assert (first.benchmark, first.seeds, first.other) == ("a", 3, pytest.approx(0.4))
     assert (first.mean, first.sd, first.difference) == pytest.approx((0.6, 0.1, 0.2))
     assert first.p is not None and first.p_holm == first.p  # the only row with a test
     assert (second.difference, second.low, second.p, second.p_holm, second.p_ranks) == (0.0, None, None, None, 1.0)
     (alone,) = over_seeds([made(0, (0.5,), (0.4,))])
     assert (alone.sd, alone.p, alone.p_ranks, alone.mean) == (None, None, None, 0.5)
-
-
-def test_many_metrics_are_corrected_together():
-    records = [made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)]
-    result = over_seeds(records)
+    # The tests of many metrics are corrected together.
+    result = over_seeds([made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)])
     ps = sorted(row.p for row in result if row.p is not None)
     expected = [min(1, 2 * ps[0]), max(min(1, 2 * ps[0]), ps[1])]
     assert sorted(row.p_holm for row in result if row.p_holm is not None) == pytest.approx(expected)
@@ -108,8 +104,7 @@ def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
 
 
 def test_only_what_is_not_done_is_trained_again(tmp_path):
-    told = config(tmp_path)
-    trained = []
+    told, trained = config(tmp_path), []
 
     def once(one, folder):
         trained.append(one.seed)
@@ -173,13 +168,10 @@ def test_every_tensor_equals_the_float64_reference(dtype, alpha):
     assert torch.equal(result, torch.from_numpy(exact).to(dtype))
 
 
-def test_the_ends_are_kept_to_the_bit_also_where_a_weight_is_infinite():
+def test_the_ends_are_kept_to_the_bit_counters_are_the_nearer_ends_and_neither_end_is_changed_nor_shared():
     before, after = {"w": torch.tensor([1.0, math.inf])}, {"w": torch.tensor([math.inf, 2.0])}
     assert torch.equal(interpolate(before, after, 0)["w"], before["w"])
     assert torch.equal(interpolate(before, after, 1)["w"], after["w"])
-
-
-def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_shared():
     before = {"counter": torch.tensor(1), "mean": torch.tensor([0.1, 2.0])}
     after = {"counter": torch.tensor(4), "mean": torch.tensor([0.7, -1.0])}
     copies = [{name: value.clone() for name, value in end.items()} for end in (before, after)]

@@ -63,8 +63,7 @@ def rounds(folder: Path, **changes) -> TrainConfig:
 @pytest.mark.slow
 def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(start, command):
     settings = rounds(start)
-    done = train_matched(settings, start, start / "run")
-    record = read_record(start / "run")
+    done, record = train_matched(settings, start, start / "run"), read_record(start / "run")
     assert record == done.record and TrainConfig.model_validate(record.config) == settings
     items = read_pair_set(start / "run" / "rounds" / "items")
     models = (f"local-dir:{start / 'start'}", f"local-dir:{start}/run/rounds/1/run/model")
@@ -103,8 +102,7 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(st
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(start):
     settings = rounds(start, report={"benchmarks": []}, validation={"every": 1})
-    whole = train_matched(settings, start, start / "whole")
-    steps = []
+    whole, steps = train_matched(settings, start, start / "whole"), []
 
     def kill(stage, done, total, note=""):
         steps.extend([done] if stage == "steps" else [])

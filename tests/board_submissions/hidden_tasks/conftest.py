@@ -21,6 +21,8 @@ from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSetting
 from tellapart.board.submissions.prepared import HiddenRows, read_truth
 from tellapart.board.submissions.service import Submissions
 
+#: A file, or predictions by their ids.
+Sent = Mapping[str, Any] | bytes
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json
 from tellapart.benchmarks.benchmark import Benchmark
@@ -103,17 +105,14 @@ class Hosted:
         root = self.place.images
         own = {path.relative_to(root).as_posix(): picture(path.read_bytes()) for path in root.rglob("*.*")}
         far = {name: {path: float(np.abs(own[path] - pixels).mean()) for path in own} for name, pixels in shown.items()}
-        looks = {name: min(own, key=far[name].__getitem__) for name in shown}
-        found = []
+        looks, found = {name: min(own, key=far[name].__getitem__) for name in shown}, []
         for row in rows:
             seen = {key: looks[value] for key, value in row.items() if value in looks}
             (record,) = [record for record in self.records.rows if self.case.find(record, seen, row)]
             found.append((row, record))
         return found
 
-    def send(
-        self, predictions: Mapping[str, Any] | bytes, *, model: str = "mine", file: str = "p.jsonl"
-    ) -> dict[str, Any]:
+    def send(self, predictions: Sent, *, model: str = "mine", file: str = "p.jsonl") -> dict[str, Any]:
         """Send a file, let the worker's own process measure it, and see what became of it."""
         data = predictions if isinstance(predictions, bytes) else lines(predictions)
         params = {"model": model, "file": file}

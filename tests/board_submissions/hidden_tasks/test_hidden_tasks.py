@@ -110,8 +110,7 @@ def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn()
 
 @EACH
 def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_path):
-    place = made(task, tmp_path / "data")
-    records = find_benchmark(CASES[task].benchmark, place).records()
+    records = find_benchmark(CASES[task].benchmark, made(task, tmp_path / "data")).records()
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
     rows = sorted(records.rows, key=repr)
     many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(rows))
@@ -152,8 +151,7 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(hosted, 
         own[record.id + order] = said
     (tmp_path / "own.jsonl").write_bytes(lines(own))
     run_scores({case.benchmark: tmp_path / "own.jsonl"}, tmp_path / "run", place=board.place)
-    samples = read_samples(tmp_path / "run", case.benchmark)
-    seen = board.send(published)
+    samples, seen = read_samples(tmp_path / "run", case.benchmark), board.send(published)
     assert (seen["state"], seen["private"]) == ("done", None), seen["error"]
     board.service.close("mine", by="test")
     submission = board.see(f"/submissions/{seen['id']}")
@@ -193,8 +191,7 @@ def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(hosted
     board, metrics = hosted(task), HIDEABLE[task].metrics
     case, known, truth = CASES[task], board.known(), board.truth
     words = {"vqa": "numbat", "vqa2": "numbat", "grounding": [0, 0, 1, 1]}  # as long to read as a right answer
-    wrong = {row["id"]: words.get(task, case.wrong(record, row)) for row, record in known}
-    steps = []
+    wrong, steps = {row["id"]: words.get(task, case.wrong(record, row)) for row, record in known}, []
     for row, record in [(None, None), *known[:6], *known[-6:]]:
         said = wrong if row is None else {**wrong, row["id"]: case.right(record, row)}
         (tmp_path / "sent.jsonl").write_bytes(lines(said))
@@ -274,8 +271,7 @@ def test_a_sender_sees_which_field_predictions_were_read_from(hosted):
 def test_a_file_that_is_not_right_is_refused_precisely(hosted, task, tmp_path):
     case, board = CASES[task], hosted(task)
     known, truth = board.known(), board.truth
-    right = {row["id"]: case.right(record, row) for row, record in known}
-    first = known[5][0]["id"]
+    right, first = {row["id"]: case.right(record, row) for row, record in known}, known[5][0]["id"]
     for spoilt, why in (
         ({id_: said for id_, said in right.items() if id_ != first}, ("1", len(right), first)),
         ({**right, "zz": right[first]}, ("1", "zz", "ids")),
@@ -332,8 +328,7 @@ def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffi
     with board.archive() as archive:
         empty = archive.read("items.jsonl")
     assert "no prediction" in board.send(empty)["error"]
-    known = board.known()
-    right = lines({row["id"]: CASES["vqa"].right(record, row) for row, record in known})
+    right = lines({row["id"]: CASES["vqa"].right(record, row) for row, record in board.known()})
     assert "a second prediction for id" in board.send(right + right.splitlines(keepends=True)[0])["error"]
     params = {"model": "mine", "file": "scores.npz"}
     answer = board.client.post("/hidden/mine/submissions", params=params, content=right, headers=board.head)
@@ -371,8 +366,7 @@ def test_sizes_answers_and_files_that_do_not_fit_are_refused_by_name(tmp_path):
     with raises(DataError, "'3.png'", "16", "x", "12", "32", "x", "24"):
         prepare(hidden_task("grounding", place), tmp_path / "hidden", b"key")
     assert list((tmp_path / "hidden").iterdir()) == []
-    place = made("vqa", tmp_path)
-    rows = json.loads((tmp_path / "vqa_vlue_test.json").read_text())
+    place, rows = made("vqa", tmp_path), json.loads((tmp_path / "vqa_vlue_test.json").read_text())
     write_json(tmp_path / "vqa_vlue_test.json", [{**row, "answer": ["yes", "no"]} for row in rows])
     with raises(DataError, "benchmark", "'mine'", "2"):
         prepare(hidden_task("vqa", place), tmp_path / "hidden", b"key")

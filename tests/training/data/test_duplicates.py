@@ -91,8 +91,7 @@ def write_pictures(folder: Path) -> dict[str, Path]:
 
 
 def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
-    files = write_pictures(tmp_path / "p")
-    seen = []
+    files, seen = write_pictures(tmp_path / "p"), []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
     rows = plain.with_pictures(pixels_by_file(hash_images(plain.files, progress=lambda *each: seen.append(each))))
     assert (plain.image_ids.tolist(), rows.image_ids.tolist()) == ([0, 1, 2, 3, 4], [0, 0, 0, 1, 2])
@@ -304,8 +303,7 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path):
 
 @pytest.mark.slow
 def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path):
-    own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
-    seen = []
+    own, seen = rows(tmp_path, a_png=noise(1), b_png=noise(2)), []
     result = find_leaks(own, ["demo", "demo-objects"], lambda *settings: seen.append(settings))
     assert [(leak.benchmark, leak.same, leak.alike) for leak in result] == [("demo", (), ()), ("demo-objects", (), ())]
     refuse_leaks(result)

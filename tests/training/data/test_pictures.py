@@ -151,8 +151,7 @@ def test_what_is_drawn_names_both_pictures(tmp_path, settings):
     assert picture.shape == (16, 16, 3)
     # Squares count as wide: the second picture, shrunk to half its height, is above the first.
     for half, number in ((picture[:8], joined.second), (picture[8:], 3)):
-        blocks = rows.pixels(number).reshape(8, 2, 16, 3).mean(1)
-        assert np.abs(np.asarray(half, float) - blocks).mean() < 12
+        assert np.abs(np.asarray(half, float) - rows.pixels(number).reshape(8, 2, 16, 3).mean(1)).mean() < 12
 
 
 @pytest.mark.slow

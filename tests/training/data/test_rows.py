@@ -355,8 +355,7 @@ def _named(path: Path) -> TrainingRows:
 def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path):
     squares(tmp_path / "one", 20, seed=1)
     squares(tmp_path / "two", 20, seed=2)
-    whole = read_rows(["one", "two"], tmp_path)
-    half = read_rows(["one", "two"], tmp_path, take=[0.5, 1.0])
+    whole, half = read_rows(["one", "two"], tmp_path), read_rows(["one", "two"], tmp_path, take=[0.5, 1.0])
     names = [[row.image for row in rows.rows if row.image.is_relative_to(tmp_path / "two")] for rows in (whole, half)]
     assert names[0] == names[1]
     assert 0 < len(half) - 40 < 40
@@ -382,8 +381,7 @@ def test_the_fingerprint_is_of_texts_and_bytes(tmp_path):
 
 def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(tmp_path, made_set):
     folder = made_set("set", n=2)
-    photos = folder.rename(tmp_path / "photos")
-    mine = tmp_path / "mine"
+    photos, mine = folder.rename(tmp_path / "photos"), tmp_path / "mine"
     mine.mkdir()
     listing = (photos / "pairs.jsonl").read_text()
     (mine / "pairs.jsonl").write_text(listing)
@@ -421,8 +419,7 @@ def test_absolute_paths_inside_the_folder_are_trained_on(tmp_path, made_set, nam
         text = "".join(("\t" if name.endswith("tsv") else ",").join(row) + "\n" for row in rows)
     for folder, root in ((photos, None), (tmp_path, str(photos))):
         (folder / name).write_text(text)
-        read = read_rows([str(folder / name)], tmp_path, root)
-        assert [str(row.image) for row in read.rows] == images
+        assert [str(row.image) for row in read_rows([str(folder / name)], tmp_path, root).rows] == images
     (tmp_path / "else").mkdir()
     (tmp_path / name).rename(tmp_path / "else" / name)
     with raises(DataError, images[0], "absolute", tmp_path / "else", "outside_images"):
@@ -478,8 +475,7 @@ def test_a_step_is_the_same_whatever_was_asked_before(seed, steps):
 
 @given(SEEDS, st.integers(1, 4), st.integers(0, 30))
 def test_items_stay_together(seed, each, step):
-    order = BatchOrder(rows(12 * each, each), 4 * each, seed, together=True)
-    batch = order.batch(step)
+    batch = BatchOrder(rows(12 * each, each), 4 * each, seed, together=True).batch(step)
     assert batch == [n for start in batch[::each] for n in range(start, start + each)]
     assert {n % each for n in batch[::each]} == {0}
 
@@ -549,8 +545,7 @@ def test_a_crafted_list_is_one_line(tmp_path, name):
     for column in (2, 3):
         row = list(ROWS[0])
         row[column] = CRAFTED[name]
-        text = "\n".join((HEADER, *map("\t".join, (row, *ROWS[1:])), ""))
-        (tmp_path / "rows.tsv").write_bytes(text.encode())
+        (tmp_path / "rows.tsv").write_bytes("\n".join((HEADER, *map("\t".join, (row, *ROWS[1:])), "")).encode())
         began = time.monotonic()
         with raises(DataError, "rows.tsv") as caught:
             read_rows(["rows.tsv"], tmp_path)

@@ -100,8 +100,7 @@ def test_a_shard_that_is_not_rows_is_refused_with_its_sample(tmp_path, case):
 
 
 def test_a_shard_that_is_cut_off_or_missing_is_named(shards):
-    whole = (shards / "shards" / "shard-00001.tar").read_bytes()
-    (shards / "cut.tar").write_bytes(whole[:1200])
+    (shards / "cut.tar").write_bytes((shards / "shards" / "shard-00001.tar").read_bytes()[:1200])
     with raises(DataError, "cut.tar", "copy it again"):
         read_rows(["cut.tar"], shards)
     with raises(DataError, "shard-00002.tar", "No such file"):

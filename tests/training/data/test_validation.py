@@ -23,8 +23,7 @@ def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_
     for image in (folder / "images").iterdir():
         moved = image.rename(tmp_path / image.name)
         image.symlink_to(moved)
-    name = f"folder:{folder}"
-    rows = TrainingRows((TrainingRow(tmp_path / "0_0.png", "a"),))
+    name, rows = f"folder:{folder}", TrainingRows((TrainingRow(tmp_path / "0_0.png", "a"),))
     with raises(DataError, "outside_images", "pair"):
         find_leaks(rows, [name], None, Locations())
     assert find_leaks(rows, [name], None, Locations(outside=True))

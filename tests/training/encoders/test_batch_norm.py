@@ -43,8 +43,7 @@ def test_a_batch_in_pieces_is_refused_unless_statistics_are_frozen(tmp_path):
     assert before and far(statistics(after), before) == far(statistics(weighed), before) == 0
     assert far(after, begun) > 1e-4
     # One batch a step, also where a step in float32 is compared with it.
-    counted = {int(value) for name, value in weights(tmp_path / "whole").items() if "num_batches" in name}
-    assert counted == {2}
+    assert {int(value) for name, value in weights(tmp_path / "whole").items() if "num_batches" in name} == {2}
 
 
 @pytest.mark.slow

@@ -27,8 +27,7 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
     images = {"pixels": torch.stack([trainable.image(one)["pixels"] for one in pixels])}
     texts = trainable.tokens(TEXTS)
     with torch.no_grad():
-        found = trainable.module.eval()(images, texts)
-        model = trainable.module.model
+        found, model = trainable.module.eval()(images, texts), trainable.module.model
         whole = torch.nn.functional.pad(texts["input_ids"], (0, 24 - texts["input_ids"].shape[1]))
         prepared = (images["pixels"].permute(0, 3, 1, 2) / 255 - 0.5) / 0.5
         as_read = {"normalize_intermediates": True, "image_output_fmt": "NLC"}

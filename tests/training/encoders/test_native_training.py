@@ -94,8 +94,7 @@ def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path, family, loss):
 
 
 def test_a_head_of_retrieval_begins_as_the_matching_heads_match(tmp_path):
-    name = native(tmp_path / "meter", "meter")
-    state = torch.load(tmp_path / "meter" / "model.ckpt")
+    name, state = native(tmp_path / "meter", "meter"), torch.load(tmp_path / "meter" / "model.ckpt")
     state["state_dict"] = {key: one for key, one in state["state_dict"].items() if "rank_output" not in key}
     torch.save(state, tmp_path / "meter" / "model.ckpt")
     with raises(ModelError, "'rank'"):

@@ -67,8 +67,7 @@ def reordered(made: Batch, order: Tensor) -> Batch:
 
 
 def matches(seed: int = 0, negatives: int = 4) -> Matches:
-    b = len(IDS)
-    generator = torch.Generator().manual_seed(seed)
+    b, generator = len(IDS), torch.Generator().manual_seed(seed)
 
     def logits(*shape: int) -> Tensor:
         return 2.0 * torch.randn(*shape, dtype=torch.float64, generator=generator)
@@ -94,6 +93,5 @@ OPTIONS: dict[str, Any] = {
 
 def of_the_catalogue(kind: type[Loss], **options: dict[str, Any]) -> dict[str, Callable[..., LossParts]]:
     """Every loss of a kind, so that a new one has all laws at once."""
-    declared = {name: find_loss(name) for name in LOSSES}
-    chosen = OPTIONS | options
+    declared, chosen = {name: find_loss(name) for name in LOSSES}, OPTIONS | options
     return {name: partial(loss, **chosen.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}

@@ -50,10 +50,8 @@ def encoded(made: Batch, weights: Tensor, scale: Tensor) -> Batch:
 
 def fusion_matches(made: Batch, weights: Tensor, rank: int, size: int) -> Matches:
     """Logits of a bilinear matching head, crossed with shared negatives from all ranks."""
-    negatives = hard_negatives(made, 2, shared=True).texts
-    whole = batch(2)
-    at = negatives.clamp(min=0)
-    true = 3 * ((made.images @ weights) * made.texts).sum(1)
+    negatives, whole = hard_negatives(made, 2, shared=True).texts, batch(2)
+    at, true = negatives.clamp(min=0), 3 * ((made.images @ weights) * made.texts).sum(1)
     return Matches(
         true=true,
         wrong_texts=3 * torch.einsum("bd,bmd->bm", made.images @ weights, whole.texts[at]),
@@ -91,8 +89,7 @@ def main(out: Path) -> None:
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(minutes=5))
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(5, 5, dtype=torch.float64, generator=generator) / 2
-    scale = torch.tensor(1.5, dtype=torch.float64)
-    found = {}
+    scale, found = torch.tensor(1.5, dtype=torch.float64), {}
     for chunk, alike in ((None, False), (2, False), (None, True), (2, True)):
         for name, loss in DUAL.items():
             learned = [weights.clone().requires_grad_(), scale.clone().requires_grad_()]

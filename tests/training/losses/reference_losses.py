@@ -175,8 +175,7 @@ def hinge(x, alpha):
 
 
 def close_sets(C, same, k):
-    n = len(C)
-    top = []
+    n, top = len(C), []
     for i in range(n):
         others = sorted((j for j in range(n) if not (same | same.T)[i, j]), key=lambda j, i=i: -max(C[i, j], C[j, i]))
         top.append(set(others[:k]))
@@ -191,8 +190,7 @@ VARIANTS = {
 
 def four_of(C, scale, same, normalise, i, j):
     """s11, s12, s21, s22 for a change of text, and for a change of image."""
-    n = len(C)
-    entries = [(i, i), (i, j), (j, i), (j, j)]
+    n, entries = len(C), [(i, i), (i, j), (j, i), (j, j)]
     if normalise == "none":
         return [[C[a, b] for a, b in entries]] * 2
     if normalise == "block":
@@ -228,8 +226,7 @@ def eqsim(C, scale, same, *, alpha, beta, k, variant, normalise):
 
 def eqsim_released(L, drawn, weight, margin):
     """The released `hard_easy_itc`, line by line: `drawn[b]` holds both lists of sampled negatives."""
-    n = len(L)
-    P = np.stack([softmax(row) for row in L])
+    n, P = len(L), np.stack([softmax(row) for row in L])
     mask = np.ones((n, n))
     c0_i0, c0_ii, ci_i0, ci_ii = [], [], [], []
     for b in range(n):
@@ -248,9 +245,6 @@ def eqsim_released(L, drawn, weight, margin):
 
 
 def itm(true, texts, images, has_text, has_image):
-    def mean(values):
-        return float(np.mean(values)) if len(values) else 0.0
-
     parts = {
         "true": mean(softplus(-true)) / 3,
         "wrong_text": mean(softplus(texts[has_text])) / 3,

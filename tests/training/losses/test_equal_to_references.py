@@ -182,10 +182,8 @@ def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike):
     ids = np.array([*IDS, *made.mates.image_ids.tolist()])
     true = ids[:, None] == ids[None, :]
     if alike:
-        every = torch.cat([made.text_ids, made.mates.text_ids])
-        true = true_of(made, every, torch.tensor(ids))
-    expected = reference.itc(made.scale.item() * images @ texts.T, true)
-    assert_equal(trohn_img(made), expected)
+        true = true_of(made, torch.cat([made.text_ids, made.mates.text_ids]), torch.tensor(ids))
+    assert_equal(trohn_img(made), reference.itc(made.scale.item() * images @ texts.T, true))
 
 
 @pytest.mark.parametrize("chunk", [None, 3])
@@ -219,8 +217,7 @@ def test_eqsim_as_released(scale, margin, chunk):
 def test_pairs_of_one_image_are_never_drawn_as_released():
     made = batch(ids=[0, 0, 0, 1, 1, 2])
     for step in range(50):
-        drawn = drawn_negatives(gather_pairs(made), 4, step)
-        for row, chosen in enumerate(drawn.tolist()):
+        for row, chosen in enumerate(drawn_negatives(gather_pairs(made), 4, step).tolist()):
             assert not {made.image_ids[j].item() for j in chosen if j >= 0} & {made.image_ids[row].item()}
             for half in (chosen[:2], chosen[2:]):
                 there = [j for j in half if j >= 0]

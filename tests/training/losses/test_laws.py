@@ -120,8 +120,7 @@ def test_captions_of_one_image_alone_leave_nothing_to_tell_apart(name):
     made = replace(batch(ids=[3, 3, 3, 3]), mates=None)
     made = replace(made, images=made.images.clone().requires_grad_())
     parts = DUAL[name](made)
-    matched = parts.pop("matched", torch.tensor(0.0))
-    rest = parts["total"] - matched
+    rest = parts["total"] - parts.pop("matched", torch.tensor(0.0))
     assert abs(rest) < 1e-12
     (gradient,) = torch.autograd.grad(rest, made.images)
     assert gradient.abs().max() < 1e-12
@@ -165,8 +164,7 @@ def test_the_regularisation_is_zero_on_an_equivariant_block(variant, seed):
     # A softmax over the batch keeps Eq. 6 where every row has the same values: for two pairs, and on a circle of them.
     ring = equivariant(7, seed)[0]
     ring = torch.stack([ring[min(k, 7 - k)] for k in range(7)])
-    circle = torch.stack([ring.roll(k) for k in range(7)])
-    for matrix in (equivariant(2, seed), circle):
+    for matrix in (equivariant(2, seed), torch.stack([ring.roll(k) for k in range(7)])):
         parts = eqsim(similar(matrix), alpha=0.0, k=2, variant=variant)
         assert parts["v1"] + parts["v2"] < 1e-28
 
@@ -188,8 +186,7 @@ def test_half_precision_is_compared_in_float32_under_autocast_too():
 
 
 def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit():
-    made = batch()
-    result = hard_negatives(made, 2, shared=True)
+    result = hard_negatives(batch(), 2, shared=True)
     assert torch.equal(result.texts, result.images)
     true = torch.arange(8, dtype=torch.float64, requires_grad=True)
     fourth = gather(true)[result.texts.clamp(min=0)]
@@ -200,8 +197,7 @@ def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit()
 
 def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_similar():
     made = batch()
-    cosines = made.images @ made.texts.T
-    hidden = cosines.masked_fill(made.image_ids[:, None] == made.image_ids[None, :], -9.0)
+    hidden = (made.images @ made.texts.T).masked_fill(made.image_ids[:, None] == made.image_ids[None, :], -9.0)
     result = hard_negatives(made, hardest=True)
     assert torch.equal(result.texts[:, 0], hidden.argmax(1))
     assert torch.equal(result.images[:, 0], hidden.argmax(0))
@@ -235,11 +231,9 @@ def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_hel
 
 
 def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement():
-    logits = torch.tensor([0.0, 1.0, -0.5, -torch.inf, 2.0])
-    times = 40000
+    logits, times = torch.tensor([0.0, 1.0, -0.5, -torch.inf, 2.0]), 40000
     drawn = draw(logits.expand(times, 5), 2, 11, torch.arange(times))
-    p = logits.softmax(0).tolist()
-    seen = 0
+    p, seen = logits.softmax(0).tolist(), 0
     for first, second in permutations((0, 1, 2, 4), 2):
         expected = p[first] * p[second] / (1 - p[first])
         count = ((drawn[:, 0] == first) & (drawn[:, 1] == second)).sum().item()
@@ -304,8 +298,7 @@ N, CHUNK = 96, 4
 def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> tuple[int, int]:
     """Elements of the largest tensor, and of all that is saved between the forward and the backward pass."""
     made = batch(ids=list(range(N)), chunk=chunk, alike=alike)
-    learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]
-    for tensor in learned:
+    for tensor in [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]:
         tensor.requires_grad_()
     saved = {}
 

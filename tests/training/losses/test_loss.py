@@ -22,8 +22,7 @@ RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three():
     terms = read_terms({"name": "itm", "also": {"eqsim": {**RELEASED, "factor": 0.25}}})
     made, crossed = batch(ids=list(range(8)), step=3), matches()
-    parts = sum_terms(terms, (crossed, made))
-    drawn = drawn_negatives(gather_pairs(made), 4, 3).tolist()
+    parts, drawn = sum_terms(terms, (crossed, made)), drawn_negatives(gather_pairs(made), 4, 3).tolist()
     eqsim = reference.eqsim_released((made.scale * made.images @ made.texts.T).numpy(), drawn, 0.5, 0.001)
     sides = (crossed.true, crossed.wrong_texts, crossed.wrong_images, crossed.has_wrong_text, crossed.has_wrong_image)
     itm = reference.itm(*(side.numpy() for side in sides))

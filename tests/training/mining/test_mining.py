@@ -65,8 +65,7 @@ def listed(tmp_path):
     """Write a file of rows: pictures of one colour with some noise, two captions each."""
 
     def make(n=12, captions=2, name="rows.jsonl", **fields):
-        rng = np.random.default_rng(n)
-        lines = []
+        rng, lines = np.random.default_rng(n), []
         for k in range(n):
             pixels = rng.integers(0, 200, 3) + rng.integers(0, 56, (8, 8, 3))
             (tmp_path / f"{k}.png").write_bytes(encoded(pixels.astype(np.uint8)))
@@ -156,8 +155,7 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     told[8]["positive_captions"] = ["Picture 5, said 0.", "it is 5 degrees"]  # true of 4.png, by its row
     told[14]["caption"], told[15]["caption"] = "it is -5 degrees", "it is 5 degrees"
     write_file(path, told)
-    rows = rows_of(path)
-    wide = {"near": 9, "negatives": 15, "hard": 12}
+    rows, wide = rows_of(path), {"near": 9, "negatives": 15, "hard": 12}
     mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **wide)
     for numbers, true in (
         ((6, 7, 20, 21), {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}),
@@ -241,8 +239,7 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed, tmp_path, monkeyp
     from tellapart.models.find import find_model
     from tellapart.models.options import ModelOptions
 
-    rows = rows_of(listed(n=5))
-    folder = tiny_models.blip(tmp_path / "blip")
+    rows, folder = rows_of(listed(n=5)), tiny_models.blip(tmp_path / "blip")
     unimodal, matching = (find_model(f"hf:{folder}", ModelOptions(reading=reading)) for reading in ("itc", "itm"))
     few = {"near": 2, "negatives": 5, "hard": 2}
     mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), **few)
@@ -256,8 +253,7 @@ def test_the_command_writes_what_training_reads(listed, command, tmp_path):
     listed()
     models = ("-m", "demo-encoder", "--scorer", "demo-encoder")
     told = ("mine", "rows.jsonl", *models, "--nearest", 6, "--negatives", 5, "--hard", 3, "--out", "mined/rows.jsonl")
-    said = command(*told, code=0).out
-    assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in said
+    assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in command(*told, code=0).out
     mined = read_rows(["mined/rows.jsonl"], tmp_path, ".")
     assert {len(row.negatives) for row in mined.rows} == {len(row.counterparts) for row in mined.rows} == {5}
     first = (tmp_path / "mined" / "rows.jsonl").read_bytes()
