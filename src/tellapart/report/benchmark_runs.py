@@ -136,9 +136,9 @@ class BenchmarkRuns:
         held = dict.fromkeys(names)
         return one_name_each(dict.fromkeys([*(name for name in self.headline if name in held), *held]))
 
-    def worst(self) -> list[int]:
-        """Return the items' positions, every model's worst first."""
-        scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
+    def worst(self, entries: Sequence[ModelEntry]) -> list[int]:
+        """Return the items' positions, the worst of each of these models first."""
+        scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in entries)
         return worst_first([margins(values, self.record.true) for values in scores])
 
 
