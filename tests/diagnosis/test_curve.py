@@ -17,7 +17,7 @@ from tellapart.diagnosis.item_analysis import outcomes_of, read_systems
 from tellapart.diagnosis.psychometric import DIRECTIONS, Psychometric, ThresholdSearch, fit_psychometric
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.systems import choose_models
-from tellapart.report.page import ReportRun, render
+from tellapart.report.page import ReportRun, make_page
 
 Floats = NDArray[np.float64]
 
@@ -300,11 +300,11 @@ def test_the_report_has_curves_of_numeric_tags_but_not_of_numbers_of_items(runs)
         result = ta.read_result(folder)
         samples = {name: ta.read_samples(folder, name, record) for name, record in result.benchmarks.items()}
         opened.append(ReportRun(result, samples))
-    page = render(opened)
+    page = make_page(opened).html
     keen = ta.curve(runs["keen"], over="pixels").record.curves[0]
     assert page.count("How small a difference") == 1 and "How small a difference: pixels" in page
     assert f"{keen.threshold:.4g} [{keen.low:.4g}, {keen.high:.4g}]" in page and "above 16" in page
-    assert "How small" not in render([opened[-1]])
+    assert "How small" not in make_page([opened[-1]]).html
 
 
 TRUE = "a b c d e f g h"

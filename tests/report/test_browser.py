@@ -13,7 +13,7 @@ from PIL import Image
 
 from tellapart.report.benchmark_runs import ReportRun
 from tellapart.report.items import margins
-from tellapart.report.page import make_page, render
+from tellapart.report.page import make_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def visit(chromium, tmp_path) -> Iterator[Visit]:
 
     def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options):
         path = tmp_path / "report.html"
-        path.write_text(render(runs), encoding="utf-8")
+        path.write_text(make_page(runs).html, encoding="utf-8")
         page = chromium.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
         page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text}"))

@@ -32,7 +32,7 @@ from tellapart.report.conclusions import (
     weak_subsets,
 )
 from tellapart.report.numbers import percent
-from tellapart.report.page import TellingItems, render, telling_items
+from tellapart.report.page import TellingItems, make_page, telling_items
 from tellapart.report.printing import print_comparison
 from tellapart.stats.multiple import holm
 from tellapart.stats.power import power_of_difference
@@ -318,7 +318,7 @@ def test_a_model_that_is_always_right_has_no_items_that_it_fails_and_a_task_has_
 
 
 def test_the_page_shows_them_with_pictures_after_the_sentence_and_the_table_by_a_tag(make_run):
-    html = render([make_run(model="clip", scores=scores_in(range(20)))])
+    html = make_page([make_run(model="clip", scores=scores_in(range(20)))]).html
     head = html.index("clip reaches"), html.index('<table class="headline">'), html.index('class="telling"')
     assert [*head, html.index("by tag</h3>")] == sorted([*head, html.index("by tag</h3>")])
     shown = html[head[2] : html.index("by tag</h3>")]

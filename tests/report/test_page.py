@@ -28,7 +28,7 @@ from tellapart.report.benchmark_runs import ReportRun, arrange_runs
 from tellapart.report.conclusions import rivals_of
 from tellapart.report.diagnoses import explain_section, place_items, reason_rows
 from tellapart.report.numbers import percent, points
-from tellapart.report.page import MOST_EXAMPLES, examples, make_page, render
+from tellapart.report.page import MOST_EXAMPLES, examples, make_page
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
 
@@ -71,7 +71,7 @@ def merged(first: ReportRun, second: ReportRun) -> ReportRun:
 
 def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_run):
     runs = [make_run(model="a", seed=1), make_run(model="b", seed=2)]
-    page = Page(render(runs))
+    page = Page(make_page(runs).html)
     for run in runs:
         metrics = run.result.benchmarks["shapes"].metrics
         for name in ("text_score", "image_score", "group_score"):
@@ -81,7 +81,7 @@ def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_ru
     assert chance == {"25", "16.67", "50"}
     assert "macro: mean of the 2 values" in page.text and "micro: all items" in page.text
     even = ({"type": "colour"}, {"type": "place"})
-    alone = Page(render([make_run(model="a", tags=even)])).text
+    alone = Page(make_page([make_run(model="a", tags=even)]).html).text
     assert "micro: all items (= macro of type)" in alone and "a , measured on Shapes (30 items)" in alone
     for fact in ("2026-11-21 07:00", "tellapart 0.1.0", runs[0].result.benchmarks["shapes"].fingerprint[:12]):
         assert fact in alone
@@ -112,7 +112,7 @@ def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run, names
 
 def test_models_are_set_against_each_other_and_by_subset(make_run):
     runs = [make_run(model=name, skill=skill, seed=skill, n=90) for skill, name in enumerate(("a", "b", "random"))]
-    page = Page(render(runs))
+    page = Page(make_page(runs).html)
     (duel,) = rivals_of(arrange_runs(runs)[0]).duels
     assert "b less a" in page.text and "less random" not in page.text
     for row in duel.rows:
@@ -122,7 +122,7 @@ def test_models_are_set_against_each_other_and_by_subset(make_run):
     assert f"{verdict.sentence}." in page.text
     by_side = page.text[page.text.index("Models by side") :]
     assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
-    alone = Page(render(runs[:1])).text
+    alone = Page(make_page(runs[:1]).html).text
     assert "Models against each other" not in alone and "Models by side" not in alone
 
 
@@ -131,24 +131,24 @@ def test_models_are_set_against_each_other_and_by_subset(make_run):
 def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag):
     tags = [{"bag_of_words": "same" if k % 3 else "differs", "subset": "add" if k % 2 else "swap"} for k in range(30)]
     runs = [make_run(model=name, seed=k, benchmark=benchmark, shape=(1, 2), tags=tags) for k, name in enumerate("ab")]
-    assert f"Models by {tag}" in Page(render(runs)).text
+    assert f"Models by {tag}" in Page(make_page(runs).html).text
     one = [make_run(model=name, seed=k, tags=[{"type": "only"}]) for k, name in enumerate("ab")]
-    assert "Models by" not in Page(render(one)).text
+    assert "Models by" not in Page(make_page(one).html).text
 
 
 def test_more_than_ten_pairs_of_models_are_folded(make_run):
     runs = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
-    assert "<summary>Models against each other: 15 pairs</summary>" in render(runs)
-    assert "<h3>Models against each other</h3>" in render(runs[:5])
+    assert "<summary>Models against each other: 15 pairs</summary>" in make_page(runs).html
+    assert "<h3>Models against each other</h3>" in make_page(runs[:5]).html
 
 
 def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
-    page = Page(render([make_run()]))
+    page = Page(make_page([make_run()]).html)
     assert "text_score = i2t " in page.text and "image_score = t2i " in page.text
     outcomes = page.json["report-data"]["sections"][0]["models"][0]["outcomes"]
     assert "text_score" in outcomes and not {"i2t", "t2i"} & outcomes.keys()
-    assert "pairwise = choice_score" in Page(render([make_run(shape=(1, 2), kind="probability")])).text
-    assert "choice_score = pairwise" in Page(render([make_run(shape=(1, 2))])).text
+    assert "pairwise = choice_score" in Page(make_page([make_run(shape=(1, 2), kind="probability")]).html).text
+    assert "choice_score = pairwise" in Page(make_page([make_run(shape=(1, 2))]).html).text
 
 
 def with_record(run: ReportRun, **changes) -> ReportRun:
@@ -159,12 +159,12 @@ def with_record(run: ReportRun, **changes) -> ReportRun:
 def test_a_note_that_all_models_share_is_said_once(make_run):
     notes = {"a": ("slow", "odd"), "b": ("slow",)}
     runs = [with_record(make_run(model=name, seed=k), notes=notes[name]) for k, name in enumerate(notes)]
-    text = Page(render(runs)).text
+    text = Page(make_page(runs).html).text
     assert text.count("slow") == 1 and "all models: slow" in text and "a: odd" in text
 
 
 def test_nothing_is_asked_of_the_network(make_run):
-    html = render([make_run(), make_run(model="b", benchmark="foils", shape=(1, 3))])
+    html = make_page([make_run(), make_run(model="b", benchmark="foils", shape=(1, 3))]).html
     page = Page(html)
     for tag, attributes in page.elements:
         for name in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
@@ -191,8 +191,8 @@ def hostile_run(make_run) -> ReportRun:
 
 
 def test_untrusted_text_adds_no_element_and_no_attribute(make_run):
-    html = render([hostile_run(make_run), make_run()])
-    plain = Page(render([make_run(n=3), make_run()]))
+    html = make_page([hostile_run(make_run), make_run()]).html
+    plain = Page(make_page([make_run(n=3), make_run()]).html)
     page = Page(html)
     assert "<script>window" not in html and "<img src=x" not in html.split("<script>")[0]
     assert sum(tag == "script" for tag, _ in page.elements) == sum(tag == "script" for tag, _ in plain.elements)
@@ -204,12 +204,12 @@ def test_untrusted_text_adds_no_element_and_no_attribute(make_run):
 def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(make_run):
     first, second = make_run(model="a", seed=1), make_run(model="b", seed=2)
     turned = ReportRun(second.result, {"shapes": second.samples["shapes"][::-1]}, second.read_image)
-    data = Page(render([first, turned])).json["report-data"]
-    assert (len(data["sections"]), data) == (1, Page(render([first, second])).json["report-data"])
+    data = Page(make_page([first, turned]).html).json["report-data"]
+    assert (len(data["sections"]), data) == (1, Page(make_page([first, second]).html).json["report-data"])
 
 
 def test_the_same_name_with_another_fingerprint_is_another_section(make_run):
-    data = Page(render([make_run(n=30), make_run(n=20)])).json["report-data"]
+    data = Page(make_page([make_run(n=30), make_run(n=20)]).html).json["report-data"]
     assert [len(section["items"]["ids"]) for section in data["sections"]] == [30, 20]
     assert data["models"] == ["plain (run 1)", "plain (run 2)"]
 
@@ -220,16 +220,16 @@ def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run):
 
     run = make_run()
     for read in (missing, None):
-        assert "images were not at hand" in Page(render([ReportRun(run.result, run.samples, read)])).text
-    page = Page(render([make_run(with_images=False)]))
+        assert "images were not at hand" in Page(make_page([ReportRun(run.result, run.samples, read)]).html).text
+    page = Page(make_page([make_run(with_images=False)]).html)
     assert "These scores came without images." in page.text
     assert page.json["benchmark-1-pictures"] == []
 
 
 def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run):
     run = make_run()
-    budget = sum(map(len, Page(render([run])).json["benchmark-1-pictures"])) // 3
-    page = Page(render([run], image_budget_bytes=budget))
+    budget = sum(map(len, Page(make_page([run]).html).json["benchmark-1-pictures"])) // 3
+    page = Page(make_page([run], image_budget_bytes=budget).html)
     section = page.json["report-data"]["sections"][0]
     shown = {item for item, places in enumerate(section["items"]["pictures"]) if min(places) >= 0}
     worst = sorted(range(30), key=lambda item: section["models"][0]["margins"][item])
@@ -240,9 +240,9 @@ def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_h
 
 def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_best(make_run, monkeypatch):
     run = make_run()
-    whole = Page(render([run])).json["report-data"]["sections"][0]
+    whole = Page(make_page([run]).html).json["report-data"]["sections"][0]
     monkeypatch.setattr(report_page, "MOST_ITEMS", 10)
-    cut = Page(render([run]))
+    cut = Page(make_page([run]).html)
     section = cut.json["report-data"]["sections"][0]
     order = sorted(range(30), key=lambda item: whole["models"][0]["margins"][item])
     kept = sorted([*order[:9], order[-1]])  # in file order, as all are
@@ -250,7 +250,7 @@ def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_bes
     assert section["models"][0]["scores"] == [whole["models"][0]["scores"][item] for item in kept]
     assert len(cut.json["benchmark-1-pictures"]) == 20
     assert "Shown are 10 of the 30 items" in cut.text and "samples/shapes.jsonl in the run folder holds all" in cut.text
-    assert "Shown are" not in Page(render([make_run(n=10)])).text
+    assert "Shown are" not in Page(make_page([make_run(n=10)]).html).text
     # The filters count what can be browsed, and number a tag's values as the items do.
     types = section["items"]["tags"]["type"]
     counts = [types["of"].count(code) for code in range(len(types["values"]))]
@@ -260,29 +260,29 @@ def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_bes
 
 def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run):
     first, second = make_run(n=3), make_run(benchmark="foils", shape=(1, 4), n=30)
-    sizes = [sum(map(len, Page(render([run])).json["benchmark-1-pictures"])) for run in (first, second)]
-    page = Page(render([merged(first, second)], image_budget_bytes=sum(sizes)))
+    sizes = [sum(map(len, Page(make_page([run]).html).json["benchmark-1-pictures"])) for run in (first, second)]
+    page = Page(make_page([merged(first, second)], image_budget_bytes=sum(sizes)).html)
     assert [section["shape"] for section in page.json["report-data"]["sections"]] == [[2, 2], [1, 4]]
     assert [len(page.json[f"benchmark-{number}-pictures"]) for number in (1, 2)] == [6, 30]
 
 
 def test_a_tie_is_shown_with_its_tie_neutral_value(make_run):
     run = make_run(scores=np.full((30, 2, 2), 0.5, np.float32))
-    text = Page(render([with_record(run, tied_items=30, tied_comparisons=120)])).text
+    text = Page(make_page([with_record(run, tied_items=30, tied_comparisons=120)]).html).text
     assert "0.00 [0.0, 11.6] 16.67 tie-neutral, 30 tied" in text
     assert "30 items of 30 with a tie" in text and "(120 tied comparisons)" in text
-    assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
+    assert "tie-neutral" not in Page(make_page([make_run(skill=1.0)]).html).text
 
 
 def test_texts_of_items_run_in_their_own_direction(make_run):
     for shape, element in (((2, 2), "figcaption"), ((1, 2), "p")):
-        html = render([make_run(shape=shape)])
+        html = make_page([make_run(shape=shape)]).html
         shown = [attributes for tag, attributes in Page(html).elements if tag == element and "dir" in attributes]
         assert shown and all(attributes["dir"] == "auto" for attributes in shown), shape
 
 
 def test_every_control_has_a_label_and_every_plot_a_name(make_run):
-    html = render([make_run(model="a"), make_run(model="b", seed=3)])
+    html = make_page([make_run(model="a"), make_run(model="b", seed=3)]).html
     for control in re.finditer(r"<(?:select|input)\b", html):
         before = html[: control.start()]
         assert before.rfind("<label") > before.rfind("</label>")
@@ -293,22 +293,22 @@ def test_every_control_has_a_label_and_every_plot_a_name(make_run):
 
 def test_a_tag_that_is_an_identifier_gets_no_list_of_values(make_run):
     tags = [{"scene": f"s{k}", "type": "few" if k % 2 else "other"} for k in range(501)]
-    page = Page(render([make_run(n=501, tags=tags, with_images=False)]))
+    page = Page(make_page([make_run(n=501, tags=tags, with_images=False)]).html)
     assert [attributes["data-tag"] for _, attributes in page.elements if "data-tag" in attributes] == ["type"]
 
 
 def test_samples_that_are_missing_or_do_not_match_are_refused(make_run):
     run, other = make_run(model="a"), make_run(model="b")
     with raises(RunError, "read_samples", "shapes"):
-        render([ReportRun(run.result, {})])
+        make_page([ReportRun(run.result, {})])
     short = ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})
     with raises(RunError, "b", "29", "30"):
-        render([run, short])
+        make_page([run, short])
     bent = [replace(run.samples["shapes"][0], scores=((0.5, 0.1),))]
     with raises(RunError, "shapes-0000", "1x2", "2x2"):
-        render([ReportRun(run.result, {"shapes": bent})])
+        make_page([ReportRun(run.result, {"shapes": bent})])
     with raises(RunError, "benchmark", "0", "run"):
-        render([])
+        make_page([])
 
 
 RUN = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})

@@ -11,12 +11,12 @@ import numpy as np
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, nearest, plain
-from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import key_samples, label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value, is_imported
 from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, items_text, worth_text
+from tellapart.report.templates import write_lines
 from tellapart.tasks.registry import headline, main_metric
 
 
@@ -94,26 +94,11 @@ class BenchmarkRuns:
 
     def title(self, names: Sequence[str]) -> str:
         """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
-        benchmark = plain(self.name)
-        if is_imported(self.record):
-            return f"{benchmark}: percent, measured by another tool"
-        size, level, effective = items_text(self.record), "", self.worth
-        if value := next(iter(self.record.metrics.values()), None):
-            level = f", {value.level:.0%} intervals"
-            if 0 < value.clusters < value.n:
-                size += f" in {count_nouns(value.clusters, 'cluster')}"
-        of = f"{size}, percent of n" if self.counts_differ(names) else f"percent of {size}"
-        return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
+        facts = {"is_imported": is_imported(self.record), "differ": self.counts_differ(names)}
+        return write_lines("title", same=self, name=plain(self.name), size=items_text(self.record), **facts)[0]
 
     @property
     def notes(self) -> list[str]:
-        """Facts that no number shows, each note once with the models that it is about."""
-        columns = [f"read as {self.record.read_as}"] if self.record.read_as else []
-        columns += [f"read from field {self.record.field}"] if self.record.field else []
-        return [*columns, *self.shared_notes]
-
-    @property
-    def shared_notes(self) -> list[str]:
         """The notes of the records, each once with the models that it is about."""
         lines = []
         for note in dict.fromkeys(note for entry in self.entries for note in entry.record.notes):
@@ -151,9 +136,9 @@ class BenchmarkRuns:
         held = dict.fromkeys(names)
         return one_name_each(dict.fromkeys([*(name for name in self.headline if name in held), *held]))
 
-    def worst(self) -> list[int]:
-        """Return the items' positions, every model's worst first."""
-        scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in self.entries)
+    def worst(self, entries: Sequence[ModelEntry]) -> list[int]:
+        """Return the items' positions, the worst of each of these models first."""
+        scores = (np.array([sample.scores for sample in entry.samples], np.float32) for entry in entries)
         return worst_first([margins(values, self.record.true) for values in scores])
 
 

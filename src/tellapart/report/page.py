@@ -33,7 +33,7 @@ from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals,
 from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves, write_threshold
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
-from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, margins, model_table, worst_first
+from tellapart.report.items import MOST_ITEMS, browsed_items, item_table, model_table
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.tables import MODEL_COLUMNS, name_model
 from tellapart.report.templates import make_environment, number_functions, write_lines
@@ -62,8 +62,7 @@ def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems,
     best, main = rivals.ranking[0], section.main
     if section.record.shape is None or not all(main in sample.outcomes for sample in best.samples):
         return ()
-    scores = np.array([sample.scores for sample in best.samples], np.float32)
-    order = worst_first([margins(scores, section.record.true)])
+    order = section.worst([best])
     right = [item for item in reversed(order) if best.samples[item].outcomes[main] == 1]
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
@@ -140,11 +139,6 @@ class ReportPage(NamedTuple):
     conclusions: tuple[Conclusion, ...]
 
 
-def render(runs: Sequence[ReportRun], *, image_budget_bytes: int = IMAGE_BUDGET) -> str:
-    """Return the report of one or several models as one HTML file."""
-    return make_page(runs, image_budget_bytes=image_budget_bytes).html
-
-
 def make_page(
     runs: Sequence[ReportRun],
     *,
@@ -167,7 +161,7 @@ def make_page(
         telling = telling_items(section, rivals)
         first = [item for group in telling for item in group.positions]
         head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album()
-        browsed = browsed_items(section.worst(), MOST_ITEMS) if section.record.shape else []
+        browsed = browsed_items(section.worst(section.entries), MOST_ITEMS) if section.record.shape else []
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
         views.append(_make_view(section, rivals, sorted(browsed), pictures) | {"telling": telling, "head": head})

@@ -200,7 +200,7 @@ def print_runs(
             print_tables(*result_tables(same), *tables, *_paper_tables(same))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
-        written = map(plain, write_lines("ties", entries=same.entries, ties=every, notes=same.shared_notes))
+        written = map(plain, write_lines("ties", entries=same.entries, ties=every, notes=same.notes))
         if lines := [line for line in written if line not in printed]:
             print_lines(*lines, "")
             printed.update(lines)

@@ -53,26 +53,23 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One model's items: the points of a curve, or a dot each; without any, a spike at the one value of all."""
+    """One model's items: points of a curve (`x,y x,y ...`), a spike if all have one value, or dots if they are few."""
 
     label: str
     style: int
-    points: tuple[tuple[float, float], ...] = ()
+    points: str = ""
     spike: float | None = None
+    dots: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Curves on one axis, in SVG units (x to the right, y downwards); `beyond` counts values outside the axis.
-
-    If items are few, `dots`, the points of a line are items.
-    """
+    """Curves on one axis, in SVG units (x to the right, y downwards); `beyond` counts values outside the axis."""
 
     metric: str
     width: float
     height: float
     lines: tuple[Line, ...]
-    dots: bool
     ticks: tuple[tuple[float, str], ...]
     zero: float
     beyond: int
@@ -129,8 +126,8 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
                 continue
             centres = (density.edges[:-1] + density.edges[1:]) / 2
             points = zip(centres.tolist(), (density.density / peak).tolist(), strict=True)
-            places = tuple((across(x), round(height * (1 - 0.95 * y), 2)) for x, y in points)
-            yield Line(trace.label, trace.style, places)
+            coordinates = (f"{across(x)},{round(height * (1 - 0.95 * y), 2)}" for x, y in points)
+            yield Line(trace.label, trace.style, " ".join(coordinates))
 
     def draw_dots() -> Iterator[Line]:
         room = height / len(traces)
@@ -140,15 +137,14 @@ def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: flo
             levels = _stack_dots(places)
             rise = min(2 * RADIUS, max(0.0, room - 2 * RADIUS) / max([1, *levels]))
             dots = ((x, round(floor - rise * level, 2)) for x, level in zip(places, levels, strict=True))
-            yield Line(trace.label, trace.style, tuple(dots))
+            yield Line(trace.label, trace.style, dots=tuple(dots))
 
     power = 10.0 ** math.floor(math.log10(reach / 2))
     step = next(factor * power for factor in (5, 2, 1) if factor * power <= reach / 2 * 1.0000001)
     ticks = tuple((across(k * step), f"{k * step:.3g}") for k in range(-4, 5) if abs(k * step) <= reach * 1.02)
     # One value for all is a spike, wherever it lies.
     beyond = sum(int((np.abs(value) > reach).sum()) for value in values if np.ptp(value) > 0)
-    lines = tuple(draw_dots() if few else draw_curves())
-    return Plot(metric, width, height, lines, few, ticks, across(0.0), beyond)
+    return Plot(metric, width, height, tuple(draw_dots() if few else draw_curves()), ticks, across(0.0), beyond)
 
 
 def _stack_dots(places: Sequence[float]) -> list[int]:
@@ -219,8 +215,9 @@ def _draw_panel(axes: Axes, panel: Plot, kind: str) -> None:
         if line.spike is not None:
             axes.plot([line.spike] * 2, [0, 0.95], **style.line)
             continue
-        marks = {"color": style.colour, "marker": style.marker, "linestyle": ""} if panel.dots else style.line
-        axes.plot([x for x, _ in line.points], [1 - y / panel.height for _, y in line.points], **marks)
+        points = line.dots or [tuple(map(float, point.split(","))) for point in line.points.split()]
+        marks = {"color": style.colour, "marker": style.marker, "linestyle": ""} if line.dots else style.line
+        axes.plot([x for x, _ in points], [1 - y / panel.height for _, y in points], **marks)
     axes.set(xlim=(0, panel.width), ylim=(0, 1))
     # Every second one, counted from zero, if all would run into each other.
     step, zero = (2 if len(panel.ticks) > 5 else 1), len(panel.ticks) // 2
@@ -228,6 +225,7 @@ def _draw_panel(axes: Axes, panel: Plot, kind: str) -> None:
     axes.set_xticks([x for x, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([])
     units = {"similarity": "similarities", "logit": "logits", "probability": "probabilities"}
-    axes.set(xlabel=f"difference of {units[kind]}", ylabel="items" if panel.dots else "density")
+    dots = any(line.dots for line in panel.lines)
+    axes.set(xlabel=f"difference of {units[kind]}", ylabel="items" if dots else "density")
     beyond = f" ({thousands(panel.beyond)} beyond)" if panel.beyond else ""
     axes.set_title(f"{panel.metric.replace('_', ' ')}{beyond}")

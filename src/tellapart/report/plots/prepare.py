@@ -22,7 +22,7 @@ _DATA = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding=
 #: Kind of picture -> its content.
 KINDS: dict[str, str] = _DATA["kinds"]
 
-#: Settings that are not None where none is given.
+#: The defaults of settings; of all others None.
 _DEFAULTS: dict[str, Any] = {"benchmarks": (), "metrics": (), "seed": 0, "cost": "latency"}
 
 
