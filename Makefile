@@ -97,8 +97,8 @@ demo-documents: $(VENV)/.test
 # nothing in it comes from another host.
 site: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-	$(BIN)/python ci/offline_site.py scratch/site
-	$(BIN)/python ci/site_in_browser.py scratch/site
+	$(BIN)/python ci/check_site.py scratch/site
+	$(BIN)/python ci/check_site.py scratch/site --in-browser
 
 # Branch coverage of the rooms that turn scores into numbers and claims, by the tests of `make test`; a room below 95 %
 # fails (pyproject.toml).

@@ -1,7 +1,7 @@
 """Psychometric functions on simulated models: coverage of thresholds and of differences, false alarms (15 minutes)."""
 
 import json
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -79,15 +79,11 @@ def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple
 
 def measure(datasets: int = 200) -> dict[str, Any]:
     """Measure every setting."""
-    cells = []
-    settings = [
-        (*setting, MODELS[number % len(MODELS)]) for number, setting in enumerate(product((0.5, 1 / 6), SIZES, LEVELS))
-    ]
-    faint = [(0.5, size, 0, FAINT) for size in SIZES]
-    for setting in settings + faint:
-        cell = measure_cell(*setting, datasets)
+    cells, settings = [], list(zip(product((0.5, 1 / 6), SIZES, LEVELS), cycle(MODELS), strict=False))
+    for setting, models in settings + [((0.5, size, 0), FAINT) for size in SIZES]:
+        cell = measure_cell(*setting, models, datasets)
         near = min(cell["threshold"], cell["difference"]) < NEAR
-        cells.append(measure_cell(*setting, 4 * datasets) if near else cell)
+        cells.append(measure_cell(*setting, models, 4 * datasets) if near else cell)
         print(json.dumps(cells[-1]), flush=True)
     names = ("threshold", "difference", "alarms", "fit")
     rates = {name: [cell[name] for cell in cells[: len(settings)] if name in cell] for name in names}

@@ -138,11 +138,10 @@ def main(
         "versions": versions(("tellapart", "numpy")),
     }
     pairs = measure_all(pair_benchmarks(data), before["benchmarks"], partial(baselines_of, chosen=chosen))
-    tasks = measure_all(
-        task_baselines.task_benchmarks(data), before["tasks"]["benchmarks"], task_baselines.baselines_of
-    )
+    earlier = before["tasks"]["benchmarks"]
+    tasks = measure_all(task_baselines.task_benchmarks(data), earlier, task_baselines.baselines_of)
     record = {**header, "models": [model.name for model in chosen], "benchmarks": pairs}
-    record["tasks"] = before["tasks"] if tasks == before["tasks"]["benchmarks"] else {**header, "benchmarks": tasks}
+    record["tasks"] = before["tasks"] if tasks == earlier else {**header, "benchmarks": tasks}
     BASELINES.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

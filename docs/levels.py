@@ -15,7 +15,6 @@ from typer import Option
 
 from tellapart.diagnosis.curve import Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, outcomes_of, read_systems
-from tellapart.diagnosis.psychometric import DIRECTIONS
 from tellapart.records.result import Sample
 from tellapart.report.diagnoses import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
@@ -61,27 +60,24 @@ def fit() -> Curves:
     Which levels are harder is known without the models: it is the direction of the curves.
     """
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    rising, falling = (fit_part(record, direction) for direction in DIRECTIONS)
-    # A level of all aspects together has no unit.
-    rows = [row for row in (*rising.curves, *falling.curves) if row.subset is not None]
-    rows.sort(key=lambda row: str(row.subset))
-    return rising.model_copy(update={"curves": tuple(rows), "n": rising.n + falling.n})
-
-
-def fit_part(record: dict[str, Any], direction: str) -> Curves:
-    """Fit the curves of the aspects that have a direction."""
-    items, values = [], []
-    for aspect, found in record["aspects"].items():
-        if (aspect in HARDER) != (direction == "falling"):
-            continue
-        for number, level in enumerate(found["levels"].split()):
-            name = f"{aspect}-{number:03d}"
-            tags = {"aspect": f"{aspect}, {found['unit']}", "level": level}
-            items.append(Sample(id=name, cluster=name, tags=tags, outcomes={}))
-            values.append([float(right[number]) for right in found["right"].values()])
     models = tuple(record["aspects"]["colour"]["right"])
-    outcomes = ItemOutcomes(record["set"], "group_score", models, tuple(items), np.array(values))
-    return measure_curves(outcomes, "level", by="aspect", direction=direction, chances={None: CHANCE})
+    items, values = dict[str, list[Sample]](), dict[str, list[list[float]]]()
+    for aspect, found in record["aspects"].items():
+        direction = "falling" if aspect in HARDER else "rising"
+        for number, level in enumerate(found["levels"].split()):
+            tags = {"aspect": f"{aspect}, {found['unit']}", "level": level}
+            name = f"{aspect}-{number:03d}"
+            items.setdefault(direction, []).append(Sample(id=name, cluster=name, tags=tags, outcomes={}))
+            values.setdefault(direction, []).append([float(right[number]) for right in found["right"].values()])
+    parts = []
+    for direction in items:
+        right = np.array(values[direction])
+        outcomes = ItemOutcomes(record["set"], "group_score", models, tuple(items[direction]), right)
+        parts.append(measure_curves(outcomes, "level", by="aspect", direction=direction, chances={None: CHANCE}))
+    # A level of all aspects together has no unit.
+    rows = [row for part in parts for row in part.curves if row.subset is not None]
+    rows.sort(key=lambda row: str(row.subset))
+    return parts[0].model_copy(update={"curves": tuple(rows), "n": sum(part.n for part in parts)})
 
 
 def levels_table() -> str:

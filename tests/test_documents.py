@@ -216,7 +216,7 @@ def test_a_warning_stops_the_build_of_the_site(tmp_path, file):
 
 
 def check_site(folder: Path, status: int) -> str:
-    return run_python("ci/offline_site.py", folder, status=status, cwd=ROOT).stderr
+    return run_python("ci/check_site.py", folder, status=status, cwd=ROOT).stderr
 
 
 def test_a_site_that_loads_from_another_host_and_a_folder_without_one_are_refused(tmp_path):
