@@ -74,7 +74,7 @@ def combine_halves(name: str, head: type, family: type) -> type[Any]:
 class AlternatingImages(NativeHalves):
     """The text's upper layers read the left image and the right one in turn; `cls_head` reads the first token.
 
-    Of ALBEF and X-VLM: six layers of text, then twelve in pairs, as `share_projections` says. Class 1 is "true".
+    Of ALBEF and X-VLM: six layers of text, then twelve in pairs (`share_projections`). Class 1 is "true".
     """
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
