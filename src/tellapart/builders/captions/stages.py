@@ -290,7 +290,7 @@ class WordNet:
         return "hypernym" if set(of_other) & self._list_ancestors(of_word) else None
 
     def _list_lemmas(self, word: str) -> Iterator[str]:
-        """Yield the forms that may be in the index: the noun itself, the irregular, the regular ones."""
+        """Yield the forms that may be in the index: the noun itself, then singulars; "ss" ends no plural (morphy)."""
         yield word
         if word in self._irregular:
             yield self._irregular[word]

@@ -279,7 +279,7 @@ def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any
 
 
 def _download_weights(name: str, published: Mapping[str, Any]) -> Path:
-    if published.get("hf_hub") and "file" not in published:
+    if published.get("hf_hub") and "file" not in published:  # with a file open_clip downloads nothing
         repository, _, file = published["hf_hub"].rpartition("/")
         return _fetch_file(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
     with explain_failure(f"{name}: cannot be downloaded from {published.get('url')}"):
