@@ -41,7 +41,7 @@ from tellapart.records.run_folder import write_result
 from tellapart.report.measured import sort_runs
 from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.paper_tables.table import write_json
-from tellapart.report.plots.pareto import Costs, points
+from tellapart.report.plots.pareto import Costs, list_points
 from tellapart.report.plots.pictures import draw_tiers
 from tellapart.report.printing import gate_facts, gate_markdown
 from tellapart.stats.multiple import holm
@@ -662,7 +662,7 @@ def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
     with raises(RunError, "bias_rate", "not best high"):
         draw_tiers(gather(runs), metric="bias_rate")
     with raises(RunError, "bias_rate", "not best high"):
-        points(
+        list_points(
             gather(runs), Costs("seconds", {"fair": 1.0, "biased": 2.0, "near": 3.0}), ["biased-eyes"], ["bias_rate"]
         )
     assert [run.label for run in sort_runs(gather(runs), None, "bias_rate")] == ["fair", "near", "biased"]

@@ -20,7 +20,7 @@ _Captions = Annotated[tuple[_Caption, ...], Field(min_length=1), _AS_TUPLE]
 
 
 def filled_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags without those of an empty value, which are none."""
+    """Return the tags that have a value: an empty one is the same as no tag."""
     return {tag: value for tag, value in tags.items() if value.strip()}
 
 
@@ -62,7 +62,7 @@ class Item(BaseModel):
 
     @property
     def masks(self) -> tuple[str, ...]:
-        """References of the masks in its provenance, `masks`: of each image a list, a file for each thing in it."""
+        """References of the masks: `provenance["masks"]` has a list for each image, with a file for each object."""
         listed = self.provenance.get("masks")
         rows = [row for row in listed if isinstance(row, list)] if isinstance(listed, list) else []
         return tuple(reference for row in rows for reference in row if isinstance(reference, str))
@@ -100,7 +100,7 @@ class Item(BaseModel):
         places = [*self.true, *(k for k in range(max(self.shape)) if k not in self.true)]
         side = "texts" if len(self.images) == 1 else "images"
         entries = getattr(self, side)
-        several = tuple(range(len(self.true))) if len(self.true) > 1 else ()
+        several = tuple(range(len(self.true))) if len(self.true) > 1 else ()  # empty: the first place alone is true
         return self.model_copy(update={side: tuple(entries[k] for k in places), "true": several})
 
     @property

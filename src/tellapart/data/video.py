@@ -29,7 +29,7 @@ _LENGTH_TOLERANCE = 0.5
 #: millisecond. A missing frame moves some time by half an interval or more.
 _RATE_TOLERANCE = 0.25
 
-#: Seconds: a frame that appears so much later than a time counts as on the screen at it, as in `builders.video.frames`.
+#: Seconds: a frame counts as on the screen at a time even if it appears so much later, as in `builders.video.frames`.
 _TIME_TOLERANCE = 0.0005
 
 
@@ -48,7 +48,7 @@ def decode_slot(data: bytes, reference: str, frames: int = DEFAULT_FRAMES) -> ND
 
 
 def order_frames(frames: NDArray[np.uint8], order: str) -> NDArray[np.uint8]:
-    """Return a video's frames `(frames, height, width, 3)` in an order; an image, or any other order, changes nothing.
+    """Return a video's frames `(frames, height, width, 3)` in an order; an image or another order changes nothing.
 
     The orders: `reversed`; `jumbled`, one permutation for each number of frames; `still`, the first frame repeated.
     """
@@ -73,6 +73,7 @@ def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     if not times:
         raise DataError(f"{place}: holds no frame")
     numbers = _spread_evenly(np.array(times, np.float64), count)
+    # The film is decoded again: only the chosen frames are ever held as pixels.
     pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(data, place)) if k in numbers}
     if len({picture.shape for picture in pictures.values()}) > 1:
         raise DataError(f"{place}: its frames differ in size; convert it to one size")
@@ -131,7 +132,7 @@ def _count_empty(data: bytes, stream: int) -> int:
     size = min(int.from_bytes(data[start + 4 : start + 8], "little"), len(data) - start - 8)
     entries = np.frombuffer(
         data[start + 8 : start + 8 + max(size, 0) // 16 * 16], "S3, u1, <u4, <u4, <u4"
-    )  # f0 name, f4 length
+    )  # f0: the first letters of a chunk's name, such as 00d; f4: its length
     return int(((entries["f0"] == b"%02dd" % stream) & (entries["f4"] == 0)).sum())
 
 

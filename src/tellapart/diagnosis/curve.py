@@ -30,7 +30,7 @@ from tellapart.stats.intervals import share_in_clusters
 def count_edits(first: str, second: str) -> int:
     """Return how many words must be put in, left out or replaced to make one caption of the other.
 
-    Case and marks are no difference, nor are "a" and "an".
+    Case and punctuation do not count, and neither does "an" in place of "a".
 
     Source: Levenshtein (1966), Soviet Physics Doklady 10, 707-710, on words.
 
@@ -82,12 +82,12 @@ _MOST_LEVELS = 12
 #: Points of a curve's line.
 _POINTS = 101
 
-#: The share of the values' range that holds half of the items, below which a curve cannot follow them.
+#: A note warns if half of the items lie in less than this share of the values' range: a curve follows them badly.
 _CROWDED = 0.05
 
 
 class Level(BaseModel, frozen=True):
-    """Items of one value of the tag, or of neighbouring ones, whose mean it is; and the share that the model gets."""
+    """The share of right answers to `n` items of one value of the tag, or of neighbouring values: then their mean."""
 
     value: float
     n: int
@@ -108,7 +108,7 @@ class Curve(BaseModel, frozen=True):
         reason: why there is no curve, or no interval; None if there are both.
         slope: of the logistic function, by unit of the tag; negative if P falls.
         lapse: the share of wrong answers that remains, 0 to 0.1.
-        p_fit: that the items deviate so much from the curve by chance; None if too few levels show it.
+        p_fit: the probability that items deviate so much from the curve by chance; None with too few levels for it.
         line: points of the curve, values and P, over all values of the tag.
         levels: what the curve was fitted to, in at most twelve groups.
     """
@@ -134,8 +134,8 @@ class Curve(BaseModel, frozen=True):
 class ThresholdDifference(BaseModel, frozen=True):
     """The thresholds of two models on the same items, b minus a, with a paired 95% interval over clusters.
 
-    The difference is None if a threshold lies outside of the values, an end where they do not show it, and p, which
-    Holm adjusts for all rows, without an interval.
+    The difference is None if a threshold lies outside of the values; an end is None if the values do not show it.
+    Without an interval p is None. `p_holm` is adjusted for all rows.
     """
 
     a: str
@@ -177,23 +177,23 @@ class Curves(BaseModel, frozen=True):
 
 
 def read_chances(runs: Sequence[System], outcomes: ItemOutcomes, by: str | None) -> dict[str | None, float]:
-    """Return the chance of the metric by which outcomes are right: of all items, None, and of those of a tag's values.
+    """Return the chance of the outcomes' metric for each value of the tag `by`; the key None has that of all items.
 
-    It differs where groups of questions do in size.
+    It differs between values whose groups of questions differ in size.
     """
-    number, name = next(iter(match_benchmarks([run.result for run in runs])[outcomes.benchmark].items()))
-    record = runs[number].record(name)
+    run_number, name = next(iter(match_benchmarks([run.result for run in runs])[outcomes.benchmark].items()))
+    record = runs[run_number].record(name)
     metrics = record.metrics
     chance = metrics[outcomes.metric].chance
     if chance is None:
-        others = [name for name, value in metrics.items() if value.chance is not None]
+        others = [other for other, value in metrics.items() if value.chance is not None]
         rest = f"name one that has: metric={join_names(others)}" if others else "none of its metrics has one"
         raise RunError(
             f"{outcomes.benchmark}: {outcomes.metric} has no chance, from which a curve of P(right) starts; {rest}"
         )
-    parts = record.by.get(by or "", {}).items()
-    values = {value: group.metrics.get(outcomes.metric) for value, group in parts}
-    return {None: chance} | {value: of.chance for value, of in values.items() if of and of.chance is not None}
+    groups = record.by.get(by or "", {}).items()
+    measured = {value: group.metrics.get(outcomes.metric) for value, group in groups}
+    return {None: chance} | {value: got.chance for value, got in measured.items() if got and got.chance is not None}
 
 
 def measure_curves(
@@ -202,9 +202,9 @@ def measure_curves(
 ) -> Curves:  # fmt: skip
     """Fit a curve of P(right) over a numeric tag to each model, and compare their thresholds.
 
-    `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. `chances` are of all items, None,
-    and of those of a value of `by` if they differ. `direction` is of `fit_psychometric`. Of one
-    model whose items were chosen one by one, `posterior` is the function, in place of a fit.
+    `over` is a numeric tag, or one of `CAPTION_TAGS`; items without it are left out. `chances` are those of
+    `read_chances`. `direction` is passed to `fit_psychometric`. `posterior` replaces the fit: it is the function of a
+    single model whose items were chosen one by one.
     """
     for tag in filter(None, (over, by)):
         expect_same_tag(outcomes.benchmark, tag, outcomes.retagged)
@@ -212,11 +212,12 @@ def measure_curves(
     tagged = ~np.isnan(values)
     if not is_binary(outcomes.values):
         raise RunError(f"{outcomes.benchmark}: {outcomes.metric} is graded; a curve takes a metric of right and wrong")
-    levels, items = len(np.unique(values[tagged])), int(tagged.sum())
-    if posterior is None and (levels < LEAST_LEVELS or items < LEAST_ITEMS):
+    level_count, item_count = len(np.unique(values[tagged])), int(tagged.sum())
+    if posterior is None and (level_count < LEAST_LEVELS or item_count < LEAST_ITEMS):
         raise RunError(
-            f"{outcomes.benchmark}: {items} items have the tag {over!r}, with {levels} different "
-            f"value{'' if levels == 1 else 's'}; a curve takes {LEAST_ITEMS} items and {LEAST_LEVELS} values at least"
+            f"{outcomes.benchmark}: {item_count} items have the tag {over!r}, with {level_count} different "
+            f"value{'' if level_count == 1 else 's'}; a curve takes {LEAST_ITEMS} items and {LEAST_LEVELS} values at "
+            "least"
         )
     parts: list[tuple[str | None, NDArray[np.bool_]]] = [(None, tagged)]
     parts += [(name, mask & tagged) for name, mask in _list_parts(outcomes, by).items() if (mask & tagged).any()]
@@ -227,26 +228,27 @@ def measure_curves(
     for subset, mask in parts:
         x, right, groups = values[mask], outcomes.values[mask], clusters[mask]
         chance = chances.get(subset, chances[None])
-        shares = [
+        unfitted = [
             Curve(model=model, subset=subset, n=len(x), clusters=len(np.unique(groups)), right=float(column.mean()),
                   chance=chance, levels=_list_levels(x, column, groups))
             for model, column in zip(outcomes.systems, right.T, strict=True)
         ]  # fmt: skip
         if posterior is None and (len(x) < LEAST_ITEMS or len(np.unique(x)) < LEAST_LEVELS):
             reason = f"too few for a curve: {len(x)} items, {len(np.unique(x))} values"
-            curves += [share.model_copy(update={"reason": reason}) for share in shares]
+            curves += [curve.model_copy(update={"reason": reason}) for curve in unfitted]
             continue
-        fit = partial(fit_psychometric, guess=chance, direction=direction, seed=seed)
-        fitted = [posterior] if posterior else fit(x, right, groups)
-        unsure += [subset or "all items"] * (len(fitted[0].draws) > 1)
-        curves += [share.model_copy(update=_describe(function)) for share, function in zip(shares, fitted, strict=True)]
+        fit_models = partial(fit_psychometric, guess=chance, direction=direction, seed=seed)
+        fitted = [posterior] if posterior else fit_models(x, right, groups)
+        if len(fitted[0].draws) > 1:  # rising and falling curves fit about as well
+            unsure.append(subset or "all items")
+        curves += [curve.model_copy(update=_describe(fit)) for curve, fit in zip(unfitted, fitted, strict=True)]
         for (a, first), (b, second) in combinations(zip(outcomes.systems, fitted, strict=True), 2):
             value, ends, p = second.minus(first)
             differences.append(
                 ThresholdDifference(a=a, b=b, subset=subset, difference=value, low=ends.low, high=ends.high, p=p)
             )
     return Curves(
-        benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=items, chance=chances[None],
+        benchmark=outcomes.benchmark, metric=outcomes.metric, over=over, by=by, n=item_count, chance=chances[None],
         smallest=float(values[tagged].min()), largest=float(values[tagged].max()), curves=tuple(curves),
         differences=tuple(correct(differences)), limited_from=outcomes.limited_from, limited_to=outcomes.limited_to,
         notes=tuple(_list_notes(outcomes, over, values, curves, unsure)),
@@ -339,7 +341,7 @@ def _list_notes(
     if outcomes.unmeasured:
         notes.append(f"{outcomes.unmeasured:,} items are left out: a model has no value of them")
     x = np.sort(values[~np.isnan(values)])
-    half = len(x) // 2
+    half = len(x) // 2  # the narrowest window that holds half of the items decides
     if (x[half:] - x[: len(x) - half]).min() < _CROWDED * np.ptp(x):
         notes.append(
             f"half of the items lie in less than {_CROWDED:.0%} of the range of {over}; a tag of its logarithm may fit "

@@ -1,4 +1,4 @@
-"""torch, imported when a name of it is first used: losses are listed, and files checked, where torch is not."""
+"""torch, imported when a name of it is first used: losses are listed, and files checked, without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):  # a tool that inspects the module's names
                 raise AttributeError(name)
-            self.__dict__[name] = getattr(import_torch(), name)  # asked once
+            self.__dict__[name] = getattr(import_torch(), name)  # so a name is looked up once
             return self.__dict__[name]
 
     torch, Tensor = _Torch(), Any  # annotations alone name a tensor

@@ -19,7 +19,7 @@ from tellapart.models.fusion.family import Tensors
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
-from tellapart_native.heads.matching import share_sources
+from tellapart_native.heads.matching import share_projections
 from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, WordHead, build_layers
 from tellapart_native.module import nn
 
@@ -173,5 +173,5 @@ def add_task_heads(module: Network, layout: Layout) -> bool:
     if layout.has_prefix("text_decoder."):
         module.text_decoder = AnswerDecoder(layout, "text_decoder")
     if layout.has_prefix("cls_head."):
-        share_sources(module.text_encoder)
+        share_projections(module.text_encoder)
     return layout.has_prefix("text_decoder.") or layout.has_prefix("cls_head.")

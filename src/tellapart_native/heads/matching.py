@@ -1,6 +1,6 @@
 """Heads that match a text with an image, show the place in it, or judge whether it is true of two (NLVR2).
 
-Those of two images follow descriptions of the authors' graphs: no published output was there to compare with.
+Heads of two images follow descriptions of the authors' models: no published output was there to compare with.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LAYER, _DEPTH = 8, 12
 
 
 class FusedText(NativeHalves):
-    """The lower layers' states of a text; the upper layers and `itm_head`, whose class 1 is the match, join them.
+    """The lower layers read a text alone, the upper ones read it with the image; class 1 of `itm_head` is the match.
 
-    ALBEF's and X-VLM's.
+    Of ALBEF and X-VLM.
     """
 
     head = "itm_head"
@@ -53,7 +53,7 @@ class ProjectedTokens(FusedText):
 class MatchLogit(NativeHalves):
     """The score of the authors' retrieval evaluation: the logit of class 1 alone, without the other's."""
 
-    match = None
+    match = None  # as a head with a single output
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return the match's logit: `(batch, 1)`."""
@@ -74,7 +74,7 @@ def combine_halves(name: str, head: type, family: type) -> type[Any]:
 class AlternatingImages(NativeHalves):
     """The text's upper layers read the left image and the right one in turn; `cls_head` reads the first token.
 
-    ALBEF's and X-VLM's: six layers of text, then twelve in pairs. Class 1 is "true".
+    Of ALBEF and X-VLM: six layers of text, then twelve in pairs (`share_projections`). Class 1 is "true".
     """
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -88,7 +88,7 @@ class AlternatingImages(NativeHalves):
 class PooledImages(NativeHalves):
     """The text is joined with each image apart; `nlvr2_classifier` reads the pooled states of the left, then the right.
 
-    METER's and FIBER's. Class 1 is "true".
+    Of METER and FIBER. Class 1 is "true".
     """
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -97,8 +97,8 @@ class PooledImages(NativeHalves):
         return self.module.nlvr2_classifier(torch.cat(pooled, dim=-1))
 
 
-def share_sources(text: Network) -> None:
-    """Have the two layers of a pair, of the left and the right image, share keys and values of the image."""
+def share_projections(text: Network) -> None:
+    """Let the layers of a pair, for the left and the right image, share the modules of the image's keys and values."""
     upper = text.encoder.layer[text.fusion :]
     for first, other in zip(upper[::2], upper[1::2], strict=True):
         for name in ("key", "value"):
@@ -106,7 +106,7 @@ def share_sources(text: Network) -> None:
 
 
 class GradCam(NativeHalves):
-    """A map of the image: attention times its effect on the match, over all heads and tokens of the text (Grad-CAM).
+    """A map of the image (Grad-CAM): attention times the match's positive gradient, the mean of heads and text tokens.
 
     ALBEF's authors find RefCOCO+'s phrases with it. No published map was there to compare with: it is built from a
     description of their method.
@@ -130,7 +130,7 @@ class GradCam(NativeHalves):
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
         """Return maps `(batch, side, side)`: rows from the top, columns from the left."""
-        # Outside of inference mode, for a gradient is taken; its tensors must be copied for that.
+        # A gradient is taken, which inference mode forbids; tensors that were made in that mode must be copied.
         with torch.inference_mode(False), torch.enable_grad():
             image, states, mask = (tensor.clone() for tensor in (*images, *texts))
             heat = self._explain_match(image, states, mask)
@@ -142,19 +142,19 @@ class GradCam(NativeHalves):
         text = self.module.text_encoder
         for layer in text.encoder.layer[text.fusion : self.layer]:
             states = layer(states, mask, image)
-        layer = text.encoder.layer[self.layer]
+        layer = text.encoder.layer[self.layer]  # its forward pass, step by step: the gradient is that of its attention
         states = layer.attention(states, states, mask)
         cross = layer.crossattention.self
         queries, keys, values = (
             part.unflatten(-1, (cross.heads, -1)).transpose(1, 2)
             for part in (cross.query(states), cross.key(image), cross.value(image))
         )
-        shares = (queries @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5).softmax(-1).detach().requires_grad_()
-        read = (shares @ values).transpose(1, 2).flatten(2)
+        attention = (queries @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5).softmax(-1).detach().requires_grad_()
+        read = (attention @ values).transpose(1, 2).flatten(2)
         states = layer.feed_forward(layer.crossattention.output(read, states))
         for layer in text.encoder.layer[self.layer + 1 :]:
             states = layer(states, mask, image)
         match = self.module.itm_head(states[:, 0])[:, 1].sum()
-        (gradient,) = torch.autograd.grad(match, shares)
-        useful = (shares * gradient.clamp(min=0)).detach()[..., 1:] * mask[:, None, :, None]
-        return useful.mean(1).sum(1) / mask.sum(1, keepdim=True)
+        (gradient,) = torch.autograd.grad(match, attention)
+        heat = (attention * gradient.clamp(min=0)).detach()[..., 1:] * mask[:, None, :, None]  # without the first token
+        return heat.mean(1).sum(1) / mask.sum(1, keepdim=True)

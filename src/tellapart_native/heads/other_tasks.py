@@ -1,4 +1,4 @@
-"""Models of other heads on a fusion encoder: answers of a list, a sentence about two images, boxes, captions.
+"""Models of a fusion encoder's heads other than the match: listed answers, a sentence on two images, boxes, captions.
 
 As for scores, each image's and text's half runs once while it is kept, and nothing depends on its neighbours.
 """
@@ -26,9 +26,9 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     """Return the box whose sum of heat over the square root of its area is the greatest; of equal ones the first.
 
     With candidates (a detector's proposals) it is one of them: the map is enlarged to the image, bicubic, and summed
-    over each one's pixels, as ALBEF's authors do with MAttNet's proposals. If none has any heat they keep the box of
-    the image before; here it is the first. Without candidates it is one of all rectangles of the map's cells, which
-    nobody published numbers for.
+    over each one's pixels, as ALBEF's authors do with MAttNet's proposals. If none has any heat, the authors keep the
+    box of the image before; here it is the first candidate. Without candidates it is one of all rectangles of the map's
+    cells, for which nobody published numbers.
 
     >>> heat = np.zeros((4, 4), np.float32)
     >>> heat[1:3, 2] = 1
@@ -42,16 +42,16 @@ def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Seque
     resized = torch.nn.functional.interpolate(
         torch.from_numpy(np.ascontiguousarray(heat))[None, None], (size[1], size[0]), mode="bicubic"
     )[0, 0].numpy()
-    shares = []
+    densities = []
     for x, y, width, height in candidates:
         inside = resized[max(int(y), 0) : int(y + height), max(int(x), 0) : int(x + width)]
-        shares.append(inside.sum(dtype=np.float64) / max(width * height, 1e-9) ** 0.5)
-    x, y, width, height = candidates[int(np.argmax(shares))]
+        densities.append(inside.sum(dtype=np.float64) / max(width * height, 1e-9) ** 0.5)
+    x, y, width, height = candidates[int(np.argmax(densities))]
     return float(x), float(y), float(width), float(height)
 
 
 def _best_cells(heat: NDArray[np.float32], size: tuple[int, int]) -> Sides:
-    """Find the best of all rectangles of cells, by sums of all rectangles that begin in the corner."""
+    """Find the best of all rectangles of cells, by the sums of those that begin in the corner (a summed-area table)."""
     rows, columns = heat.shape
     corner = np.zeros((rows + 1, columns + 1))
     corner[1:, 1:] = heat.astype(np.float64).cumsum(0).cumsum(1)
@@ -60,14 +60,14 @@ def _best_cells(heat: NDArray[np.float32], size: tuple[int, int]) -> Sides:
     between = corner[bottom] - corner[top]  # (pairs of rows, columns + 1)
     sums = between[:, right] - between[:, left]
     area = np.multiply.outer((bottom - top) / rows * size[1], (right - left) / columns * size[0])
-    across, along = np.unravel_index(int(np.argmax(sums / area**0.5)), sums.shape)
+    row_pair, column_pair = np.unravel_index(int(np.argmax(sums / area**0.5)), sums.shape)
     wide, high = size[0] / columns, size[1] / rows
-    x, y = left[along] * wide, top[across] * high
-    return float(x), float(y), float(right[along] * wide - x), float(bottom[across] * high - y)
+    x, y = left[column_pair] * wide, top[row_pair] * high
+    return float(x), float(y), float(right[column_pair] * wide - x), float(bottom[row_pair] * high - y)
 
 
 class FusionHead(StateModel):
-    """The part of all heads: their output for an image and a text."""
+    """The base of models by one head: its output for an image and a text."""
 
     encoder: TorchFusionEncoder
 
@@ -136,7 +136,7 @@ class FusionHeat(FusionHead):
 
 
 class NativeCaptioner(StateModel):
-    """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean."""
+    """A pair's score is log P(text and its end | image), in nats: a sum over its tokens, or a mean (`halves.mean`)."""
 
     batch_size = FusionScorer.batch_size
     log_likelihoods = StateModel.pair_numbers

@@ -21,7 +21,7 @@ from tellapart.records.timing_record import Duration, Machine, Throughput, Timin
 from tellapart.report.charts import score_bar
 from tellapart.report.measured import gather, outcomes_of
 from tellapart.report.plots.agreement import agreement
-from tellapart.report.plots.pareto import points, read_batch_costs, read_costs
+from tellapart.report.plots.pareto import list_points, read_batch_costs, read_costs
 from tellapart.report.plots.pictures import draw_panels
 from tellapart.report.plots.prepare import KINDS, prepare_plot
 from tellapart.report.plots.style import look, write_picture
@@ -346,7 +346,7 @@ def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters:
 
 
 def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_published):
-    found, _ = points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
+    found, _ = list_points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
     assert {point.model: point.score for point in found} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
     )
@@ -363,21 +363,21 @@ def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path):
             for name, (accuracy, same, both) in numbers.items()
         ]
     )
-    assert [point.score for point in points(runs, read_costs(path), ["set"])[0]] == [70.0, 60.0]
-    assert [point.front for point in points(runs, read_costs(path), ["set"])[0]] == [True, False]
+    assert [point.score for point in list_points(runs, read_costs(path), ["set"])[0]] == [70.0, 60.0]
+    assert [point.front for point in list_points(runs, read_costs(path), ["set"])[0]] == [True, False]
     asked = ("consistency", "group_score")
-    mixed, _ = points(runs, read_costs(path), ["set", "pairs"], asked)
+    mixed, _ = list_points(runs, read_costs(path), ["set", "pairs"], asked)
     assert [point.score for point in mixed] == pytest.approx([30.0, 40.0])
     folders = [run.folders["set"] for run in runs]
     drawn = prepare_plot("pareto", folders, costs=path, benchmarks=("set", "pairs"), metrics=asked)()
     assert " ".join(drawn.axes[0].get_ylabel().split()) == "mean of set consistency and pairs group score, percent"
     with raises(RunError, "accuracy"):
-        points(runs, read_costs(path), ["set", "pairs"], ["accuracy"])
+        list_points(runs, read_costs(path), ["set", "pairs"], ["accuracy"])
 
 
 def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path):
     path = timings(tmp_path / "timing.json", 32)
-    ((point,), _) = points(gather(pair[:1]), read_costs(path), ["shapes"])
+    ((point,), _) = list_points(gather(pair[:1]), read_costs(path), ["shapes"])
     group = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
     assert (point.cost, point.score, point.high) == (20.0, 100 * group.value, 100 * group.high)
     drawn = prepare_plot("pareto", pair[:1], costs=path, cost="parameters")()
@@ -419,8 +419,8 @@ def test_costs_that_are_missing_are_said(pair, tmp_path):
     steps.write_text("series,batch_size,seconds\na,1,1\n")
     twice = [timings(tmp_path / f"{k}.json", 8) for k in range(2)]
     refused = [
-        (points, (gather(pair), read_costs(path), ["shapes"]), ("weak",)),
-        (points, (gather(pair), read_costs(twice[0]), ["shapes", "other"]), ("model", "shapes")),
+        (list_points, (gather(pair), read_costs(path), ["shapes"]), ("weak",)),
+        (list_points, (gather(pair), read_costs(twice[0]), ["shapes", "other"]), ("model", "shapes")),
         (read_costs, (tmp_path / "timing.json", "price"), ("'price'", "parameters")),
         (read_costs, (timings(tmp_path / "none.json", 1, parameters=None), "parameters"), ("parameters",)),
         (read_batch_costs, ([timings(tmp_path / "slow.json", 1, pairs=None)],), ("throughput", "pairs")),

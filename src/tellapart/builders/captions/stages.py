@@ -88,13 +88,13 @@ class NltkTagger:
         return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
 
     def read(self, text: str) -> list[Word]:
-        """Return the words of a text, in their order: split by sentence, as `word_tokenize` does, and tagged as one."""
+        """Return the words of a text in order: split by sentence, as `word_tokenize` does, and tagged all together."""
         words: list[str] = []
         spans: list[tuple[int, int]] = []
         for start, end in self._sentences.span_tokenize(text):
             sentence = text[start:end]
             words += self._words.tokenize(sentence)
-            spans += [(start + one, start + other) for one, other in self._words.span_tokenize(sentence)]
+            spans += [(start + left, start + right) for left, right in self._words.span_tokenize(sentence)]
         tags = [tag for _, tag in self._tagger.tag(words)]
         return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
 
@@ -145,10 +145,10 @@ class Proposal(NamedTuple):
 class MaskedLanguageModel:
     """A masked language model: the most probable tokens at the mask, without those that are not words by themselves.
 
-    A token is a word by itself if the tokenizer reads the sentence with the word in the gap as that very token there: a
-    piece that would be glued to its neighbour ("##ing", or "s" without the blank before it) is dropped, a special one
-    too, and none takes its place. All gaps are filled in few forward passes, each padded to a length that depends on it
-    alone, so its proposals depend on no other gap.
+    To test a token, its word is written into the gap: the tokenizer must read that very token there. So a piece that
+    would join its neighbour ("##ing", or "s" without the blank before it) is dropped; special tokens are, too. The next
+    token does not take the place of a dropped one. All gaps are filled in few forward passes. A gap is padded to a
+    length that depends on it alone, so its proposals depend on no other gap.
     """
 
     def __init__(self, text_model: TextModel) -> None:
@@ -184,12 +184,12 @@ class MaskedLanguageModel:
         """Return the best tokens at each row's mask with their probabilities; among equals the lower id."""
         logits = self._text_model.model(**inputs).logits  # (row, token, vocabulary)
         masks = (inputs["input_ids"] == self._tokenizer.mask_token_id).int().argmax(1)
-        chances = logits[import_torch().arange(len(masks)), masks].float().softmax(-1).cpu().numpy()
-        best = np.argsort(-chances, axis=1, kind="stable")[:, :choices]
-        return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, chances, strict=True)]
+        probabilities = logits[import_torch().arange(len(masks)), masks].float().softmax(-1).cpu().numpy()
+        best = np.argsort(-probabilities, axis=1, kind="stable")[:, :choices]
+        return [(ids.tolist(), row[ids].tolist()) for ids, row in zip(best, probabilities, strict=True)]
 
     def _list_words(
-        self, gap: SentenceGap, row: list[int], ids: Sequence[int], chances: Sequence[float]
+        self, gap: SentenceGap, row: list[int], ids: Sequence[int], probabilities: Sequence[float]
     ) -> list[Proposal]:
         words = [str(self._tokenizer.decode([token])).strip() for token in ids]
         sentences = [f"{gap.before}{word}{gap.after}" for word in words]
@@ -197,8 +197,8 @@ class MaskedLanguageModel:
         read = self._tokenizer(sentences, padding=False, truncation=False, verbose=False)["input_ids"]
         mask, special = row.index(self._tokenizer.mask_token_id), set(self._tokenizer.all_special_ids)
         return [
-            Proposal(word, chance)
-            for word, chance, token, tokens in zip(words, chances, ids, read, strict=True)
+            Proposal(word, probability)
+            for word, probability, token, tokens in zip(words, probabilities, ids, read, strict=True)
             if word and token not in special and tokens == [*row[:mask], token, *row[mask + 1 :]]
         ]
 
@@ -239,9 +239,9 @@ class MeanPooledEncoder:
 # the errors that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al.,
 # 2023, error analysis).
 #
-# data.noun    offset file pos count(hex) {word id}... count {pointer offset pos fields}... | gloss index.noun   lemma
-# pos senses pointers {pointer}... senses tagged {offset}... noun.exc     plural singular       (irregular ones; a
-# folder may lack it)
+#     data.noun     offset file pos count(hex) {word id}... count {pointer offset pos fields}... | gloss
+#     index.noun    lemma pos senses pointers {pointer}... senses tagged {offset}...
+#     noun.exc      plural singular      (irregular plurals; a folder may lack this file)
 #
 # Source: wndb(5WN) and morphy(7WN) of WordNet 3.0 (Miller, WordNet, CACM 1995).
 
@@ -277,20 +277,20 @@ class WordNet:
         for lemma in self._list_lemmas(word.lower()):
             fields = self._index.get(lemma, "").split()
             if fields:
-                synsets += fields[-int(fields[1]) :]
+                synsets += fields[-int(fields[1]) :]  # the offsets at the end of the line, one for each sense
         return list(dict.fromkeys(synsets))
 
     def relation(self, word: str, other: str, senses: int | None = None) -> Relation | None:
         """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to."""
-        senses_of_word, two = self.senses(word)[:senses], self.senses(other)[:senses]
-        if set(senses_of_word) & set(two):
+        of_word, of_other = self.senses(word)[:senses], self.senses(other)[:senses]
+        if set(of_word) & set(of_other):
             return "synonym"
-        if set(senses_of_word) & self._list_ancestors(two):
+        if set(of_word) & self._list_ancestors(of_other):
             return "hyponym"
-        return "hypernym" if set(two) & self._list_ancestors(senses_of_word) else None
+        return "hypernym" if set(of_other) & self._list_ancestors(of_word) else None
 
     def _list_lemmas(self, word: str) -> Iterator[str]:
-        """Yield the forms that may be in the index: the noun itself, the irregular, the regular ones."""
+        """Yield the forms that may be in the index: the noun itself, then singulars; "ss" ends no plural (morphy)."""
         yield word
         if word in self._irregular:
             yield self._irregular[word]
@@ -311,9 +311,9 @@ class WordNet:
 
     def _list_parents(self, synset: str) -> list[str]:
         fields = self._data[synset].partition(" | ")[0].split()
-        pointers = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
-        offsets = range(pointers + 1, pointers + 1 + 4 * int(fields[pointers]), 4)
-        return [fields[at + 1] for at in offsets if fields[at] in _KIND_OF]
+        count = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
+        pointers = range(count + 1, count + 1 + 4 * int(fields[count]), 4)
+        return [fields[at + 1] for at in pointers if fields[at] in _KIND_OF]
 
 
 def _read_file(path: Path, hint: str) -> bytes:
@@ -334,7 +334,7 @@ Stage = TypeVar("Stage")
 OFF = "off"  # the name of a stage that is left out
 
 _TINY = "tinystories:"
-_LOAD_TINY = partial(TinyStories.load, per_token=True)  # one object, by which an opened stage is found again
+_LOAD_TINY = partial(TinyStories.load, per_token=True)  # a new partial is not equal: `_open_once` would load again
 
 
 class CaptionOptions(BaseModel):
@@ -406,11 +406,11 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
         raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
     place = runtime(ModelOptions(device=options.device, dtype=options.dtype))
 
-    def open_at(load: Callable[..., Stage], name: str, *model: object) -> Stage:
+    def open_at(load: Callable[..., Stage], name: str, *model_options: object) -> Stage:
         path = home / Path(name).expanduser()
-        # A model that is no folder is a name on the hub.
-        source = path if not model else str(path) if path.is_dir() else name
-        opened: Stage = _open_once(load, source, *model, states=file_states(path))
+        # Only models of transformers take options; such a name that is not a folder is on the hub.
+        source = path if not model_options else str(path) if path.is_dir() else name
+        opened: Stage = _open_once(load, source, *model_options, states=file_states(path))
         return opened
 
     # The small ones first: a missing file is reported before a large model is read.

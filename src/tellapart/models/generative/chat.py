@@ -66,9 +66,9 @@ class ChatFormat:
     """
 
     def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
-        self._processor, self._by_parts = processor, True
+        self._processor, self._by_parts = processor, True  # so that `_reads_parts` can try it
         self._plain = _FORMATS.get(config.model_type, ("", ""))
-        if of_tokenizer := not getattr(processor, "chat_template", None):  # no processor of the library reads that
+        if of_tokenizer := not getattr(processor, "chat_template", None):  # which a processor ignores
             processor.chat_template = getattr(getattr(processor, "tokenizer", None), "chat_template", None)
         self.template, self._templated = str(processor.chat_template), bool(processor.chat_template)
         self._asks_to_think = "enable_thinking" in self.template
@@ -81,7 +81,7 @@ class ChatFormat:
         self.thinks = self._asks_to_think or _THINK in self.template
         prompt = self.render_prompt(1, "?")
         self.lead, self.tail = "" if prompt[-1:].isspace() else " ", ""
-        if self._templated:
+        if self._templated:  # the text before and behind an answer is what the template writes around "Yes"
             conversation = self._apply_template(1, "?", "Yes")
             before, yes, _ = conversation.removeprefix(prompt).partition("Yes")
             if yes:
@@ -91,19 +91,19 @@ class ChatFormat:
     def render_prompt(self, images: int, prompt: str) -> str:
         """Return the model's input: the prompt after so many images, up to the beginning of the answer."""
         if not self._templated:
-            text, image = self._plain
-            return text.format(images=image * images, prompt=prompt)
+            layout, image_mark = self._plain
+            return layout.format(images=image_mark * images, prompt=prompt)
         rendered = self._apply_template(images, prompt)
-        # A template that begins the thinking itself: it ends at once, as those end it that can leave it out.
+        # Some templates begin a thought themselves. It ends at once, in the form of templates that can leave it out.
         return f"{rendered.rstrip()}{_NO_THOUGHT}" if rendered.rstrip().endswith(_THINK) else rendered
 
     def _reads_parts(self) -> bool:
-        """Return whether the template reads a turn's images beside its text: many of a language model read a text."""
+        """Return whether the template reads a turn as parts, images and text; many of language models read a string."""
         try:
             plain, rendered = self._apply_template(0, "?"), self._apply_template(1, "?")
         except Exception:  # jinja's and the template's: a text is joined to a list
             return False
-        return plain != rendered and "'type'" not in rendered
+        return plain != rendered and "'type'" not in rendered  # else it leaves images out, or prints the list itself
 
     def _apply_template(self, images: int, prompt: str, answer: str = "") -> str:
         def content(count: int, text: str) -> Any:
@@ -122,8 +122,8 @@ class ChatFormat:
 class TokenizedAnswer(NamedTuple):
     """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
 
-    If the answer's first letters join the prompt's last token, that token is the answer's. So `moved` of the last ids
-    of `rendered`, the prompt in the model's format, are not in `prompt`, whose image mark is not yet expanded.
+    `rendered` is the prompt in the model's format; `prompt` has its ids, with the image's mark not yet expanded. If the
+    answer's first letters join the prompt's last tokens, these are the answer's: `moved` ids are not in `prompt`.
     """
 
     rendered: str
@@ -162,15 +162,15 @@ class ChatModel(Reader):
         self._image_token: int | None = getattr(model.config, "image_token_id", None)
         if self._image_token is not None:
             self.image_mark = self.tokenizer.convert_ids_to_tokens(self._image_token) or ""
-        # Of the checkpoint's settings, which the library uses wherever a call leaves one out, the special tokens alone.
+        # The library completes a call by the checkpoint's settings: of these, only the special tokens stay (below).
         settings = model.generation_config
         ends = self.tokenizer.eos_token_id if settings.eos_token_id is None else settings.eos_token_id
         listed = ends if isinstance(ends, list) else [ends]
         pads = (settings.pad_token_id, self.tokenizer.pad_token_id, listed[0])
-        # Gemma's tokenizer and Idefics2's name the end of a document, which ends no answer.
+        # The template's mark of a turn's end: Gemma's and Idefics2's tokenizers name a document's, which ends none.
         marks = [token for token in self._token_ids(self.format.tail)[:1] if token in self._control[0].names]
         usual = self.tokenizer.eos_token_id
-        self._end = next(iter(marks), usual if usual in listed else listed[0])
+        self._end_id = next(iter(marks), usual if usual in listed else listed[0])
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,
@@ -183,7 +183,7 @@ class ChatModel(Reader):
             self._check_causal()
             self._caches_image = self._can_cache()
         cached = "cached image" if self._caches_image and family not in _CACHES_IMAGE else ""
-        self.end = "" if self._end == usual else f"ends by token {self._end}"
+        self.end = "" if self._end_id == usual else f"ends by token {self._end_id}"
         self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], question: PromptedAnswer) -> list[LogProbability]:
@@ -232,7 +232,7 @@ class ChatModel(Reader):
                 for place, row in zip(batch[:real], out[:real], strict=True):
                     ids = new_tokens(row, inputs[place]["input_ids"][0].tolist())
                     stops = (k for k, token in enumerate(ids, 1) if token in ends)
-                    answers[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
+                    answers[place] = self.decode(ids[: next(stops, len(ids))])  # padding follows, and may be a word
         return answers
 
     def fit_text(self, text: str, question: PromptedAnswer, added: int, images: int = 1) -> TokenizedAnswer:
@@ -243,7 +243,7 @@ class ChatModel(Reader):
             rendered = self.format.render_prompt(images, filled.prompt)
             prompt, whole = self._token_ids(rendered), self._token_ids(rendered + self.format.lead + filled.answer)
             shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-            answer = whole[shared:] + ([self._end] if filled.ends else [])
+            answer = whole[shared:] + ([self._end_id] if filled.ends else [])
             tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
             return tokens, added + shared + len(answer)
 
@@ -268,16 +268,16 @@ class ChatModel(Reader):
             inputs = self._encode_prompt(frames, rendered)
             ids, plain = inputs["input_ids"][0].tolist(), self._token_ids(rendered)
             after_image = max((place + 1 for place, token in enumerate(ids) if token == self._image_token), default=0)
+            # The end that both share is the prompt after the image: placeholder and patches may be different tokens.
             ends = enumerate(zip(reversed(ids), reversed(plain), strict=False))
             shared = next((k for k, (first, other) in ends if first != other), min(len(ids), len(plain)))
             length = max(len(ids) - shared, after_image)
-            # In some families the placeholder and the image's patches are different tokens.
             head = len(plain) - (len(ids) - length)
             if head <= 0 or ids[length:] != plain[head:]:
                 problem = "its processor and its tokenizer read the text after an image differently"
                 raise ModelError(f"{self.source}: {problem}")
-            row = inputs["input_ids"].shape
-            start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
+            shape = inputs["input_ids"].shape
+            start = {name: value[:, :length] if value.shape[:2] == shape else value for name, value in inputs.items()}
             out = self.model(**start, use_cache=True, logits_to_keep=1)
             deltas = getattr(self.model.model, "rope_deltas", None)
             shift = None if deltas is None else int(deltas.reshape(-1)[0])
@@ -317,12 +317,12 @@ class ChatModel(Reader):
     def _logits_whole(self, inputs: dict[str, Any], moved: int, answer: Sequence[int]) -> Tensor:
         """Return the logits for each of the answer's tokens, all read in one forward: `(token, vocabulary)`."""
         torch = import_torch()
-        row = inputs["input_ids"].shape
-        prompt, length = row[1] - moved, len(answer) - 1
+        shape = inputs["input_ids"].shape
+        prompt, length = shape[1] - moved, len(answer) - 1
         tails = {"input_ids": list(answer[:-1]), "attention_mask": [1] * length}
         longer = dict(inputs)
         for name, value in inputs.items():
-            if value.shape[:2] == row:
+            if value.shape[:2] == shape:
                 tail = tails.get(name, [0] * length)  # 0: a token of text
                 added = torch.tensor([tail], dtype=value.dtype, device=value.device)
                 if name == "cross_attention_mask":  # the images that a token sees: those of the token before it
@@ -369,5 +369,5 @@ class ChatModel(Reader):
         except Exception:  # a cache of another kind fails anywhere in the library; reading again is always possible
             return False
         finally:
-            self._last, self.truncated = ("", None), 0
+            self._last, self.truncated = ("", None), 0  # as before the trial
         return moved <= _NOISE[self.runtime.dtype]

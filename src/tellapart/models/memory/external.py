@@ -51,7 +51,7 @@ _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re
 
 #: The form of a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
-_SUFFIXES = (".npz", ".csv", ".jsonl")  # that are written; a plain array and parquet are only read
+_WRITTEN_SUFFIXES = (".npz", ".csv", ".jsonl")  # a plain array and parquet are only read
 _VECTORS_HINT = (
     "; vectors of images and texts are a model: a folder with images.npz and texts.npz (or .parquet), measured by "
     "tellapart run -m vectors:FOLDER"
@@ -118,13 +118,13 @@ def _read_values(
         return _read_npy(path, ids, shape, rows), None
     if path.is_dir():
         raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
-    if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
+    if (suffix := plain_suffix(path)) not in (*_WRITTEN_SUFFIXES, ".parquet"):
         packed = path.suffix.lower() in (".zip", ".tar", ".tgz")
         hint = "; unpack it, and name the file of scores in it" if packed else ""
         raise ScoreError(
             f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}{hint}"
         )
-    current_reading().stated = "scores" if suffix == ".npz" else "score"
+    current_reading().stated = "scores" if suffix == ".npz" else "score"  # for the refusal of another `columns=`
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
     try:
@@ -134,16 +134,16 @@ def _read_values(
 
 
 def read_parquet(path: Path, names: Sequence[str], most: int | None = None) -> tuple[list[str], dict[str, list[Any]]]:
-    """Return all names of a parquet file's columns, and the values of some; of more than `most` rows none is read."""
+    """Return all names of a parquet file's columns, and the values of some; refuse a file of more than `most` rows."""
     parquet = require("pyarrow.parquet", extra="hub")
     try:
         with parquet.ParquetFile(path) as file:
-            held, count = file.schema_arrow.names, file.metadata.num_rows
+            all_names, count = file.schema_arrow.names, file.metadata.num_rows
             expect_distinct_columns(file.schema_arrow, path, error=ScoreError)
             if most is not None and count > most:
                 problem = f"{count:,} rows where this benchmark has {most:,} pairs; give a row for each"
                 raise ScoreError(f"{path} holds {problem}")
-            return held, file.read(columns=[name for name in held if name in names]).to_pydict()
+            return all_names, file.read(columns=[name for name in all_names if name in names]).to_pydict()
     except ScoreError:
         raise
     except Exception as error:  # a damaged file fails anywhere, with any exception
@@ -224,9 +224,9 @@ def _read_number(path: Path, line: int, value: object) -> float:
     if type(value) in (int, float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         return float(value)  # type: ignore[arg-type]
     is_comma = re.fullmatch(r"-?\d{1,9},\d{1,19}", str(value))
-    point = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
-    point = "; fill it in" if value in (None, "") else point
-    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{point}")
+    hint = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
+    hint = "; fill it in" if value in (None, "") else hint
+    raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{hint}")
 
 
 def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> tuple[NDArray[Any], ScoreKind | None]:
@@ -285,7 +285,7 @@ def write_scores(scores: Scores, path: Path | str) -> None:
     Only `.npz` keeps the kind.
     """
     path = Path(path)
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in _WRITTEN_SUFFIXES:
         raise ScoreError(f"{path}: scores are written to .npz, .csv or .jsonl files; got {path.suffix!r}")
     bad = [ascii(item) for item in scores.ids if "\0" in item or re.search("[\ud800-\udfff]", item)]
     if bad:
@@ -317,15 +317,15 @@ VECTOR_SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")
 #: Column of a table -> what it holds.
 _HELD = {"id": "id", "ids": "id", "vector": "vector", "vectors": "vector"}
 
-_NEAR = 1e-3  # how far a length may lie from one, of vectors that count as of length one
-_REPEATED = 0.01  # how far apart vectors of one id may lie: a model in half precision moves them with the batch
+_LENGTH_TOLERANCE = 1e-3  # vectors count as of length one if their lengths differ from it by no more
+_REPEAT_TOLERANCE = 0.01  # how far apart vectors of one id may lie: a model in half precision moves them with the batch
 
 
 @dataclass(frozen=True, eq=False)
 class NamedVectors:
-    """Unit vectors float32 `(n, dimensions)`, the row of each id, and their least and greatest length before."""
+    """Unit vectors float32 `(n, dimensions)`, the row of each id, and the least and greatest length before scaling."""
 
-    side: str
+    side: str  # "images" or "texts"
     rows: dict[str, int]
     vectors: NDArray[np.float32]
     lengths: tuple[float, float]
@@ -363,12 +363,12 @@ class VectorModel:
         return dot_products(images, texts)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return whether the vectors had length one."""
+        """Return a note for each side whose vectors did not have length one."""
         sides = [(side.side, *side.lengths) for side in (self._images, self._texts)]
         return tuple(
             f"the vectors of {side} were scaled to length one: they had lengths from {low:.4g} to {high:.4g}"
             for side, low, high in sides
-            if low < 1 - _NEAR or high > 1 + _NEAR
+            if low < 1 - _LENGTH_TOLERANCE or high > 1 + _LENGTH_TOLERANCE
         )
 
 
@@ -389,26 +389,26 @@ def name_vectors(side: str, values: object, ids: Sequence[str]) -> NamedVectors:
     unit = normalise(array)
     for row, name in enumerate(ids):
         first = rows.setdefault(name, row)
-        if first != row and np.abs(unit[first] - unit[row]).max() > _REPEATED:
+        if first != row and np.abs(unit[first] - unit[row]).max() > _REPEAT_TOLERANCE:
             raise ScoreError(f"{side}=: rows {first} and {row} are both of {quote(name)}, and differ")
     return NamedVectors(side, rows, unit, (float(lengths.min()), float(lengths.max())))
 
 
 def name_rows(side: str, values: object, ids: Sequence[str] | None, items: Sequence[Item], owner: str) -> NamedVectors:
-    """Give each row its id: the caller's, or that of its place among the items' images or texts."""
+    """Give each row its id: the caller's, or that of its place among the images or texts of the pair set `owner`."""
     array = to_array(values)
     slots = [name for item in items for name in getattr(item, side)]
     if array is not None and array.ndim == 4:
         raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
     if array is not None and array.ndim == 3:
         whole = len(items), len(slots) // len(items)
-        if ids is None and 1 not in array.shape[:2] and array.shape[:2] != whole:  # of one axis the order is plain
+        if ids is None and 1 not in array.shape[:2] and array.shape[:2] != whole:  # an axis of 1 has one order
             raise ScoreError(
                 f"{side}= is an array {array.shape}; in the order of the items it is {whole} by dimensions"
             )
         array = array.reshape(-1, array.shape[-1])
     numbers, distinct = values if array is None else array, dict.fromkeys(slots)
-    if ids is None:
+    if ids is None:  # a row for each slot, or for each distinct image or text
         if array is not None and array.ndim == 2 and len(array) not in {len(distinct), len(slots)}:
             raise ScoreError(
                 f"{side}= has {len(array):,} rows, and {owner} {len(slots):,} {side}, {len(distinct):,} of them "
@@ -443,10 +443,10 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
 
 
 def _read_vector_table(path: Path) -> tuple[Any, Any]:
-    names, found = read_parquet(path, list(_HELD))
-    columns = {_HELD[name]: cells for name, cells in found.items()}
-    if len(columns) < len(found):
-        raise ScoreError(f"{path}: columns {join_names(list(found))} hold the same twice; keep one each")
+    names, read = read_parquet(path, list(_HELD))
+    columns = {_HELD[name]: cells for name, cells in read.items()}
+    if len(columns) < len(read):
+        raise ScoreError(f"{path}: columns {join_names(list(read))} hold the same twice; keep one each")
     if "vector" not in columns:
         raise ScoreError(
             f"{path} has the columns {join_names(names)}; name that of the vectors 'vector' and that of their ids 'id'"
@@ -465,7 +465,7 @@ def _read_safetensors(path: Path) -> tuple[Any, Any]:
             metadata, named = file.metadata() or {}, "vectors" in file.keys()  # noqa: SIM118
             numpy_reads = named and file.get_slice("vectors").get_dtype() not in {"BF16", "F8_E4M3", "F8_E5M2"}
         if named:
-            with open_file(path, "np" if numpy_reads else "pt") as file:
+            with open_file(path, "np" if numpy_reads else "pt") as file:  # torch has bfloat16 and 8 bits
                 vectors = file.get_tensor("vectors")
     except Exception as error:  # the library raises a bare Exception
         raise ScoreError(f"{path} cannot be read as safetensors: {first_line(error)}") from error

@@ -35,7 +35,7 @@ CONFIG = "config.json"
 #: The files beside the configuration, which holds the hash of each.
 FILES = ("image.onnx", "text.onnx", "tokenizer.json")
 
-#: The format's limit.
+#: The limit of ONNX files, which are protocol buffers.
 _MOST_BYTES = 1 << 31
 
 #: The name of the code from pixels to the image tensor: part of a model's fingerprint, changed when that code changes.
@@ -48,7 +48,7 @@ Channels = Annotated[tuple[float, float, float], Field(strict=False)]
 def open_tokenizer(path: Path, content: bytes, length: int, pad: str, *, right: bool = False) -> Tokenizer:
     """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens.
 
-    It does so at the sides that the file names, or at the right.
+    It does so at the sides that the file names, else at the right; with `right` always there.
     """
     from tokenizers import Tokenizer
 
@@ -249,7 +249,7 @@ class OnnxDualEncoder:
         cosines = dot_products(images, texts)
         return cosines * np.float32(self.config.logit_scale) if self.config.kind == "logit" else cosines
 
-    similarities = similarity
+    similarities = similarity  # many items in one call give the same bits (`StackedSimilarity`)
 
     def _run_samples(self, graph: _Graph, samples: Sequence[Any], pack: Callable[[Any], dict[str, Any]]) -> Vectors:
         dimensions = self.config.dimensions
@@ -322,7 +322,7 @@ class _Graph:
             raise ModelError(f"{self.path}: expected one output, the vectors; got {names}")
 
     def expect_input(self, name: str, shape: tuple[int | None, ...], dtypes: dict[str, np.dtype[Any]]) -> None:
-        """Check an input's name, shape (None: any) and type."""
+        """Check an input's name, shape (None: any) and type, which `run_sample` then converts to."""
         if name not in self.inputs:
             raise ModelError(f"{self.path}: expected an input {name!r}; got {', '.join(self.inputs) or 'none'}")
         node = self.inputs[name]

@@ -28,11 +28,12 @@ NEW_ARCHITECTURE = (
     "(model_cfg, preprocess_cfg)"
 )
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-#: Of a folder, in the order of open_clip; it saves no file of the second name, other programs do.
-_IN_FOLDER = (_WEIGHTS[0], "open_clip_pytorch_model.safetensors", _WEIGHTS[1])
+#: A folder's files of weights, in open_clip's order of search. Other programs save the second name, open_clip never.
+_FOLDER_WEIGHTS = (_WEIGHTS[0], "open_clip_pytorch_model.safetensors", _WEIGHTS[1])
 WEIGHTS_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 
-_QUICK, _PLAIN = "-quickgelu", "-gelu"
+#: Suffixes of architectures: open_clip's, and tellapart's for GELU, which open_clip's names do not mark.
+_QUICKGELU, _GELU = "-quickgelu", "-gelu"
 _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
 
 
@@ -46,7 +47,7 @@ class Source:
     preprocessing: Mapping[str, Any]
     adapter: PeftAdapter | None = None
     part: str = ""
-    tokenizer: str = ""  # its name, if it is not the architecture's; a hub id has perhaps another repository's
+    tokenizer: str = ""  # a hub id, whose tokenizer may be from another repository; empty: the architecture's
 
 
 def resolve(name: str) -> Source:
@@ -74,17 +75,18 @@ def resolve(name: str) -> Source:
             f"{name} names no weights; write {TAG}{architecture}/TAG or {TAG}{architecture}@FILE with {tag_hint}"
         )
     adapter = find_adapter(file) if at else None
-    if slash and (adapter is not None or not at):
+    if slash and (adapter is not None or not at):  # the tag is the model, or the base of an adapter
         published = _published_config(name, architecture, tag)
         return Source(name, architecture, _download_weights(name, published), _select_preprocessing(published), adapter)
     file, part = split_part(file if adapter is None else adapter.base)
-    if adapter is not None and not Path(file).expanduser().is_file():
+    path = Path(file).expanduser()
+    if adapter is not None and not path.is_file():
         raise ModelError(
             f"{name}: the base model of the adapter, {adapter.base!r}, is not a file; name the weights that it was "
             f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
         )
-    preprocessing = _resolve_checkpoint(name, architecture, tag, path := Path(file).expanduser())
-    return Source(name, architecture.removesuffix(_PLAIN), path, preprocessing, adapter, part)
+    preprocessing = _bare_file_preprocessing(name, architecture, tag, path)
+    return Source(name, architecture.removesuffix(_GELU), path, preprocessing, adapter, part)
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
@@ -93,8 +95,8 @@ def _split_name(name: str) -> tuple[str, str, str]:
     head, slash, tag = name.rpartition("/")
     for architecture, rest in ((name, ("", "")), (head, (slash, tag))):
         dashed = architecture.replace("/", "-")
-        plain = dashed.removesuffix(_PLAIN)
-        if dashed in architectures or (plain in architectures and plain + _QUICK in architectures):
+        plain = dashed.removesuffix(_GELU)
+        if dashed in architectures or (plain in architectures and plain + _QUICKGELU in architectures):
             return (dashed, *rest)
     unknown = (head or name).replace("/", "-")
     raise UnknownNameError(
@@ -104,7 +106,7 @@ def _split_name(name: str) -> tuple[str, str, str]:
 
 def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
     """Return open_clip's configuration of every published set of weights of an architecture, by tag."""
-    open_clip, plain = import_open_clip(), architecture.removesuffix(_PLAIN)
+    open_clip, plain = import_open_clip(), architecture.removesuffix(_GELU)
     return {tag: open_clip.get_pretrained_cfg(plain, tag) for tag in open_clip.list_pretrained_tags_by_model(plain)}
 
 
@@ -135,13 +137,13 @@ def _expect_activation(name: str, architecture: str, evidence: str, trained: str
 def _find_twin(architecture: str) -> str | None:
     """Return the same architecture with the other activation, if open_clip has it."""
     architectures = import_open_clip().list_models()
-    base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
-    other = base if architecture.endswith(_QUICK) else base + _QUICK
+    base = architecture.removesuffix(_QUICKGELU).removesuffix(_GELU)
+    other = base if architecture.endswith(_QUICKGELU) else base + _QUICKGELU
     return other if other in architectures else None
 
 
 def _find_activation(architecture: str) -> str:
-    return _state_activation(import_open_clip().get_model_config(architecture.removesuffix(_PLAIN)))
+    return _state_activation(import_open_clip().get_model_config(architecture.removesuffix(_GELU)))
 
 
 def _state_activation(config: Mapping[str, Any]) -> str:
@@ -152,13 +154,13 @@ def _select_preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in _PREPROCESSING if key in config}
 
 
-def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> Mapping[str, Any]:
-    """Return the preprocessing of a bare file, once its activation is known."""
+def _bare_file_preprocessing(name: str, architecture: str, tag: str, file: Path) -> Mapping[str, Any]:
+    """Return the preprocessing of a bare file; refuse it if its activation is another, or is unknown."""
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     config = _read_config(file.with_name(CONFIG)) if file.with_name(CONFIG).is_file() else None
     evidence = {} if config is None else {CONFIG: _state_activation(config["model_cfg"])}
-    if trained := _read_trained(file):
+    if trained := _read_trained_activation(file):
         evidence["params.txt"] = trained
     for source, stated in evidence.items():
         _expect_activation(name, architecture, f"{source} beside the file says", stated)
@@ -168,11 +170,11 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> M
         preprocessing = dict(config["preprocess_cfg"])
     else:
         preprocessing = _shared_preprocessing(name, architecture)
-    if _find_twin(architecture) and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
+    if _find_twin(architecture) and not (tag or evidence or architecture.endswith((_QUICKGELU, _GELU))):
         forms = " or ".join(name_forms(architecture, file))
         checkpoint = read_checkpoint(file, shapes_only=True)
         of_trainer = checkpoint.part == "state_dict" and {"epoch", "name", "optimizer"} <= checkpoint.beside.keys()
-        if not of_trainer or _settings_file(file).is_file():  # then `params.txt` leaves the activation open
+        if not of_trainer or _settings_file(file).is_file():  # settings that are there name no activation
             raise ModelError(
                 f"{name}: write {forms}; it is unknown whether this file was trained with GELU or QuickGELU, and every "
                 "number depends on it"
@@ -190,14 +192,14 @@ def name_forms(architecture: str, file: Path | str) -> list[str]:
     """Return the names that a bare file of an architecture may be given: two, if its activation is needed."""
     if _find_twin(architecture) is None:
         return [f"{TAG}{architecture}@{file}"]
-    base = architecture.removesuffix(_QUICK).removesuffix(_PLAIN)
+    base = architecture.removesuffix(_QUICKGELU).removesuffix(_GELU)
     return [
-        f"{TAG}{base}{_QUICK}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights)",
-        f"{TAG}{base}{_PLAIN}@{file} (of LAION's or DataComp's, or trained from nothing)",
+        f"{TAG}{base}{_QUICKGELU}@{file} (fine-tunes of OpenAI's, MetaCLIP's or DFN's weights)",
+        f"{TAG}{base}{_GELU}@{file} (of LAION's or DataComp's, or trained from nothing)",
     ]
 
 
-def _read_trained(file: Path) -> str:
+def _read_trained_activation(file: Path) -> str:
     """Return the activation that open_clip's trainer used, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
 
     It is unknown, and empty, for a fine-tune of OpenAI's weights under the plain name: open_clip computed with
@@ -222,23 +224,23 @@ def _settings_file(file: Path) -> Path:
 
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
-    """Return the preprocessing of all published weights of an architecture; open_clip's if there are none."""
-    activation, kinds = _find_activation(architecture), dict[str, list[str]]()
+    """Return the preprocessing of all published weights of an architecture; empty, for open_clip's, without any."""
+    activation, tags_by_kind = _find_activation(architecture), dict[str, list[str]]()  # a kind is written as JSON
     for tag, config in _published_tags(architecture).items():
         if _find_twin(architecture) is None or _state_activation(config) == activation:
-            kinds.setdefault(json.dumps(_select_preprocessing(config)), []).append(tag)
-    if len(kinds) > 1:
-        listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in kinds.items())
-        tags = [tags[0] for tags in kinds.values()]
+            tags_by_kind.setdefault(json.dumps(_select_preprocessing(config)), []).append(tag)
+    if len(tags_by_kind) > 1:
+        listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in tags_by_kind.items())
+        tags = [tags[0] for tags in tags_by_kind.values()]
         raise ModelError(
-            f"{name}: weights of {architecture} are published with {len(kinds)} kinds of preprocessing ({listed}); "
+            f"{name}: weights of {architecture} are published with {len(tags)} kinds of preprocessing ({listed}); "
             f"name the one that this file was trained from: {name.replace('@', f'/{tags[0]}@', 1)} or .../{tags[1]}@..."
         )
-    return json.loads(next(iter(kinds))) if kinds else {}
+    return json.loads(next(iter(tags_by_kind))) if tags_by_kind else {}
 
 
 def _find_weights(name: str, folder: Path) -> Path:
-    weights = [folder / file for file in _IN_FOLDER if (folder / file).is_file()]
+    weights = [folder / file for file in _FOLDER_WEIGHTS if (folder / file).is_file()]
     if not weights:
         weights = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS_SUFFIXES)
         if len(weights) != 1:
@@ -252,7 +254,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ModelError(f"{path.parent} is not there{suggest_beside(path.parent)}")
     if not path.exists():
         other = "st:" if (path.parent / MODULES).is_file() else "hf:" if (path.parent / "config.json").is_file() else ""
-        if find_adapter(path.parent) is not None:  # of peft
+        if find_adapter(path.parent) is not None:  # a folder of peft, which lacks the base model
             other = f"{TAG}ARCH/TAG@"
         advice = f"write {other}{path.parent}" if other else "expected a folder as open_clip saves it"
         raise ModelError(f"{path.parent} has no {CONFIG}; {advice}")
@@ -277,7 +279,7 @@ def _stated_preprocessing(name: str, config: Mapping[str, Any]) -> dict[str, Any
 
 
 def _download_weights(name: str, published: Mapping[str, Any]) -> Path:
-    if published.get("hf_hub") and "file" not in published:
+    if published.get("hf_hub") and "file" not in published:  # with a file open_clip downloads nothing
         repository, _, file = published["hf_hub"].rpartition("/")
         return _fetch_file(name, repository, (str(Path(file).with_suffix(".safetensors")), file) if file else _WEIGHTS)
     with explain_failure(f"{name}: cannot be downloaded from {published.get('url')}"):

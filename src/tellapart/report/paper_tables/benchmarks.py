@@ -342,10 +342,10 @@ def vlue_table(layout: str, runs: Sequence[System], costs: Costs | None = None) 
 
 def _measure_costs(parts: Sequence[_Measure], runs: Sequence[System], costs: Costs) -> list[_Measure]:
     """Return the mean of some numbers and the cost, of models that have all of the numbers."""
-    cost_of = {plain(name): cost for name, cost in costs.of.items()}
+    cost_of = {plain(name): cost for name, cost in costs.by_model.items()}
     names = {run.label: plain(run.result.model.name) for run in runs if all(run.label in of.cells for of in parts)}
     if lacking := [name for name in names.values() if name not in cost_of]:
-        raise RunError(f"no {costs.what} of {lacking[0]}; the file has {', '.join(cost_of) or 'no model'}")
+        raise RunError(f"no {costs.title} of {lacking[0]}; the file has {', '.join(cost_of) or 'no model'}")
     means = _average(parts).cells
     performance = _Measure(Column("", "performance"), {label: Cell(means[label].value) for label in names})
-    return [performance, _Measure(Column("", costs.what), {label: Cell(cost_of[of]) for label, of in names.items()})]
+    return [performance, _Measure(Column("", costs.title), {label: Cell(cost_of[of]) for label, of in names.items()})]

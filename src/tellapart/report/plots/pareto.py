@@ -42,10 +42,10 @@ COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
 
 
 class Costs(NamedTuple):
-    """One cost of several models; `what` is its text on an axis, with its unit."""
+    """One cost of several models; `title` is its text on an axis, with its unit."""
 
-    what: str
-    of: dict[str, float]
+    title: str
+    by_model: dict[str, float]
 
 
 def read_costs(path: Path, which: str = "latency") -> Costs:
@@ -68,20 +68,20 @@ def read_costs(path: Path, which: str = "latency") -> Costs:
 
 def read_batch_costs(paths: Sequence[Path]) -> tuple[str, dict[str, list[tuple[float, float]]]]:
     """Read a cost at several sizes of a batch: its text on an axis, and series -> (batch size, cost), by batch size."""
-    whats: dict[str, None] = {}
+    titles: dict[str, None] = {}
     costs: dict[str, dict[float, float]] = {}
     for path in paths:
         title, rows = _batch_rows(path)
-        whats[title] = None
+        titles[title] = None
         for series, size, cost in rows:
             if size in costs.setdefault(series, {}):
                 raise RunError(f"{path}: {series} at a batch of {size:g} was measured in two of these files; name one")
             costs[series][size] = cost
     if not costs:
         raise RunError("no file was named; name records of `tellapart time --out`, or CSV files")
-    if len(whats) > 1:
-        raise RunError(f"these files measure different things: {'; '.join(whats)}; draw one at a time")
-    return next(iter(whats)), {series: sorted(points.items()) for series, points in costs.items()}
+    if len(titles) > 1:
+        raise RunError(f"these files measure different things: {'; '.join(titles)}; draw one at a time")
+    return next(iter(titles)), {series: sorted(points.items()) for series, points in costs.items()}
 
 
 def _batch_rows(path: Path) -> tuple[str, list[tuple[str, float, float]]]:
@@ -97,19 +97,19 @@ def _batch_rows(path: Path) -> tuple[str, list[tuple[str, float, float]]]:
 
 def _csv_rows(path: Path, *keys: str) -> tuple[str, dict[tuple[str, ...], float]]:
     """Read a CSV file whose first columns are `keys`, and whose next one is a number: its heading, and the rows."""
-    what, rows = "", dict[tuple[str, ...], float]()
+    title, rows = "", dict[tuple[str, ...], float]()
     expected = f"expected the columns {', '.join(keys)} and a cost"
     for line, row in read_csv(path):
         names, cells = [*row], [*row.values()]
         if tuple(names[: len(keys)]) != keys or len(names) <= len(keys):
             raise DataError(f"{path}:1: {expected}; got {', '.join(names)}")
-        key, what = tuple(cells[: len(keys)]), names[len(keys)]
+        key, title = tuple(cells[: len(keys)]), names[len(keys)]
         if key in rows:
             raise DataError(f"{path}:{line}: {', '.join(key)} is listed twice")
         rows[key] = _read_number(f"{path}:{line}", cells[len(keys)])
     if not rows:
         raise DataError(f"{path}: this CSV file has no row; {expected}")
-    return what, rows
+    return title, rows
 
 
 def _read_number(place: Path | str, cell: str) -> float:
@@ -121,7 +121,7 @@ def _read_number(place: Path | str, cell: str) -> float:
 
 def draw_batches(paths: Sequence[Path]) -> Figure:
     """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
-    what, costs = read_batch_costs(paths)
+    title, costs = read_batch_costs(paths)
     figure, (axes,) = make_panels(COLUMN, 2.6)
     for number, (series, points) in enumerate(costs.items()):
         style = look(number)
@@ -133,7 +133,7 @@ def draw_batches(paths: Sequence[Path]) -> Figure:
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
     plain_logarithm(axes.yaxis)
-    axes.set(xlabel="samples in a batch", ylabel=what)
+    axes.set(xlabel="samples in a batch", ylabel=title)
     axes.grid()
     legend_below(figure, axes, 3)
     return figure
@@ -151,8 +151,8 @@ def plain_logarithm(axis: Axis) -> None:
 #: Places of a name, in points from its marker, the most legible first.
 _PLACES = ((6, 3), (-6, 3), (7, 0), (-7, 0), (6, -3), (-6, -3), (0, 7), (0, -7), (6, 11), (-6, 11), (6, -11), (-6, -11))
 
-#: A key's letters in a line, and the width of one in inches.
-_LETTERS, _LETTER = 48, 0.06
+#: Letters in a line of the key below a picture, and the width of a letter in inches.
+_KEY_LETTERS, _LETTER_INCHES = 48, 0.06
 
 
 def name_points(
@@ -217,9 +217,9 @@ def _write_key(figure: Figure, names: Sequence[str]) -> None:
     """Write names below a picture, in as many columns as are wide enough, and make room for them."""
     from matplotlib.lines import Line2D
 
-    lines = [fold(name, _LETTERS) for name in names]
+    lines = [fold(name, _KEY_LETTERS) for name in names]
     widest = max(len(part) for line in lines for part in line.splitlines())
-    columns = max(1, int(figure.get_figwidth() / (_LETTER * (widest + 3))))
+    columns = max(1, int(figure.get_figwidth() / (_LETTER_INCHES * (widest + 3))))
     rows = -(-sum(1 + line.count("\n") for line in lines) // columns)
     figure.set_figheight(figure.get_figheight() + 0.13 * rows)
     nothing = [Line2D([], [], linestyle="none") for _ in lines]
@@ -229,8 +229,10 @@ def _write_key(figure: Figure, names: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-#: Costs that differ by more are drawn on a logarithmic axis; so many models, with names so long, have room in a column.
-_WIDE, _FEW, _SHORT = 20.0, 8, 20
+#: The largest over the smallest cost from which an axis is logarithmic.
+_LOGARITHMIC = 20.0
+#: How many models, with how many letters in a name, have room in a column.
+_COLUMN_MODELS, _COLUMN_LETTERS = 8, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ class CostPoint:
     front: bool
 
 
-def points(
+def list_points(
     runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str] = ()
 ) -> tuple[list[CostPoint], dict[str, str]]:
     """Put scores and costs of models that measured all benchmarks together; return each benchmark's metric, too.
@@ -260,16 +262,16 @@ def points(
         if not is_higher_better(metric):
             raise RunError(f"{name}: {metric} is not best high, so no model is best by it; name another metric=")
     names = [plain(run.result.model.name) for run in complete]
-    cost_of = {plain(name): cost for name, cost in costs.of.items()}
+    cost_of = {plain(name): cost for name, cost in costs.by_model.items()}
     if missing := [name for name in names if name not in cost_of]:
         listed = ", ".join(cost_of) or "no model"
-        raise RunError(f"no {costs.what} of {', '.join(missing)}; the file has {listed}: add them, by the same names")
+        raise RunError(f"no {costs.title} of {', '.join(missing)}; the file has {listed}: add them, by the same names")
     values = [[value_of(run, name, metric) for name, metric in ranked.items()] for run in complete]
-    scores = [100 * float(np.mean([number.value for number in value])) for value in values]
+    scores = [100 * float(np.mean([number.value for number in numbers])) for numbers in values]
     front = pareto_front([(score, -cost_of[name]) for score, name in zip(scores, names, strict=True)])
     models = []
     for run, name, score, numbers, on in zip(complete, names, scores, values, front, strict=True):
-        bounds = (numbers[0].low, numbers[0].high) if len(numbers) == 1 else (None, None)
+        bounds = (numbers[0].low, numbers[0].high) if len(numbers) == 1 else (None, None)  # a mean of several has none
         low, high = (None if None in bounds or end is None else 100 * end for end in bounds)
         models.append(CostPoint(run.label, cost_of[name], score, low, high, bool(on)))
     return models, ranked
@@ -279,19 +281,19 @@ def draw_costs(
     runs: Sequence[System], benchmarks: Sequence[str], metrics: Sequence[str], costs: Path, cost: str
 ) -> Figure:
     """Draw models' mean performance on benchmarks against one of the costs of a file."""
-    read, titles = read_costs(costs, cost), []
-    models, ranked = points(runs, read, benchmarks or (pick_benchmark(runs, None)[0],), metrics)
+    model_costs, titles = read_costs(costs, cost), []
+    models, ranked = list_points(runs, model_costs, benchmarks or (pick_benchmark(runs, None)[0],), metrics)
     for name, metric in ranked.items():
         record = pick_benchmark(runs, name)[1][0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
         titles.append(f"{title_of_set(runs, name)} {metric.replace('_', ' ')}{limited}")
     upward = f"{'mean of ' if len(titles) > 1 else ''}{' and '.join(titles)}, percent"
-    return draw_pareto(models, read.what, upward)
+    return draw_pareto(models, model_costs.title, upward)
 
 
 def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure:
     """Draw models as points, those on the front joined by steps and filled, the others hollow."""
-    narrow = len(models) <= _FEW and max(len(point.model) for point in models) <= _SHORT
+    narrow = len(models) <= _COLUMN_MODELS and max(len(point.model) for point in models) <= _COLUMN_LETTERS
     figure, (axes,) = make_panels(COLUMN if narrow else PAGE, 2.6 if narrow else 3.6)
     edge: dict[str, Any] = {"markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
     for number, point in enumerate(models):
@@ -302,7 +304,7 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
         face = style.colour if point.front else "white"
         axes.plot(point.cost, point.score, markerfacecolor=face, **style.mark, **edge)
     costs = [point.cost for point in models]
-    if max(costs) > _WIDE * min(costs):
+    if max(costs) > _LOGARITHMIC * min(costs):
         axes.set_xscale("log")
         plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
@@ -325,5 +327,5 @@ def _draw_front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, 
     across = [ordered[0].cost, *(point.cost for point in ordered), rightmost]
     upward = [bottom, *(point.score for point in ordered), ordered[-1].score]
     (line,) = axes.step(across, upward, where="post", color=GREY, linewidth=1.0, linestyle="--", zorder=1)
-    axes.set(xlim=(leftmost, rightmost), ylim=(bottom, top))
+    axes.set(xlim=(leftmost, rightmost), ylim=(bottom, top))  # the line has widened them
     return [(x, y) for x, y in np.asarray(line.get_path().vertices).tolist()]
