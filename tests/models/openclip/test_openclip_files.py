@@ -338,6 +338,7 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
     with raises(UnknownNameError, "'laion'", "'tiny-quickgelu'", "'open_clip:tiny/laion'"):
         find_model("open_clip:tiny-quickgelu/laion")
     assert find_model("open_clip:tiny-quickgelu/openai").traits["activation"] == "QuickGELU"
+    assert find_model("open_clip:tiny-gelu/laion").fingerprint == find_model("open_clip:tiny/laion").fingerprint
 
 
 @pytest.mark.parametrize(

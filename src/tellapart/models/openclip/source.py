@@ -76,8 +76,8 @@ def resolve(name: str) -> Source:
         )
     adapter = find_adapter(file) if at else None
     if slash and (adapter is not None or not at):  # the tag is the model, or the base of an adapter
-        published = _published_config(name, architecture, tag)
-        return Source(name, architecture, _download_weights(name, published), _select_preprocessing(published), adapter)
+        published, plain = _published_config(name, architecture, tag), architecture.removesuffix(_GELU)
+        return Source(name, plain, _download_weights(name, published), _select_preprocessing(published), adapter)
     file, part = split_part(file if adapter is None else adapter.base)
     path = Path(file).expanduser()
     if adapter is not None and not path.is_file():
