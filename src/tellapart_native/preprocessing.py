@@ -164,7 +164,7 @@ def resize_window_biases(tensors: dict[str, Tensor], window: int) -> dict[str, T
 def _resize_table(table: Tensor, window: int) -> Tensor:
     from scipy.interpolate import RectBivariateSpline
 
-    old, new = math.isqrt(len(table)), 2 * window - 1
+    old, new = math.isqrt(len(table)), 2 * window - 1  # offsets on a side of the square tables
     if old == new:
         return table
     ratio = _growth_ratio(old // 2, new // 2)

@@ -42,10 +42,10 @@ class Ask(Record):
     options: bool = False  # the unit's options can be chosen, or a text is written for each of them
     required: bool = True  # of an annotator who does not skip the unit
 
-    def labels(self, options: int) -> dict[str, str]:
-        """Return the names of its fields for a unit with so many options, with their labels."""
+    def labels(self, count: int) -> dict[str, str]:
+        """Return field -> label, for a unit with `count` options: a text has a field for each option."""
         if self.control == "text" and self.options:
-            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in LETTERS[:options]}
+            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in LETTERS[:count]}
         return {self.name: self.label}
 
 
