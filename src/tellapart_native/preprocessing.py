@@ -1,6 +1,7 @@
-"""The authors' preparation of captions and images, and positions at another image size; libraries give other numbers.
+"""The authors' preparation of captions and images, and tables of positions for another image size.
 
-By default captions are read as they are. Of images the numbers equal torchvision's bit for bit.
+Other libraries prepare these models' inputs in other ways, which changes their numbers. Captions are cleaned on request
+alone. Arrays of images equal those of torchvision's steps bit for bit.
 """
 
 from __future__ import annotations
@@ -55,18 +56,18 @@ def crop_inputs(size: int, colours: Colours) -> ImageInputs:
     return prepare_pixels
 
 
-#: ViLT: the largest ratio of the longer side to the shorter one; both sides are multiples of the step, in pixels.
-_LONGEST = 1333 / 800
+#: ViLT: the largest ratio of the longer side to the shorter one, and the step in pixels of which both are multiples.
+_LARGEST_RATIO = 1333 / 800
 _STEP = 32
 
 
-def shorter_side(size: int, colours: Colours) -> ImageInputs:
-    """Return ViLT's preprocessing: resize the shorter side to `size`, the longer one to at most 1333 / 800 of that.
+def shorter_side_inputs(size: int, colours: Colours) -> ImageInputs:
+    """Return a function that resizes the shorter side to `size`, the longer one to at most 1333 / 800 of that: ViLT's.
 
     Bicubic. Sides are rounded, then cut down to multiples of 32, so the picture roughly keeps its shape. A side of a
     very narrow picture that would become 0 becomes 32.
     """
-    longest = int(_LONGEST * size)
+    longest = int(_LARGEST_RATIO * size)
 
     def prepare_pixels(pixels: Pixels) -> Inputs:
         shape = np.array(pixels.shape[:2], np.float64)
@@ -98,7 +99,7 @@ def clean_like_albef(caption: str, words: int = 30) -> str:
 
 
 def clean_like_blip(caption: str, words: int = 30) -> str:
-    """Clean a caption as BLIP's data sets do: lower case, some punctuation to blanks, at most 30 words.
+    """Clean a caption as BLIP's data sets do: lower case, a blank for some punctuation, at most 30 words.
 
     >>> clean_like_blip("A man's dog, black/white - sits. <person> too!")
     "a man's dog, black/white - sits <person> too"
@@ -132,8 +133,9 @@ def _cut_caption(caption: str, words: int | None) -> str:
 
 
 def resize_grid(tensors: dict[str, Tensor], positions: str, patches: str, size: int) -> dict[str, Tensor]:
-    """Resize positions `(1, 1 + side * side, width)` to an image size, bicubic on the grid behind the class token.
+    """Resize the tensor named `positions`, `(1, 1 + side * side, width)`, to images of `size` pixels: bicubic.
 
+    The class token's position, the first, stays. `patches` names the weight whose last axis is the patch's pixels.
     ALBEF, BLIP and METER do so.
     """
     table = tensors[positions]
@@ -162,7 +164,7 @@ def resize_window_biases(tensors: dict[str, Tensor], window: int) -> dict[str, T
 def _resize_table(table: Tensor, window: int) -> Tensor:
     from scipy.interpolate import RectBivariateSpline
 
-    old, new = math.isqrt(len(table)), 2 * window - 1
+    old, new = math.isqrt(len(table)), 2 * window - 1  # offsets on a side of the square tables
     if old == new:
         return table
     ratio = _growth_ratio(old // 2, new // 2)
@@ -175,7 +177,7 @@ def _resize_table(table: Tensor, window: int) -> Tensor:
 
 
 def _growth_ratio(steps: int, reach: int) -> float:
-    """Return the ratio between 1.01 and 1.5 of steps that grow so and together reach so far."""
+    """Return the ratio of a step to the one before it, 1.01 to 1.5, with which `steps` from 1 on add up to `reach`."""
     low, high = 1.01, 1.5
     while high - low > 1e-6:
         ratio = (low + high) / 2

@@ -14,7 +14,7 @@ from tellapart_native.heads.matching import RankOutput, combine_halves
 from tellapart_native.layers.bert import BertEmbeddings, Pooler
 from tellapart_native.layers.vit import build_vit
 from tellapart_native.module import NativeConfig, add_linear, nn
-from tellapart_native.preprocessing import HALF_COLOURS, shorter_side
+from tellapart_native.preprocessing import HALF_COLOURS, shorter_side_inputs
 
 #: An image's patches are padded to the next multiple of this.
 _PATCH_BUCKET = 16
@@ -85,7 +85,7 @@ FAMILY = NativeFamily(
         "itm": Reading(ViltOriginal, "itm", "itm_score.fc.weight"),
         "itm_logit": Reading(ViltOriginal, "itm_logit", "itm_score.fc.weight"),
     },
-    images=lambda module: shorter_side(module.config.image_size, HALF_COLOURS),
+    images=lambda module: shorter_side_inputs(module.config.image_size, HALF_COLOURS),
     vocabulary="bert-base-uncased",
     resize=lambda tensors, _size: tensors,
 )

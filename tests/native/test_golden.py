@@ -24,7 +24,7 @@ from tellapart.errors import ModelError
 from tellapart_native.family import NativeFamily
 from tellapart_native.layers.swin import SwinBlock
 from tellapart_native.prefix import find_family
-from tellapart_native.preprocessing import HALF_COLOURS, shorter_side
+from tellapart_native.preprocessing import HALF_COLOURS, shorter_side_inputs
 from tellapart_native.vlt5 import Vlt5
 
 RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"
@@ -375,5 +375,5 @@ def test_lost_and_strange_tensors_unknown_heads_and_sizes_that_are_none_are_name
     ],
 )
 def test_sides_are_rounded_then_cut(size, shape, sides):
-    prepared = shorter_side(size, HALF_COLOURS)(np.zeros((*shape, 3), np.uint8))["pixel_values"]
+    prepared = shorter_side_inputs(size, HALF_COLOURS)(np.zeros((*shape, 3), np.uint8))["pixel_values"]
     assert np.shape(prepared) == (3, *sides)

@@ -42,10 +42,10 @@ class Ask(Record):
     options: bool = False  # the unit's options can be chosen, or a text is written for each of them
     required: bool = True  # of an annotator who does not skip the unit
 
-    def labels(self, options: int) -> dict[str, str]:
-        """Return the names of its fields for a unit with so many options, with their labels."""
+    def labels(self, count: int) -> dict[str, str]:
+        """Return field -> label, for a unit with `count` options: a text has a field for each option."""
         if self.control == "text" and self.options:
-            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in LETTERS[:options]}
+            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in LETTERS[:count]}
         return {self.name: self.label}
 
 
@@ -61,9 +61,9 @@ class SurveyUnit(AnnotationRow):
     options: list[str] = Checked(default_factory=list)  # their order is drawn; an answer names one by its index here
     option_kind: Literal["images", "texts"] = "texts"
     truth: str = ""  # the right answer; empty if there is none
-    altered: list[str] = Checked(default_factory=list)  # the one word in which the item's two captions differ
+    altered: list[str] = Checked(default_factory=list)  # the word of each caption in which its two captions differ
     box: list[float] = Checked(default_factory=list)  # x, y, width, height in pixels, drawn on the first image
-    earlier: dict[str, Any] = Checked(default_factory=dict)  # of an earlier study, for the records made of this one
+    earlier: dict[str, Any] = Checked(default_factory=dict)  # facts from an earlier study that this one's records need
 
     @property
     def layout(self) -> tuple[int, int, int, str]:
@@ -72,7 +72,7 @@ class SurveyUnit(AnnotationRow):
 
 
 class AnnotatorTask(AnnotationRow):
-    """A unit that an annotator gets; for each letter, the index of its option in the unit."""
+    """A unit that an annotator gets; `order` has for each letter the index of its option in the unit."""
 
     id: str
     annotator: str
@@ -88,7 +88,7 @@ class SurveyAnswer(AnnotationRow):
     unit: str
     values: dict[str, Any] = Checked(default_factory=dict)  # by field; an option by its index, a box in pixels
     skipped: bool = False  # without values
-    problems: list[str] = Checked(default_factory=list)  # rules that it breaks: it is kept, and not used
+    problems: list[str] = Checked(default_factory=list)  # rules that it breaks: if any, it is stored, but not used
 
 
 def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
@@ -137,13 +137,13 @@ class Survey(Record):
     name: str
     title: str
     source: str
-    shows: str  # of `_UNITS`
+    shows: str  # a key of `_UNITS`
     instructions: tuple[str, ...]
     asks: tuple[Ask, ...]
-    after: str = ""  # the survey of the earlier study whose answers units are made of
+    after: str = ""  # the survey of an earlier study; the units are made of its answers
     other_people: bool = False  # those who answered the earlier study may not be asked
     judged: bool = False  # each unit has a right answer
-    views: tuple[str, ...] = ("as given",)  # of `VIEWS`
+    views: tuple[str, ...] = ("as given",)  # keys of `VIEWS`
 
     @property
     def choice(self) -> Ask | None:
@@ -152,16 +152,16 @@ class Survey(Record):
 
     @property
     def records(self) -> Callable[[Study, Sequence[SurveyAnswer]], list[dict[str, Any]]] | None:
-        """What makes records of a benchmark of the answers, if anything does."""
+        """The function that makes a benchmark's records of the answers; None for a survey without records."""
         return _RECORDS.get(self.name)
 
     def problems(self, values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
-        """Return the rules that an answer's values break, given a set of allowed answers, which may be empty."""
+        """Return the rules that an answer's values break; `allowed` lists the only answers allowed, or none."""
         return _PROBLEMS[self.name](values, allowed) if self.name in _PROBLEMS else []
 
 
 def check_annotators(names: Sequence[str], each: int | None = None) -> None:
-    """Refuse names that no file may have, or that are not distinct; and groups that so many do not make."""
+    """Refuse names that no file may have or that are repeated, and a number that does not make groups of `each`."""
     if (odd := [name for name in names if not re.fullmatch(r"(?!\.)[A-Za-z0-9@._-]+", name)]) or not names:
         raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -")
     if len({name.lower() for name in names}) < len(names):
@@ -194,7 +194,7 @@ def deal(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
-    # A single truth keeps its place, because scores are in the set's order; of several truths the first is asked for.
+    # An item with several true texts is asked about the first. Any other keeps its order, which its scores have.
     pairs = pairs if pairs.true == 1 else pairs.one_truth()
     units = _UNITS[survey.shows](survey, pairs, earlier)
     items = [*dict.fromkeys(unit.item for unit in units)]
@@ -227,7 +227,7 @@ def _named_generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def altered_words(first: str, second: str) -> tuple[str, str] | None:
-    """Return the word in which two captions differ, in lower case; None if they differ in more, or in number.
+    """Return each caption's word in which the two differ, in lower case; None if they differ in more, or in length.
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
@@ -249,13 +249,14 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
 
 
 def _place_of_truth(item: Item, place: int) -> int:
-    """Return the place of the text that belongs to the image at a place, or of the image that belongs to the text."""
+    """Return the place of the text that belongs to the image at `place`, or the reverse: in a square item the same."""
     return place if len(item.images) == len(item.texts) else item.truths[0]
 
 
 def _belong(item: Item, image: int, text: int) -> str:
     """Return `yes` if the image and the text at two places belong together, else `no`."""
     square = len(item.images) == len(item.texts)
+    # Of an item with a single image or a single text, the place on that side is 0, so the other place is the larger.
     return "yes" if (image == text if square else max(image, text) == item.truths[0]) else "no"
 
 
@@ -272,7 +273,7 @@ def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> 
 
 
 def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    """Return a unit for each caption: which of the images fits it? Of candidates none is known to be right."""
+    """Return a unit for each caption: which of the images fits it? Unless the survey is judged, nobody knows."""
     images, texts = pairs.shape
     needed = "two or more images, and one text or one for each image"
     needed = needed if survey.judged else "one text and two or more candidate images"
@@ -307,10 +308,10 @@ def _single_images(_survey: Survey, pairs: PairSet, _earlier: Earlier | None) ->
     return list(units.values())
 
 
-#: Of a caption, as COCO's instructions have it.
+#: Words that a caption must have, by COCO's instructions.
 _FEWEST_WORDS = 8
 
-#: Words that RefCOCO+'s players might not use: the phrase must hold of the thing, not of its place.
+#: Words that RefCOCO+'s players might not use: a phrase must describe the object (`left-handed`), not its place.
 _PLACES = frozenset(
     ("left", "right", "top", "bottom", "upper", "lower", "leftmost", "rightmost", "topmost", "bottommost", "middle",
      "center", "centre", "corner")
@@ -335,16 +336,16 @@ def _caption_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[st
 
 
 def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    """Return a unit for each item: of a statement with its draft, of a question with the images as options."""
+    """Return a unit for each item: for `question`, with the images as options; else with its draft."""
     _expect(pairs.shape[0] == 2, survey, pairs, "two images")
     units = []
     for item in pairs.items:
         origin = {"id": item.id, "item": item.id, "cluster": item.cluster, "tags": dict(item.tags)}
-        # One text for two images is a draft to be put right; captions of each of them are not.
-        drafts = [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]
-        shown: dict[str, Any] = {"texts": drafts, "images": [*item.images]}
-        if survey.name == "question":
-            shown = {"options": [*item.images], "option_kind": "images"}
+        shown: dict[str, Any] = {"options": [*item.images], "option_kind": "images"}
+        if survey.name != "question":
+            # A single text for two images is a draft, which the annotator corrects; two texts are the images' captions.
+            drafts = [f"Draft: {text}" for text in item.texts] if len(item.texts) == 1 else []
+            shown = {"texts": drafts, "images": [*item.images]}
         units.append(SurveyUnit.model_validate(origin | shown))
     return units
 
@@ -355,7 +356,7 @@ def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[
 
 
 def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
-    answers, accepted = (  # as VQA's script compares them, and as its lists of answers are written
+    answers, accepted = (  # cleaned as VQA's script does before it compares; its lists of answers are written so
         [clean_words(clean_punctuation(answer.strip())) for answer in texts]
         for texts in ((values["answer_0"], values["answer_1"]), allowed)
     )
@@ -381,6 +382,7 @@ def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[s
 
 
 def _expression_units(_survey: Survey, pairs: PairSet, earlier: Any) -> list[SurveyUnit]:
+    """Return a unit for each box of the earlier study, whose object is to be described; `deal` refuses None."""
     units = []
     for answer in earlier.answers:
         if answer.skipped or answer.problems or answer.values["several"] == "no":
@@ -455,9 +457,9 @@ def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str
 
 
 def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    """Return for each item whether, for some caption, no more people chose its image than anything else.
+    """Return whether each item is ambiguous: the image of one of its captions did not get more votes than any other.
 
-    An item of which a caption has no answer is left out, unless another caption shows that it is ambiguous.
+    An item with an unanswered caption is left out, unless another caption shows that it is ambiguous.
     """
     votes_of, clear = _count_votes(study, answers), dict[str, list[bool | None]]()
     for unit in study.units:

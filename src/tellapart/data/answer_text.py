@@ -18,8 +18,8 @@ from typing import Any
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError, ScoreError, quote
 
-#: The marks that open a thought, in the group `opens`, and those that close one.
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning)"
+#: The marks that open a thought, in the group `opens`, and those that close one.
 _MARK = re.compile(
     rf"""(?P<opens> <{_TAGS}> | \[THINK\] | ◁think▷ | <\|begin_of_thought\|> | <\|START_THINKING\|> | <\|channel>thought
         | <\|channel\|>(?:analysis|commentary)[^<]*<\|message\|> | \A\s*(?-i:analysis(?=[A-Z]))
@@ -35,10 +35,12 @@ _END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_R
 
 _FENCE = re.compile(r"\s*```\w*\s(.*?)```\s*", re.DOTALL)
 _MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
+#: Keys of a JSON answer, in lower case: the first of them that it has holds the answer.
 _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", "result", "verdict")
 _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
 _TRUE = ("yes", "true", "1")
-_NUMBER, _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*"), 100
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*")
+_PERCENT = 100
 
 #: The name of the field for a model's answer: in a file that a user fills in, and in `columns=`.
 PREDICTION = "prediction"
@@ -46,22 +48,22 @@ PREDICTION = "prediction"
 
 @dataclass
 class Reading:
-    """The facts of the reading of one file of answers, which its readers state."""
+    """The facts of the reading of one file of answers, set by the function that reads it."""
 
-    #: The field that the user names; empty: the reader finds it; None: it finds it, and does not look at gold answers.
+    #: The field that the user names. Empty: the reader finds it. None: the same, without a look at the gold answers.
     named: str | None = ""
     #: The fields or arrays that were read; empty if the file's numbers have no names.
-    stated: str = ""
-    #: How many answers held a thought that was stripped, and how many of these end inside it and are now empty.
+    fields_read: str = ""
+    #: How many answers held a thought that was stripped, and how many of these do not end it and are now empty.
     stripped: int = 0
     cut: int = 0
 
     def expect_used(self, path: Path) -> None:
         """Refuse a field that the user names and the reader of the file did not read."""
-        if self.named not in (None, "", self.stated):
-            fixed = f", which is read from {self.stated}" if self.stated else ""
+        if self.named not in (None, "", self.fields_read):
+            instead = f", which is read from {self.fields_read}" if self.fields_read else ""
             raise ScoreError(
-                f"columns={{'{PREDICTION}': '{self.named}'}} has no effect on {quote(str(path), 200)}{fixed}; "
+                f"columns={{'{PREDICTION}': '{self.named}'}} has no effect on {quote(str(path), 200)}{instead}; "
                 "leave it out"
             )
 
@@ -124,12 +126,12 @@ def strip_thought(answer: str) -> str:
     if inside or any(map(str.strip, thought)):
         reading = current_reading()
         reading.stripped += 1
-        reading.cut += inside and not text  # a truth value, 1 or 0
+        reading.cut += inside and not text  # adds 1 if nothing is left
     return text
 
 
 def plain_answer(answer: str) -> str:
-    """Return an answer without Markdown's marks; of a JSON object, the value of a key of answers, or of its only key.
+    """Return an answer without Markdown's marks; of a JSON object, the value of its answer's key, or its only one.
 
     >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
     ('No, none.', 'yes', 'No')

@@ -262,7 +262,7 @@ def _read_files(
         bare = (tuple(replace(unit, scores=(), output=None) for unit in units.units) for units in measured)
         slim = (replace(units, units=some) for units, some in zip(measured, bare, strict=True))
         samples = key_samples(sample for units in slim for sample in yield_samples(units))
-        systems.append(SystemSamples(plain_stem(path), path, samples, field=reading.stated))
+        systems.append(SystemSamples(plain_stem(path), path, samples, field=reading.fields_read))
     return systems
 
 

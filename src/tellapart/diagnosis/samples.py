@@ -1,4 +1,4 @@
-"""Several draws of a writer's answers beside its likeliest ones: expected accuracy, and items that change."""
+"""Several draws of a model's answers, against its likeliest ones: expected accuracy, and items that change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tellapart.tasks.registry import headline
 
 
 class Share(BaseModel):
-    """A mean over items with its 95% interval over clusters, None for the `reason`."""
+    """A mean over items with its 95% interval over clusters, or the `reason` why it has none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,12 +55,12 @@ class SamplesRow(BaseModel):
 
 
 def samples_rows(systems: Sequence[System], *, seed: int = 0) -> list[SamplesRow]:
-    """Summarise the draws among the models of a run, by model, temperature and set; two draws are the fewest."""
+    """Summarise the systems of a run that are draws, by model, temperature and set, if there are two or more."""
     groups: dict[tuple[str, float], list[System]] = {}
     by_label = {system.label: system for system in systems}
     for system in systems:
-        if (found := read_sampled(system.label)) is not None:
-            sampling, model = found
+        if (sampled := read_sampled(system.label)) is not None:
+            sampling, model = sampled
             groups.setdefault((model, sampling.temperature), []).append(system)
     return [
         row
@@ -73,23 +73,24 @@ def samples_rows(systems: Sequence[System], *, seed: int = 0) -> list[SamplesRow
 def _rows_of(
     model: str, temperature: float, greedy: System | None, drawn: Sequence[System], seed: int
 ) -> Iterator[SamplesRow]:
-    for name in drawn[0].result.benchmarks:
-        measured = [system for system in drawn if name in system.result.benchmarks]
-        names = [*filter(is_testable, headline(measured[0].record(name).metrics))]
-        runs = share_items(read_samples(run.folders[name], name, run.record(name)) for run in measured)
-        clusters = np.array([sample.cluster for sample in runs[0]])
-        outcomes = lay_out_outcomes(runs, names) if len(measured) > 1 else {}
-        record = greedy.result.benchmarks.get(name) if greedy is not None else None
-        changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*runs, strict=True)], np.float64)
-        for metric, of_all in outcomes.items():
-            has_value = ~np.isnan(of_all).any(axis=1)  # a group has no value of its questions' metrics
-            values = of_all[has_value]
-            if not is_binary(values):  # a bias of the order, which no item has right
+    """Yield the rows of a model's draws: of each set, the metrics that are right or wrong for an item."""
+    for benchmark in drawn[0].result.benchmarks:
+        measured = [system for system in drawn if benchmark in system.result.benchmarks]
+        metrics = [*filter(is_testable, headline(measured[0].record(benchmark).metrics))]
+        draws = share_items(read_samples(run.folders[benchmark], benchmark, run.record(benchmark)) for run in measured)
+        clusters = np.array([sample.cluster for sample in draws[0]])
+        outcomes = lay_out_outcomes(draws, metrics) if len(measured) > 1 else {}
+        record = greedy.result.benchmarks.get(benchmark) if greedy is not None else None
+        changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*draws, strict=True)], np.float64)
+        for metric, by_draw in outcomes.items():
+            has_value = ~np.isnan(by_draw).any(axis=1)  # a group of questions has no value of theirs
+            values = by_draw[has_value]
+            if not is_binary(values):  # a difference between orders is not right or wrong
                 continue
             share = partial(_measure_share, clusters=clusters[has_value], seed=seed)
             yield SamplesRow(
                 model=model,
-                benchmark=name,
+                benchmark=benchmark,
                 metric=metric,
                 temperature=temperature,
                 draws=len(measured),

@@ -299,7 +299,7 @@ def evaluate_predictions(
         published_items=benchmark.items if ready.unlike else None,
         limited_from=ready.available if size < ready.available else None,
         limited_to=size if size < ready.available else None,
-        field=reading.stated,
+        field=reading.fields_read,
         thoughts=reading.stripped,
         thoughts_cut=reading.cut,
         notes=(*unlike, *reading.notes(), *task.notes(ready.records, predictions), *notes),

@@ -648,7 +648,7 @@ def run_scores(
             if holds(out, result, ready):
                 record = result.benchmarks[benchmark]
                 before = (record.file.sha256 if record.file else "", record.kind, record.field)
-                if before != (located.sha256, ready.task.kind_of(predictions), reading.stated):
+                if before != (located.sha256, ready.task.kind_of(predictions), reading.fields_read):
                     raise RunError(
                         f"{out} holds {benchmark} measured from another file or field ({record.origin}, "
                         f"{record.field!r}); name another out=, or delete it"

@@ -79,15 +79,16 @@ class Metric:
 
     #: The key in result files; of a metric of scores also the name of its function.
     name: str
-    #: One line for people; and the paper's section or the file that defines it.
+    #: One line for people.
     title: str
+    #: The paper's section, or the file, that defines it.
     source: str
-    #: Patterns of (images x texts) of its items (`fits`); none of another task's metric, which has no functions below.
+    #: Patterns (images x texts) of its items, for `fits`; empty for a metric of another task, which has no functions.
     shapes: tuple[str, ...] = ()
     _: KW_ONLY
     #: The per-item function; a tie is never right.
     strict: PerItemFunction | None = None
-    #: The value of a model without information, or a function of the shape; None if it has none, or benchmarks differ.
+    #: The value of a model without information, or its function of the shape; None if none exists or benchmarks differ.
     chance_level: float | Callable[[Shape], float] | None = None
     #: The closed form of the tie-neutral value; None: by enumeration of the tied orders.
     neutral: PerItemFunction | None = None
@@ -99,12 +100,13 @@ class Metric:
     components: tuple[str, ...] = ()
     #: The metric of which this is another name: equal on every item for which both are defined.
     same_as: str = ""
-    #: It is of items all of whose texts are true but the last one.
+    #: It needs items whose texts are all true except the last.
     one_false: bool = False
     #: The value of an item depends on the others, so a part of the items is measured again.
     together: bool = False
-    #: It compares sums of scores, so more than their order counts; and it takes probabilities as their logits.
+    #: It compares sums of scores, so more than their order counts.
     additive: bool = False
+    #: It takes probabilities as their logits.
     logits: bool = False
 
     @property
@@ -113,13 +115,13 @@ class Metric:
         return self.bounds if np.isfinite(self.bounds).all() else None
 
     def true_texts(self, texts: int) -> int:
-        """Return how many of an item's texts are true if this metric is defined."""
+        """Return how many of an item's texts must be true for this metric."""
         return texts - 1 if self.one_false else 1
 
     def defined_for(self, shape: Shape, true: int = 1) -> bool:
-        """Return whether the metric exists for items of `shape` (images, texts), of which so many texts are true."""
-        counts = true == shape[1] - 1 > 1 if self.one_false else true == 1
-        return counts and any(fits(pattern, shape) for pattern in self.shapes)
+        """Return whether the metric exists for items of `shape` (images, texts) that have `true` true texts."""
+        fits_truths = true == self.true_texts(shape[1]) and (true > 1 or not self.one_false)
+        return fits_truths and any(fits(pattern, shape) for pattern in self.shapes)
 
     def chance(self, shape: Shape | None = None, true: int = 1) -> float | None:
         """Return the value of a model without information on items of `shape`; None if there is none.
@@ -143,7 +145,7 @@ class Metric:
         return self.chance_level
 
     def check(self, scores: ArrayLike, kind: ScoreKind, ids: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """Return the scores as the metric takes them, float32 (item, image, text), when it is defined for them.
+        """Return the scores as the metric takes them, float32 (item, image, text); refuse those it is not defined for.
 
         Raises:
             MetricError: wrong shape, or a kind of score that the metric cannot use.
@@ -161,7 +163,7 @@ class Metric:
     def scaled(self, scores: NDArray[np.float32], kind: ScoreKind) -> NDArray[np.float32]:
         """Return the scores as the metric takes them: probabilities as their logits if it takes those.
 
-        A probability of 0 or 1 is taken as the nearest float32 between them.
+        The logit of 0 or 1 is infinite: the nearest float32 between them is taken instead.
         """
         if not self.logits or kind != "probability":
             return scores
@@ -177,14 +179,14 @@ class Metric:
     def tie_neutral(self, scores: ArrayLike) -> NDArray[np.float64]:
         """Return each item's value expected when its ties are broken uniformly at random, exactly.
 
-        It is that of `per_item` where no tie matters, and never below it for a right-or-wrong metric.
+        It equals `per_item` if no tie matters, and is never below it for a right-or-wrong metric.
         """
         if self.neutral is not None:
             return self.neutral(scores)
         return tie_neutral_by_enumeration(self._strict_function, read_scores(scores, self.name, self.shapes))
 
     def measure(self, scores: ArrayLike, true: int = 1) -> PerItem:
-        """Return the values of items (item, image, text), of which so many texts are true, with the metric's facts."""
+        """Return the values of items (item, image, text) that have `true` true texts, with the metric's facts."""
         strict, (_, images, texts) = self.per_item(scores), np.shape(scores)
         chance = self.chance((images, texts), true)
         return PerItem(
@@ -195,7 +197,7 @@ class Metric:
             binary=self.binary,
             reduce=SmallestMean() if self.components else None,
             bounds=self.finite_bounds,
-            deviation=chance is None,
+            deviation=chance is None,  # a metric of scores without chance measures a deviation, best at 0
         )
 
     @property

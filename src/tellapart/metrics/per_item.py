@@ -64,26 +64,26 @@ class PerItem:
     neutral: NDArray[np.float64] | None = None
     #: The value of a model without information; None if that is not defined.
     chance: float | None = None
-    #: That of each item, if items differ in it: float64 `(item,)`, of which `chance` is the mean.
+    #: The chance of each item, if items differ in it: float64 `(item,)`, of which `chance` is the mean.
     chances: NDArray[np.float64] | None = None
     binary: bool = False
-    #: It takes means of components `(..., component)` to the metric `(...)`.
+    #: Makes the metric `(...)` of the means of its components `(..., component)`.
     reduce: Reduce | None = None
     bounds: tuple[float, float] | None = None
     #: 0 is best and the spread matters (equivariance); it is not a score that should be high.
     deviation: bool = False
-    #: The values as the benchmark's authors count ties; None if they count them as wrong, too.
+    #: The values by the rule of ties of the benchmark's authors; None if that is `strict`'s, too.
     official: NDArray[np.float64] | None = None
-    #: The group of each item, if the number is the unweighted mean over groups; None: over items.
+    #: The group of each item, if the number is the unweighted mean over groups. None: it is the mean over items.
     groups: Sequence[str] | None = None
-    #: Items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
+    #: The answer of `ties`, bool `(item,)`; None: the items whose `strict` and `neutral` differ.
     touched: NDArray[np.bool_] | None = None
     #: Computes the metric among the items of a mask alone, or None; absent if no item's value depends on the others.
     among: Callable[[NDArray[np.bool_]], PerItem | None] | None = None
 
     @property
     def ties(self) -> NDArray[np.bool_]:
-        """Items whose value depends on how ties are broken, bool `(item,)`: other ties in an item do not count."""
+        """Items whose value depends on how ties are broken, bool `(item,)`; a tie that changes no value is left out."""
         if self.touched is not None:
             return self.touched
         if self.neutral is None:
@@ -109,5 +109,5 @@ class PerItem:
             touched=None if self.touched is None else self.touched[mask],
             chance=self.chance if self.chances is None else float(mean(self.chances[mask])),
             chances=None if self.chances is None else self.chances[mask],
-            groups=None,
+            groups=None,  # `tabulate` cuts such a metric to one group at a time
         )

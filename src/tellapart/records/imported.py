@@ -1,7 +1,6 @@
 """Imported numbers: a TOML file of models, their costs, and scores as a paper or a person reports them.
 
-`examples/vlue_board/records.toml` is one. A latency is in seconds of one pair; `[models.scores.BENCHMARK]` has
-fractions by metric.
+`examples/vlue_board/records.toml` is one. `[models.scores.BENCHMARK]` has a number for each metric.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ class ImportedModel(Record):
 
     Attributes:
         kind: `human` is listed apart from models, without a rank.
-        scores: benchmark -> metric -> value, fractions if the metric is a share of right answers.
-        by: tag -> value -> benchmark -> metric -> value.
+        latency: seconds of one pair.
+        parameters, training_images: counts.
+        scores: benchmark -> metric -> number; a share of right answers is a fraction of 1.
+        by: tag -> value of the tag -> benchmark -> metric -> number.
     """
 
     name: str = Field(min_length=1)
@@ -39,7 +40,7 @@ class ImportedModel(Record):
 
 
 class Imported(Record):
-    """A file of imported numbers: their publication, how ties count there, the items by benchmark, and the models."""
+    """A file of imported numbers: their publication, its rule of ties, items in each benchmark, and the models."""
 
     source: str = Field(min_length=1)
     tie_rule: str = "not known"

@@ -1,4 +1,4 @@
-"""The curve of a training whose checkpoints were followed, kept with the SHA-256 of each record that it came from."""
+"""The curve of a training whose checkpoints were measured (`followed`), stored with the SHA-256 of their records."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ CURVE = "curve.json"
 
 @dataclass(frozen=True, slots=True)
 class FollowedPoint:
-    """One checkpoint on one benchmark: the best so far, and how much less this is on the same items, if another is."""
+    """One checkpoint on one benchmark: its value, the best so far, and its loss against the best on shared items."""
 
     checkpoint: str
-    step: int
+    step: int  # 0 until `sort_points` numbers it, as a further checkpoint may change all numbers
     metric: str
     value: Value
     best: str
-    forgotten: Difference | None
+    forgotten: Difference | None  # None of the best itself, or if no item has both values
 
 
 class Checkpoint(Record):
@@ -55,15 +55,15 @@ class _Curve(Record):
 
 
 def find_training(folder: Path) -> Path | None:
-    """Return the run folder of the training whose checkpoint lies in a folder; None if it is of another run."""
+    """Return the run folder of the training of which `folder` measures a checkpoint; None for another run."""
     outer = folder.parent.parent if folder.parent.name == BESIDE else folder
     return outer if (outer / FOLLOWED).is_file() else None
 
 
 def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
-    """Return the checkpoints of a run folder, in the order of their numbers; none of other runs.
+    """Return the checkpoints of a training's run folder, in the order of their numbers; none for any other run.
 
-    The best is also the luckiest, so a small loss against it is expected. `keep` writes the points that are new.
+    The best is also the luckiest, so a small loss against it is expected. With `keep`, new points are stored.
     """
     if not (folder / FOLLOWED).is_file():
         return []
@@ -71,17 +71,18 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     for run in find_runs(folder):
         record = read_whole(run / RESULTS, error=RunError)
         digests[run.relative_to(folder).as_posix()] = hashlib.sha256(record).hexdigest()
-    kept: list[Checkpoint] = []  # none if one of their records is gone or changed, or the file is damaged
+    valid: list[Checkpoint] = []  # those stored; none if a record of them is gone or changed, or the file is damaged
     with suppress(RunError):
         stored = read_record(folder / CURVE, _Curve, missing="none is kept", refusal="has no points").result.checkpoints
-        kept = [*stored] if all(digests.get(each.folder) == each.sha256 for each in stored) else []
-    results = {name: read_result(folder / name) for name in digests.keys() - {each.folder for each in kept}}
+        valid = [*stored] if all(digests.get(entry.folder) == entry.sha256 for entry in stored) else []
+    results = {name: read_result(folder / name) for name in digests.keys() - {entry.folder for entry in valid}}
     if not results:
-        return kept
+        return valid
     first = min(natural_key(result.model.name) for result in results.values())
-    after = [each for each in kept if natural_key(each.name) > first]  # a new one may be the best of these
-    results |= {each.folder: read_result(folder / each.folder) for each in after}
-    checkpoints = _measure_points(folder, kept[: len(kept) - len(after)], results, digests)
+    # Those after the first new checkpoint are measured again, as a new one may be the best before them.
+    after = [entry for entry in valid if natural_key(entry.name) > first]
+    results |= {entry.folder: read_result(folder / entry.folder) for entry in after}
+    checkpoints = _measure_points(folder, valid[: len(valid) - len(after)], results, digests)
     if keep:
         write_record(folder / CURVE, _Curve(checkpoints=tuple(checkpoints)))
     return checkpoints
@@ -90,9 +91,9 @@ def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
 def _measure_points(
     folder: Path, before: Sequence[Checkpoint], results: dict[str, Result], digests: dict[str, str]
 ) -> list[Checkpoint]:
-    """Return the checkpoints that are known, and after them those of further records."""
+    """Return the checkpoints in `before`, and after them those of `results`, each compared with the best before it."""
     checkpoints = list(before)
-    best = {name: each for each in before for name, point in each.points.items() if point.best == each.name}
+    best = {name: entry for entry in before for name, point in entry.points.items() if point.best == entry.name}
 
     @cache
     def find_samples(place: str, benchmark: str) -> Sequence[Sample]:
@@ -100,20 +101,20 @@ def _measure_points(
         return read_samples(folder / place, benchmark, result.benchmarks[benchmark])
 
     for place, result in sorted(results.items(), key=lambda entry: natural_key(entry[1].model.name)):
-        name, found = result.model.name, {}
+        name, points = result.model.name, {}
         for benchmark, record in result.benchmarks.items():
             leader = best[benchmark].points[benchmark] if benchmark in best else None
             metric = leader.metric if leader else main_metric(shared_headline([record]))
             value = record.metrics[metric]
             if leader is None or value.value > leader.value.value:
-                found[benchmark] = FollowedPoint(name, 0, metric, value, name, None)
+                points[benchmark] = FollowedPoint(name, 0, metric, value, name, None)
                 continue
             sides = (find_samples(best[benchmark].folder, benchmark), find_samples(place, benchmark))
             forgotten = _measure_loss(*sides, metric, result.run.seed)
-            found[benchmark] = FollowedPoint(name, 0, metric, value, leader.checkpoint, forgotten)
-        checkpoint = Checkpoint(name=name, folder=place, sha256=digests[place], points=found)
+            points[benchmark] = FollowedPoint(name, 0, metric, value, leader.checkpoint, forgotten)
+        checkpoint = Checkpoint(name=name, folder=place, sha256=digests[place], points=points)
         checkpoints.append(checkpoint)
-        best |= {benchmark: checkpoint for benchmark, point in found.items() if point.best == name}
+        best |= {benchmark: checkpoint for benchmark, point in points.items() if point.best == name}
     return checkpoints
 
 
@@ -130,15 +131,15 @@ def _measure_loss(best: Sequence[Sample], now: Sequence[Sample], metric: str, se
 
 
 def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoint]]:
-    """Return the points of each benchmark, numbered."""
-    numbers = [int(found[-1]) for each in checkpoints if (found := re.findall("[0-9]+", each.name))]
+    """Return the points of each benchmark with their steps: the names' last numbers, or 1, 2, 3 if two share one."""
+    numbers = [int(digits[-1]) for checkpoint in checkpoints if (digits := re.findall("[0-9]+", checkpoint.name))]
     steps = numbers if len(set(numbers)) == len(checkpoints) else range(1, len(checkpoints) + 1)
     names = dict.fromkeys(name for checkpoint in checkpoints for name in checkpoint.points)
     return {
         name: [
-            replace(each.points[name], step=step)
-            for step, each in zip(steps, checkpoints, strict=True)
-            if name in each.points
+            replace(checkpoint.points[name], step=step)
+            for step, checkpoint in zip(steps, checkpoints, strict=True)
+            if name in checkpoint.points
         ]
         for name in names
     }
@@ -146,27 +147,27 @@ def sort_points(checkpoints: Sequence[Checkpoint]) -> dict[str, list[FollowedPoi
 
 def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
     """Return the folders of the checkpoints whose items a page shows: the first, each benchmark's best, the last."""
-    shown = {each.name for each in checkpoints[:1] + checkpoints[-1:]}
-    shown |= {point[-1].best for point in sort_points(checkpoints).values()}
+    shown = {checkpoint.name for checkpoint in checkpoints[:1] + checkpoints[-1:]}
+    shown |= {points[-1].best for points in sort_points(checkpoints).values()}
     return [checkpoint.folder for checkpoint in checkpoints if checkpoint.name in shown]
 
 
-def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
+def draw_points(benchmark: str, points: Sequence[FollowedPoint]) -> LineChart:
     """Draw the checkpoints of one benchmark."""
-    values, metric = {point.checkpoint: 100 * point.value.value for point in found}, found[0].metric
+    values, metric = {point.checkpoint: 100 * point.value.value for point in points}, points[0].metric
     lines = {
-        metric: [(point.step, values[point.checkpoint]) for point in found],
-        "best so far": [(point.step, values[point.best]) for point in found],
+        metric: [(point.step, values[point.checkpoint]) for point in points],
+        "best so far": [(point.step, values[point.best]) for point in points],
     }
-    bounds = ((point.step, point.value.low, point.value.high) for point in found)
+    bounds = ((point.step, point.value.low, point.value.high) for point in points)
     ranges = [(step, 100 * low, 100 * high) for step, low, high in bounds if low is not None and high is not None]
     return LineChart(f"{benchmark}: {metric}, %, and its 95 % interval", "checkpoint", lines, ranges=ranges)
 
 
 def followed_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the checkpoints of a run folder as rows for JSON, benchmark by benchmark; none of other runs."""
+    """Return the checkpoints of a training's run folder as rows for JSON, benchmark by benchmark; else no row."""
     return [
         {"benchmark": benchmark, **asdict(point), "value": point.value.model_dump(mode="json")}
-        for benchmark, found in sort_points(read_checkpoints(folder)).items()
-        for point in found
+        for benchmark, points in sort_points(read_checkpoints(folder)).items()
+        for point in points
     ]

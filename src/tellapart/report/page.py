@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-#: Items of each kind; reference models that see no picture, the stronger first: it knows the true caption's words.
-_MOST, _WORDS = 3, ("bag-of-words", "blind")
+#: Items under a heading; reference models that see no picture, the stronger first: it knows the true caption's words.
+_MOST_TELLING, _BLIND = 3, ("bag-of-words", "blind")
 
 
 class TellingItems(NamedTuple):
-    """Items under a heading, the models that are right and wrong: their positions in the section, at least one."""
+    """A heading that names the models that are right and wrong, and such items: their positions in the section."""
 
     title: str
     positions: tuple[int, ...]
@@ -66,7 +66,7 @@ def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems,
     right = [item for item in reversed(order) if best.samples[item].outcomes[main] == 1]
     wrong = [item for item in order if best.samples[item].outcomes[main] == 0]
     title = f"{best.label} is right"
-    references = (entry for name in _WORDS for entry in section.entries if entry.name == name and entry is not best)
+    references = (entry for name in _BLIND for entry in section.entries if entry.name == name and entry is not best)
     for entry in references:
         if lost := [item for item in right if entry.samples[item].outcomes.get(main) == 0]:
             right, title = lost, f"{title}, {entry.label} is wrong"
@@ -78,18 +78,18 @@ def telling_items(section: BenchmarkRuns, rivals: Rivals) -> tuple[TellingItems,
         first_of: dict[str | None, int] = {}
         for item in items:
             first_of.setdefault(section.samples[item].tags.get(tag or ""), item)
-        return tuple(dict.fromkeys((*first_of.values(), *items)))[:_MOST]
+        return tuple(dict.fromkeys((*first_of.values(), *items)))[:_MOST_TELLING]
 
     groups = ((title, right), (f"{best.label} is wrong", wrong))
     return tuple(TellingItems(name, spread(items)) for name, items in groups if items)
 
 
-#: Units of one noun that the page shows, and characters of an output; the run's samples hold all of them.
+#: Units of one noun (a task's word, such as "question") that the page shows, and characters of an output, at most.
 MOST_EXAMPLES, _LONGEST = 40, 160
 
 
 class TaskExamples(NamedTuple):
-    """The units of one noun that are the worst by a metric, of so many: each with the models' outputs and values."""
+    """The units of one noun that are the worst by a metric, of `total`: each with the models' outputs and values."""
 
     noun: str
     metric: str
@@ -104,11 +104,11 @@ def examples(section: BenchmarkRuns) -> list[TaskExamples]:
         rows_of.setdefault(sample.unit, []).append(row)
     tables = []
     for noun, rows in rows_of.items():
-        found = {row: [entry.samples[row].outcomes for entry in section.entries] for row in rows}
-        found = {row: outcomes for row, outcomes in found.items() if all(outcomes)}  # no model left it
-        if (metric := next((name for outcomes in found.values() for name in outcomes[0]), None)) is None:
+        outcomes_of = {row: [entry.samples[row].outcomes for entry in section.entries] for row in rows}
+        measured = {row: outcomes for row, outcomes in outcomes_of.items() if all(outcomes)}  # for every model
+        if (metric := next((name for outcomes in measured.values() for name in outcomes[0]), None)) is None:
             continue
-        values = {row: [of.get(metric, 0.0) for of in outcomes] for row, outcomes in found.items()}
+        values = {row: [of_model.get(metric, 0.0) for of_model in outcomes] for row, outcomes in measured.items()}
         worst = []
         for row in sorted(values, key=lambda row: (sum(values[row]), row))[:MOST_EXAMPLES]:
             outputs = (_shorten(entry.samples[row].output) for entry in section.entries)
@@ -119,16 +119,16 @@ def examples(section: BenchmarkRuns) -> list[TaskExamples]:
 
 def _shorten(output: Any) -> str:
     if isinstance(output, dict) and output.keys() == {"rank", "first"}:
-        output = output["rank"]  # of a gallery, whose first images or captions the board shows
+        output = output["rank"]  # a query's place; the first entries of its gallery are shown on the board alone
     text = "" if output is None else output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-#: Characters that pictures may take in the file, unless the caller gives another number; and, apart from those of the
-#: items to browse, the pictures at a section's head.
+#: Characters of the file that pictures of items to browse may take, unless the caller gives another number; and those
+#: that the pictures at the head of a section may take, which do not count as the former.
 IMAGE_BUDGET, HEAD_BUDGET = 24_000_000, 1_000_000
 
-#: Values of a tag that may be columns of the first table; with more than so many it has no list, but the search.
+#: Values of a tag that may be columns of the first table; and values that its list may have to filter items by.
 MOST_PARTS, MOST_VALUES = 8, 500
 
 
@@ -156,12 +156,12 @@ def make_page(
         raise RunError(f"a report needs at least one run that measured a benchmark; got {len(runs)} runs")
     views: list[dict[str, Any]] = []
     for position, section in enumerate(all_sections):
-        # The unused part of one benchmark's share goes to those after it.
         rivals = rivals_of(section)
         telling = telling_items(section, rivals)
         first = [item for group in telling for item in group.positions]
         head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album()
         browsed = browsed_items(section.worst(section.entries), MOST_ITEMS) if section.record.shape else []
+        # The worst items take their pictures first. A section's unused share goes to the sections after it.
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
         views.append(_make_view(section, rivals, sorted(browsed), pictures) | {"telling": telling, "head": head})
@@ -188,11 +188,10 @@ def make_page(
 
 def _make_view(section: BenchmarkRuns, rivals: Rivals, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
     """Return a section's facts for the template: the items to browse and their pictures, and its tables by tag."""
-    # The tag of the first table's columns, and its values.
-    parts = first_breakdown(section.records, section.name, most=MOST_PARTS)
-    values = dict.fromkeys(value for record in section.records.values() for value in record.by.get(parts or "", ()))
+    column_tag = first_breakdown(section.records, section.name, most=MOST_PARTS)  # of the first table
+    columns = dict.fromkeys(part for record in section.records.values() for part in record.by.get(column_tag or "", ()))
     ranked = {entry.label: entry.record for entry in rivals.ranking}
-    by = first_breakdown(ranked, section.name)
+    heat_tag = first_breakdown(ranked, section.name)
     counts: dict[str, Counter[str]] = {}
     for position in browsed:
         for tag, value in section.samples[position].tags.items():
@@ -205,8 +204,10 @@ def _make_view(section: BenchmarkRuns, rivals: Rivals, browsed: Sequence[int], p
         "conclusion": conclude(section, rivals),
         # The metric that ranks the models, then the others of a first look.
         "columns": tuple(name for name in dict.fromkeys((section.main, *section.headline)) if name),
-        "parts": None if parts is None else (parts, tuple(values)),
-        "heat": heat_map(ranked, section.name, section.main, by) if by and len(ranked) > 1 and section.main else None,
+        "parts": None if column_tag is None else (column_tag, tuple(columns)),
+        "heat": heat_map(ranked, section.name, section.main, heat_tag)
+        if heat_tag and len(ranked) > 1 and section.main
+        else None,
         "tag_curves": tag_curves(section.name, section.main, rivals.ranking),
         # Tag -> value -> items to browse, for the filters.
         "tags": {tag: dict(sorted(of.items())) for tag, of in sorted(counts.items()) if len(of) <= MOST_VALUES},
@@ -237,6 +238,7 @@ def _make_data(section: BenchmarkRuns, browsed: Sequence[int], pictures: Album) 
 
 
 def _collect_pictures(section: BenchmarkRuns, positions: Sequence[int], budget: int) -> Album:
+    """Collect the pictures of a task's examples, then of the items at `positions`, until the budget is used."""
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
         return Album()
@@ -268,13 +270,13 @@ def _write_json(value: object) -> str:
     return text.replace("<", "\\u003c")
 
 
-#: Rows of a table on the terminal and on the page, and systems that a card names, at most.
+#: Rows of the items to check on the terminal and on the page, and systems that an item's card names, at most.
 _MOST_SUSPECTS, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
 
 
 def first_to_check(analysis: ItemAnalysis, most: int = _MOST_SUSPECTS) -> list[ItemRow]:
     """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
-    rated = [row for row in analysis.items if row.discrimination is not None]
+    rated = [row for row in analysis.items if row.discrimination is not None]  # these have a p, too
     return sorted(rated, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
 
 

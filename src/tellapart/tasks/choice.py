@@ -245,7 +245,7 @@ def _ask_model(model: Answerer, records: ChoiceSet, session: Session) -> Chosen:
 
 def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
     """Read SugarCrepe's fourteen files of GPT-4V; their ids are the subset and the item's key."""
-    current_reading().stated = "multiple_choice_answer"
+    current_reading().fields_read = "multiple_choice_answer"
     answers: dict[str, tuple[int, int]] = {}
     for path in sorted((folder / _ORDERS[0]).glob("*.json")):
         subset = path.stem.removeprefix("gpt4v-")

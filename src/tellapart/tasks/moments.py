@@ -56,7 +56,7 @@ class FrameScores:
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
-    current_reading().stated = "before, after"
+    current_reading().fields_read = "before, after"
 
     def read(moment: Record, row: Mapping[str, Any], place: str) -> FrameScores:
         timed, columns = row.get("times") is not None, {}

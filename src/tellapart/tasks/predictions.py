@@ -126,7 +126,7 @@ def read_predictions(
             f"{path}: field {key!r} is the gold answer in every row, so it may not be the model's; if it is, say so: "
             f"columns={{'{PREDICTION}': '{key}'}}, or rename it to {PREDICTION!r}"
         )
-    reading.stated = key
+    reading.fields_read = key
     return predictions
 
 
@@ -174,7 +174,7 @@ def read_matrix(
         raise ScoreError(f"{path}: scores of this task are read from .npz files; got {path.suffix!r}")
     needed = (*ids, *needed)
     arrays = read_arrays(path, (*needed, *optional))
-    current_reading().stated = ", ".join(name for name in arrays if name not in ids)
+    current_reading().fields_read = ", ".join(name for name in arrays if name not in ids)
     if absent := [name for name in needed if name not in arrays]:
         raise ScoreError(f"{path} has no array {' and '.join(absent)}; `tellapart export` lists the ids")
     return arrays, [_find_positions(path, name, arrays[name], row_id) for name, row_id in ids.items()]

@@ -51,7 +51,7 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    current_reading().stated = "scores, edited" if any(ranking.texts[1] for ranking in records.rows) else "scores"
+    current_reading().fields_read = "scores, edited" if any(ranking.texts[1] for ranking in records.rows) else "scores"
 
     def read(ranking: Record, row: Mapping[str, Any], place: str) -> CandidateScores:
         size = len(ranking.images)

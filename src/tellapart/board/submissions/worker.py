@@ -463,7 +463,7 @@ def read(job: Mapping[str, Any], _form: bytes = b"") -> tuple[dict[str, Any], by
         return {"refused": str(error)[:_MOST_SENT].replace(job["file"], job["name"], 1)}, b""
     except MemoryError:
         return {"refused": f"{job['name']} takes more memory to read than a file of this benchmark may"}, b""
-    return {"read": len(form), "field": reading.stated[:_MOST_SENT]}, form
+    return {"read": len(form), "field": reading.fields_read[:_MOST_SENT]}, form
 
 
 def main(work: Callable[[Mapping[str, Any], bytes], tuple[dict[str, Any], bytes]]) -> None:

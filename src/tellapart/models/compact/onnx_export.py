@@ -27,8 +27,8 @@ TOLERANCE = 1e-5
 def convert_to_onnx(name: str, folder: Path) -> int:
     """Write the folder that `-m onnx:FOLDER` opens; return the number of parameters.
 
-    Batch norms are merged into their convolutions, and weights rounded to float16, which halves the files and moves a
-    cosine by about 1e-3.
+    The image tower's batch norms are merged into its convolutions. Weights are rounded to float16, which halves the
+    files and moves a cosine by about 1e-3.
     """
     source = Path(name.removeprefix(PREFIX)).expanduser()
     parts = open_parts(source)
@@ -49,14 +49,14 @@ def convert_to_onnx(name: str, folder: Path) -> int:
             "dimensions": config.dimensions,
             "kind": "similarity",
             "logit_scale": round(float(parts.model.logit_scale.detach().exp()), 4),
-            "sha256": {name: hashlib.sha256((draft / name).read_bytes()).hexdigest() for name in FILES},
+            "sha256": {file: hashlib.sha256((draft / file).read_bytes()).hexdigest() for file in FILES},
         }
         (draft / CONFIG).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
     return parameter_count(parts.model)
 
 
 def round_weights(model: Network) -> None:
-    """Merge a model's batch norms and round its weights to values of float16, which stay float32."""
+    """Merge a model's batch norms and round its weights to float16's values, in place; their type stays float32."""
     torch = import_torch()
     fold_norms(model.visual)
     with torch.no_grad():
@@ -70,9 +70,10 @@ def _export_towers(parts: CompactParts, folder: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(3, 3, config.image_size, config.image_size, generator=generator)
     ids = torch.randint(1, parts.tokenizer.get_vocab_size(), (3, config.context_length), generator=generator)
-    ids[1, config.context_length // 2 :] = 0
-    for tower, name, sample in ((parts.model.visual, "pixel_values", pixels), (parts.model.text, "input_ids", ids)):
-        path = folder / ("image.onnx" if name == "pixel_values" else "text.onnx")
+    ids[1, config.context_length // 2 :] = 0  # a short text, with padding
+    image, text = (parts.model.visual, "pixel_values", pixels), (parts.model.text, "input_ids", ids)
+    for file, (tower, name, sample) in {"image.onnx": image, "text.onnx": text}.items():
+        path = folder / file
         _write_graph(tower, name, sample, path)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -101,7 +102,7 @@ def _write_graph(tower: Network, name: str, sample: Tensor, path: Path) -> None:
 
 
 def _store_as_float16(path: Path) -> None:
-    """Replace each large float32 weight by its float16 value and a Cast."""
+    """Replace each large float32 weight that was rounded by `round_weights`; float16 would change other constants."""
     onnx = require("onnx", extra="train")
     model = onnx.load(str(path))
     graph = model.graph

@@ -1,11 +1,11 @@
 """A model's free text: which caption belongs to which image, true or false, a box; and EqBen's choice in both orders.
 
-Each parser states its grammar. An answer that the grammar does not cover is None, never a guess, so that callers can
-count those.
+Each parser states its grammar. An answer that the grammar does not cover is None, never a guess, and callers count
+those answers.
 
 EqBen shows chat models both images side by side, and lists both captions: which belongs where? It is asked in both
 orders of the captions, because a model that repeats the order of the list looks perfect in one of them: LLaVA got 90 %
-and 0 % in the paper. No pair gets a score; all of an item's pairing is right or wrong.
+and 0 % in the paper. No single pair gets a score: an item's pairing is right or wrong as a unit.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def parse_box(
 ) -> Corners | None:
     """Read the first box of an answer: x1, y1, x2, y2 in pixels of the picture, clipped to it; or None.
 
-    `size` is the picture's width and height in pixels, `padded` of what was shown if it was padded on all sides, and
-    `unit` of what was shown in the answer's numbers.
+    `size` is the picture's width and height in pixels. `padded` is that of the picture as the model saw it, if it was
+    padded on all sides. `unit` is the width and height of the seen picture in the numbers that the answer uses.
 
     The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
     top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
@@ -108,9 +108,9 @@ def parse_box(
         return None
     numbers = [float(number) for number in min(matches, key=lambda match: match.start()).groups()]
     shown = padded or size
-    before = [(side - inside) // 2 for side, inside in zip(shown, size, strict=True)]
+    margins = [(side - inside) // 2 for side, inside in zip(shown, size, strict=True)]
     corners = [
-        min(max(number * shown[axis % 2] / unit[axis % 2] - before[axis % 2], 0.0), float(size[axis % 2]))
+        min(max(number * shown[axis % 2] / unit[axis % 2] - margins[axis % 2], 0.0), float(size[axis % 2]))
         for axis, number in enumerate(numbers)
     ]
     x1, y1, x2, y2 = corners
@@ -126,7 +126,7 @@ class Chooser(Model, Protocol):
     """A model that answers in words which of two captions belongs to which of two images."""
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer, in the model's words, for images `k` (left, right) and captions `k` (1, 2)."""
+        """Return the model's words on each pair of images (left, right) with its pair of captions (1, 2)."""
 
 
 class Prompted(ABC):
@@ -134,8 +134,8 @@ class Prompted(ABC):
 
     Attributes:
         tasks: the prompts of the tasks that it can be asked for.
-        lacks_task: what a refusal of another task says between the model's name and "has no task".
-        sampling: the draw that answers are of, in place of the likeliest.
+        lacks_task: the words of a refusal of another task between the model's name and "has no task".
+        sampling: how answers are drawn; None: each is the likeliest.
     """
 
     name: str
@@ -151,9 +151,9 @@ class Prompted(ABC):
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`: the likeliest answer or as drawn, without blanks at the ends.
+        """Answer prompt `k` about the images `k`, likeliest or drawn (`sampling`), without blanks at the ends.
 
-        None depends on its neighbours.
+        No answer depends on the other prompts.
         """
         if len(images) != len(prompts):
             raise ModelError(
@@ -185,7 +185,7 @@ class PromptedChooser(Prompted):
         return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
+        """Return the free text on each pair of images (left, right) with its captions, listed as 1 and 2."""
         if len(images) != len(captions):
             raise ModelError(
                 f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
@@ -196,14 +196,14 @@ class PromptedChooser(Prompted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BothOrders:
-    """A model's answers to each 2x2 item: with caption 1 the left image's (`in_order`), and with them `swapped`."""
+    """A model's answers to each 2x2 item: caption 1 belongs to the left image if `in_order`, caption 2 if `swapped`."""
 
     in_order: tuple[str, ...]
     swapped: tuple[str, ...]
 
     @property
     def bias(self) -> OrderBias:
-        """Right and wrong in both orders, `true_first` in the items'; an answer that cannot be read is wrong."""
+        """Right and wrong in both orders: `true_first` is `in_order`. An answer that cannot be read is wrong."""
         read = [[parse_pairing(answer) for answer in answers] for answers in (self.in_order, self.swapped)]
         signs = [
             np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])
@@ -212,7 +212,7 @@ class BothOrders:
         return order_bias(*signs)
 
     def measure(self) -> dict[str, NDArray[np.float64]]:
-        """Return one value an item, each float64 `(item,)`, for means and intervals.
+        """Return metrics by name, each with a value for every item, float64 `(item,)`, for means and intervals.
 
         - `group_score_in_order`, `group_score_swapped`: all of the pairing is right, in one order (Table 7's rows);
         - `group_score_both_orders`: right in both; chance 1/4, and 0 for a model that repeats the list;
@@ -233,7 +233,7 @@ class BothOrders:
 
 
 def side_by_side(left: Pixels, right: Pixels) -> Pixels:
-    """Put two images into one without a gap; the lower one is enlarged to the other's height (bicubic)."""
+    """Put two images side by side without a gap; the one of less height is enlarged to the other's (bicubic)."""
     from PIL import Image
 
     height = max(left.shape[0], right.shape[0])

@@ -124,7 +124,8 @@ def _read_values(
         raise ScoreError(
             f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}{hint}"
         )
-    current_reading().stated = "scores" if suffix == ".npz" else "score"  # for the refusal of another `columns=`
+    # For the refusal of another `columns=`.
+    current_reading().fields_read = "scores" if suffix == ".npz" else "score"
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
     try:

@@ -23,10 +23,10 @@ from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import LocalFeatures, Pictures, TorchDual, Towers
 from tellapart.models.torch.network import Network, Tensor
 
-#: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.
+#: The version of the computation from pixels and texts to vectors: part of the fingerprint, raised when it changes.
 _VERSION = "open_clip-1"
 
-#: Fields of a text tower's configuration about its file and the library that wrote it.
+#: Fields of a text tower's configuration that change no vector: on its file and the library that wrote it.
 _INCIDENTAL = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
 
 
@@ -41,7 +41,7 @@ def load(name: str, options: ModelOptions) -> TorchDual:
 
 
 def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, place: Runtime) -> TorchDual:
-    """Return a caller's model as an encoder, without moving it; its identity is the caller's affair."""
+    """Return a caller's model as an encoder, without moving it or hashing its weights: the caller identifies it."""
     tokenizer = copy_tokenizer(tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer)
     tokens = move(Tokens(tokenizer).tokens(["a"], tokenizer.context_length)["input_ids"], place)
@@ -51,26 +51,26 @@ def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, plac
 
 
 def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any], fingerprint: str = "") -> TorchDual:
-    """Make the encoder of a model that lies on its device, or will: open_clip's row of `Towers`."""
+    """Make the encoder of a model on its device, or before it is moved there; `fingerprint` replaces its hash."""
     model = parts.model
     tower = TextTower(model)
     reader = Tokens(parts.tokenizer, tower)
     # The last two of open_clip's steps, to a tensor and to mean and deviation, are done a batch at a time.
     *shaping, _, scaling = parts.transform.transforms
-    shape = type(parts.transform)(shaping)
+    bring_to_size = type(parts.transform)(shaping)
     with explain_failure(f"{name}: mean and std must be a number for each colour"):
-        pictures = Pictures(shape, scaling.mean, scaling.std, place)
+        pictures = Pictures(bring_to_size, scaling.mean, scaling.std, place)
     preprocessing = import_open_clip().get_model_preprocess_cfg(model)
     # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
     shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
     libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
     facts = [json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts)]
-    text: Any = getattr(getattr(model, "text", None), "config", None)
-    if hasattr(text, "to_dict"):  # of transformers
-        settings = {key: value for key, value in text.to_dict().items() if key not in _INCIDENTAL}
+    text_config: Any = getattr(getattr(model, "text", None), "config", None)
+    if hasattr(text_config, "to_dict"):  # the text tower is a model of transformers
+        settings = {key: value for key, value in text_config.to_dict().items() if key not in _INCIDENTAL}
         facts.append(json.dumps(settings, sort_keys=True, default=str))
-    # A caller's transform may be another than the model's, so its pictures are not stored.
-    kept = {
+    # Not offered for a caller's model (`hold_encoder`): its transform may be another than these facts describe.
+    image_storage = {
         "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
         "pack_image": lambda prepared: prepared["pixels"].numpy(),
         "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
@@ -88,7 +88,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         checkpoint=parts.checkpoint,
         offers={
             "texts": parts.texts,
-            **({} if fingerprint else kept),
+            **({} if fingerprint else image_storage),
             "traits": {
                 "activation": name_activation(getattr(model, "text", None) or model.transformer),
                 "image activation": name_activation(model.visual),
@@ -120,7 +120,7 @@ def _save(parts: Parts, config: Mapping[str, Any], folder: Path) -> str:
 
 
 def _find_local(model: Network, tower: TextTower) -> LocalFeatures | None:
-    """Find the last norms and projections of a ViT that pools by its first token, and of a causal text tower."""
+    """Return both towers' last norms and projections; None if the pooling is another than CLIP's."""
     vision = model.visual
     if not tower.shortens or getattr(vision, "pool_type", None) != "tok" or vision.attn_pool is not None:
         return None
@@ -132,11 +132,12 @@ def _find_local(model: Network, tower: TextTower) -> LocalFeatures | None:
 
 
 def _checkpoint_files(name: str) -> list[Path] | None:
-    _, at, path = name.partition("@")
+    """Return the checkpoint and its neighbours, all files that its vectors depend on; None if others may count."""
+    _, separator, path = name.partition("@")
     file = Path(split_part(path)[0]).expanduser()
     factory: Any = sys.modules.get("open_clip.factory")
-    registered = factory is not None and len(factory._MODEL_CONFIG_PATHS) > 1  # architectures in the caller's files
-    if not at or not file.is_file() or registered:
+    registered = factory is not None and len(factory._MODEL_CONFIG_PATHS) > 1  # the caller added architectures' files
+    if not separator or not file.is_file() or registered:
         return None
     # The files near a checkpoint may show how it was trained.
     neighbours = sorted(path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
@@ -144,6 +145,7 @@ def _checkpoint_files(name: str) -> list[Path] | None:
 
 
 def _folder_files(name: str) -> list[Path] | None:
+    """Return the files of a model's folder, by which a run recognises it; None if some lie elsewhere."""
     folder = Path(split_part(name.removeprefix(FOLDER))[0]).expanduser()
     with suppress(DataError, KeyError, TypeError):  # whoever loads it learns what is wrong
         if "hf_model_name" in read_json(folder / CONFIG)["model_cfg"]["text_cfg"]:
