@@ -114,9 +114,7 @@ class _Vision(nn.Module):
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Read float `(batch, 3, h, w)`: `(batch, patches + registers, width)`."""
         grid = self.patch(pixel_values).permute(0, 2, 3, 1)
-        rows, columns = (
-            resize_linearly(table, size) for table, size in zip((self.rows, self.columns), grid.shape[1:3], strict=True)
-        )
+        rows, columns = map(resize_linearly, (self.rows, self.columns), grid.shape[1:3])
         states = (grid + rows[:, None] + columns).flatten(1, 2)
         states = torch.cat([states, self.registers.expand(len(states), -1, -1)], dim=1)
         for block in self.blocks:

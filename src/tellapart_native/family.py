@@ -113,11 +113,8 @@ class Layout:
             if wanted is None or count in wanted:
                 continue
             depth_there = min((depth for depth in wanted if depth > count), default=count)
-            absent = (
-                sorted({*(candidates or range(depth_there))} - {*numbers})[count - depth_there :]
-                if count < depth_there
-                else []
-            )
+            absent = sorted({*(candidates or range(depth_there))} - {*numbers})
+            absent = absent[count - depth_there :] if count < depth_there else []
             lacks = f"it lacks {join_names([_name_part(pattern, number) for number in absent], 3)}: " if absent else ""
             raise ModelError(
                 f"{self.source} is incomplete: {lacks}it has {count} of {_name_part(pattern, '*')} at width {width}, "
@@ -188,10 +185,7 @@ class NativeHalves(Halves):
         self.context: int = module.config.context
 
     def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
-        """Take the words that the halves need beyond a text: captioners and answers in words have some.
-
-        `folder` is that of the file.
-        """
+        """Take the words that the halves need beyond a text, of the tokenizer or of a list in the file's folder."""
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
@@ -310,9 +304,5 @@ class NativeFamily:
 
 
 def _align_memory(tensor: Tensor) -> Tensor:
-    """Return a tensor at an address that torch itself would choose: kernels round otherwise on numbers that lie
-    elsewhere.
-
-    A file's numbers lie as the file has them, and those of a converted folder otherwise.
-    """
+    """Return a tensor at an address that torch would choose: kernels round otherwise on others, as a file may have."""
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor

@@ -170,22 +170,17 @@ def prepare_inputs(
     if options.texts == "cleaned" and family.clean is None:
         raise ModelError(f"{opened.path}: no cleaner of {family.title}'s captions is known; leave out texts=cleaned")
     if options.texts == "library":
-        raise ModelError(
-            f"{opened.path}: it is read as its authors do, and no library does it otherwise; leave out texts=library"
-        )
+        raise ModelError(f"{opened.path}: no library reads it otherwise than its authors do; leave out texts=library")
     tokenizer = load_vocabulary(opened, options.tokenizer)
-    end_tokens, prompt = family.ends, family.prompt
+    ends, prompt, cleaner = family.ends, family.prompt, family.clean
     if reading is not None:
-        end_tokens, prompt = (
-            end_tokens or reading.read == "likelihood",
-            prompt if reading.prompt is None else reading.prompt,
-        )
-    if not end_tokens:
+        ends, cleaner = ends or reading.read == "likelihood", reading.clean or cleaner
+        prompt = prompt if reading.prompt is None else reading.prompt
+    if not ends:
         leave_out_end(tokenizer)
-    cleaner = (reading.clean if reading is not None else None) or family.clean
     clean: Callable[[str], str] = cleaner if options.texts == "cleaned" and cleaner else str
     texts = TokenReader(tokenizer, module.config.context, clean=lambda text: prompt.format(clean(text)))
-    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if end_tokens else ' no end'}"
+    facts = f"{tokenizer_facts(tokenizer)} texts {options.texts} in {prompt}{'' if ends else ' no end'}"
     if family.images is not None:
         return Preparation(family.images(module), texts, facts), tokenizer
     regions = RegionFile(find_regions(opened.path.parent, options.regions), module.config.region_width)

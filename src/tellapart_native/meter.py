@@ -74,7 +74,8 @@ def _build_meter(layout: Layout) -> Network:
         setattr(module, transform, build_linear(layout, transform, source))
         name = f"cross_modal_{side}_layers"
         width = getattr(module, transform).out_features
-        setattr(module, name, nn.ModuleList(build_layers(layout, name, layout.count_heads(width, "num_heads"))))
+        heads = layout.count_heads(width, "num_heads")
+        setattr(module, name, nn.ModuleList(build_layers(layout, name, heads, source=width)))
         setattr(module, f"cross_modal_{side}_pooler", Pooler(width))
     module.token_type_embeddings = nn.Embedding(3 if layout.has_prefix("nlvr2_classifier.") else 2, width)
     add_classifiers(module, layout, 2 * width)

@@ -274,9 +274,8 @@ class Decoder(_Stack):
         text = self.layernorm_embedding(text + places[-new:] if self.entangled else text)
         places = self.pos_ln(places)
         absolute = self.relate_positions("self_pos", places[-new:], places)
-        later = torch.zeros((), dtype=text.dtype, device=ids.device).where(
-            read_before(ids[:1], new), torch.finfo(text.dtype).min
-        )
+        read, lowest = read_before(ids[:1], new), torch.finfo(text.dtype).min
+        later = torch.zeros((), dtype=text.dtype, device=ids.device).where(read, lowest)
         crossed = self.relate_positions("cross_pos", places[-new:], source_places) + hidden
         for k, layer in enumerate(self.layers):
             seen = None if past is None else past.add_states(k, text)

@@ -141,10 +141,8 @@ class RegionFile:
         del self._unread[reference]
         try:
             hashed = pixel_hash(decode(read_whole(resolve(self.path.parent, reference)), reference))
-        except OSError as error:
+        except (OSError, DataError) as error:
             raise DataError(f"{self.path} names an image {reference!r}, which cannot be read: {error}") from error
-        except DataError as error:
-            raise DataError(f"{self.path} names an image that cannot be read: {error}") from error
         first = self._keys.setdefault(hashed, reference)
         held, other = ([self._read_tensor(f"{key}/{part}") for part in _PARTS] for key in (first, reference))
         if not all(map(np.array_equal, held, other)):

@@ -175,6 +175,18 @@ def test_layers_that_read_the_other_side_are_counted():
     refuse(family, every, {}, "crossattention.")
 
 
+@pytest.mark.parametrize("name", ["albef", "blip", "meter", "xvlm", "uniter", "vilbert"])
+def test_layers_of_an_unknown_size_read_the_other_side_if_the_family_does(name):
+    """Without them all, ALBEF scored by the text alone; with them, UNITER did not read them."""
+    folder, make = TINY[name]
+    family, keys = read_layout(folder, make())
+    other = {key: shape for key, shape in keys.items() if "crossattention" not in key}
+    if other == keys:
+        parts = [key for key in keys if "encoder.layer." in key and ".attention." in key]
+        other = {key.replace(".attention.", ".crossattention."): keys[key] for key in parts} | keys
+    refuse(family, other, SETTINGS.get(folder, tiny_files.SETTINGS), "crossattention.")
+
+
 @pytest.mark.parametrize("towers", [("vit_model.layers.3.",), ("vit_model.layers.2.", "vit_model.layers.3.")])
 def test_stages_of_a_tower_of_an_unknown_size_are_known_by_the_merging_before_them(towers):
     family, keys = read_layout("fiber", tiny_meter_fiber.fiber_state())

@@ -100,6 +100,7 @@ def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path):
         (partial(save_lightning, family="fiber", state=fiber_state()), {"texts": "cleaned"}, ("texts=", "captions")),
         (save_cappa, {"texts": "cleaned"}, ("Open CapPa", "texts=")),
         (save_cappa, {"image_size": 64}, ("Open CapPa", "image_size=64")),
+        (save_cappa, {"reading": "itm"}, ("Open CapPa", "'itm'", "mean_likelihood")),
     ],
 )
 def test_what_their_authors_have_no_method_of_is_refused(save, options, facts, tmp_path):

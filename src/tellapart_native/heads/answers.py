@@ -20,7 +20,7 @@ from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeHalves
 from tellapart_native.heads.decoding import Past, read_before
 from tellapart_native.heads.matching import share_projections
-from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, WordHead, build_layers
+from tellapart_native.layers.bert import BertEmbeddings, BertEncoder, WordHead, build_crossed
 from tellapart_native.module import nn
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ _RANKED = 128
 
 
 def read_answer_list(path: Path) -> tuple[str, ...]:
-    """Read the answers that a model chooses from: a list, or an object of their numbers from 0, as ViLT's release
-    has.
-    """
+    """Read the answers that a model chooses from: a list, or, as ViLT's release has, an object of their numbers."""
     if not path.is_file():
         raise ModelError(
             f"{path} is not there: the list of answers that this model chooses from; get it from the authors "
@@ -49,11 +47,7 @@ def read_answer_list(path: Path) -> tuple[str, ...]:
         if set(content) != {str(k) for k in range(len(content))}:
             raise ModelError(f"{path} is an object, and its keys are not the numbers from 0 to {len(content) - 1}")
         content = [content[str(k)] for k in range(len(content))]
-    if (
-        not isinstance(content, list)
-        or not content
-        or not all(isinstance(answer, str) and answer for answer in content)
-    ):
+    if not isinstance(content, list) or not content or not all(isinstance(text, str) and text for text in content):
         raise ModelError(f"{path} must hold a list of answers, or an object of their numbers")
     if len(set(content)) < len(content):
         again = next(answer for k, answer in enumerate(content) if answer in content[:k])
@@ -98,7 +92,7 @@ class AnswerDecoder(nn.Module):
         layer = f"{prefix}.bert.encoder.layer"
         self.bert = nn.Module()
         self.bert.embeddings = BertEmbeddings(layout, f"{prefix}.bert.embeddings")
-        self.bert.encoder = BertEncoder(build_layers(layout, layer))
+        self.bert.encoder = BertEncoder(build_crossed(layout, layer)[0])
         self.cls = nn.Module()
         self.cls.predictions = WordHead(layout, f"{prefix}.cls.predictions")
 

@@ -117,9 +117,7 @@ def _allow_words(logs: Tensor, ids: Tensor, end: int, length: int, search: Searc
             if read[start : start + search.repeats - 1] == last:
                 logs[row, read[start + search.repeats - 1]] = -torch.inf
     if length == search.longest:
-        only = torch.full_like(logs, -torch.inf)
-        only[:, end] = logs[:, end]
-        return only
+        logs[:, :end] = logs[:, end + 1 :] = -torch.inf
     return logs
 
 

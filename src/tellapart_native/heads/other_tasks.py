@@ -98,10 +98,8 @@ class FusionTwoImages(FusionHead):
         """Return P(sentence `k` is true of the images `k`): float32 `(n,)`."""
         self._expect_images(sentences, left, right)
         states = self.image_states([*left, *right])
-        both = [
-            TorchState(left_states.tensors + other.tensors)
-            for left_states, other in zip(states[: len(left)], states[len(left) :], strict=True)
-        ]
+        sides = zip(states[: len(left)], states[len(left) :], strict=True)
+        both = [TorchState(first.tensors + second.tensors) for first, second in sides]
         return self.encoder.score_states(both, self.text_states(sentences))
 
 
@@ -128,11 +126,8 @@ class FusionHeat(FusionHead):
         self, images: Sequence[Pixels], phrases: Sequence[str], candidates: Sequence[Sequence[Sides]]
     ) -> list[Sides]:
         """Return the candidate, or the rectangle of the map's cells, that holds the most heat: see `heat_box`."""
-        heats = self.outputs(images, phrases)
-        return [
-            heat_box(heat, (image.shape[1], image.shape[0]), boxes)
-            for heat, image, boxes in zip(heats, images, candidates, strict=True)
-        ]
+        rows = zip(self.outputs(images, phrases), images, candidates, strict=True)
+        return [heat_box(heat, (image.shape[1], image.shape[0]), boxes) for heat, image, boxes in rows]
 
 
 class NativeCaptioner(StateModel):
@@ -178,8 +173,6 @@ class NativeWriter(NativeCaptioner):
         if other is not None:
             raise ModelError(f"{self.name} writes captions, which it is asked for with {prompt_text!r}; got {other!r}")
         states = self.encoder.encode_images([picture for (picture,) in images])
+        halves = [tuple(tensor[None] for tensor in state.tensors) for state in states]
         with forward(self.name, self.halves.module):
-            return [
-                self.halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
-                for state in states
-            ]
+            return [self.halves.write_text(half, max_new_tokens) for half in halves]

@@ -184,18 +184,25 @@ class FusedBert(nn.Module):
 def build_text(layout: Layout, *, segments: int = 2) -> FusedBert:
     """Build `text_encoder`, the text half, whose sizes and depths follow from the shapes."""
     embeddings = BertEmbeddings(layout, "text_encoder.embeddings", segments=segments)
-    layers = build_layers(layout, "text_encoder.encoder.layer")
-    return FusedBert(embeddings, layers, sum(not hasattr(layer, "crossattention") for layer in layers))
+    return FusedBert(embeddings, *build_crossed(layout, "text_encoder.encoder.layer"))
 
 
-def build_layers(layout: Layout, prefix: str, heads: int | None = None) -> list[BertLayer]:
-    """Build BERT's layers, with cross-attention where the file has it, which all layers above have then, too."""
+def build_layers(
+    layout: Layout, prefix: str, heads: int | None = None, *, source: int | None = None, fusion: int = 0
+) -> list[BertLayer]:
+    """Build BERT's layers; with a `source`, those from `fusion` on have cross-attention to states of that width."""
     depth = layout.count_parts(f"{prefix}.{{}}.")
-    crossed = len(layout.find_layers(f"{prefix}.{{}}.crossattention."))
     inner, width = layout.shape_of(f"{prefix}.0.intermediate.dense.weight")
     heads = heads or layout.count_heads(width)
-    source = layout.shape_of(f"{prefix}.{depth - 1}.crossattention.self.key.weight")[1] if crossed else None
-    return [BertLayer(width, heads, inner, source=source if k >= depth - crossed else None) for k in range(depth)]
+    return [BertLayer(width, heads, inner, source=source if k >= fusion else None) for k in range(depth)]
+
+
+def build_crossed(layout: Layout, prefix: str) -> tuple[list[BertLayer], int]:
+    """Build BERT's layers, and return the number of the first with cross-attention; all above it have that, too."""
+    depth = layout.count_parts(f"{prefix}.{{}}.")
+    fusion = depth - len(layout.find_layers(f"{prefix}.{{}}.crossattention."))
+    source = layout.shape_of(f"{prefix}.{depth - 1}.crossattention.self.key.weight")[1]
+    return build_layers(layout, prefix, source=source, fusion=fusion), fusion
 
 
 def rename_text(name: str) -> str:

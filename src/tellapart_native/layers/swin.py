@@ -40,9 +40,8 @@ class WindowAttention(nn.Module):
         """Attend within float `(batch, windows, tokens, width)`; `apart` `(windows, 1, tokens, tokens)` is added."""
         bias = self.relative_position_bias_table[self._table_index()].permute(2, 0, 1).to(windows.dtype)
         parts = (part.unflatten(-1, (self.heads, -1)).transpose(2, 3) for part in self.qkv(windows).chunk(3, -1))
-        attended = nn.functional.scaled_dot_product_attention(
-            *parts, attn_mask=(bias if apart is None else bias + apart)
-        )
+        bias = bias if apart is None else bias + apart
+        attended = nn.functional.scaled_dot_product_attention(*parts, attn_mask=bias)
         return self.proj(attended.transpose(2, 3).flatten(3))
 
     def _table_index(self) -> Tensor:
@@ -163,9 +162,7 @@ def resize_bias_tables(tensors: dict[str, Tensor], size: int, *, stride: int = 3
 
 def _cut_windows(states: Tensor, window: int) -> Tensor:
     """Cut `(batch, side, side, width)` into windows `(batch, windows, tokens, width)`."""
-    tiles = states.unflatten(1, (-1, window)).unflatten(
-        3, (-1, window)
-    )  # (batch, rows, window, columns, window, width)
+    tiles = states.unflatten(1, (-1, window)).unflatten(3, (-1, window))  # rows, window, columns, window
     return tiles.transpose(2, 3).flatten(1, 2).flatten(2, 3)
 
 
