@@ -150,6 +150,17 @@ def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tm
         read_plain_pickle(path)
 
 
+def test_a_pickle_whose_key_is_of_shared_tuples_is_refused_before_it_is_built(tmp_path):
+    """Of a dozen tuples, each twice the one before: with sixty, Python would hash for years."""
+    path = tmp_path / "refs.p"
+    path.write_bytes(b"\x80\x04})q\x00" + b"".join(b"h%c\x86q%c" % (k, k + 1) for k in range(12)) + b"K\x01s.")
+    with raises(DataError, "refs.p", "700", "complete"):
+        read_plain_pickle(path)
+    # As often as few parts allow.
+    path.write_bytes(pickle.dumps({(*"ab", k): [one := (("a", "b"), k), one] for k in range(9)}))
+    assert len(read_plain_pickle(path)) == 9
+
+
 def test_a_word_without_quotes_and_a_table_for_a_list_are_answered(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("name = mine\n")

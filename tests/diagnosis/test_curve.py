@@ -107,6 +107,17 @@ def test_a_curve_whose_direction_is_unsure_has_an_interval_for_both_directions()
         assert high is None or high >= 1.1, seed
 
 
+def test_p_of_a_difference_is_below_5_percent_if_its_interval_leaves_out_zero_in_both_directions():
+    rng = np.random.default_rng(5)
+    # The second model's threshold is lower if curves rise, and higher if they fall.
+    values, right = np.resize(np.linspace(0, 1, 41), 200), (rng.random((200, 2)) < (0.52, 0.75)).astype(np.float64)
+    for direction in (None, *DIRECTIONS):
+        first, second = fit_psychometric(values, right, guess=0.5, resamples=300, direction=direction)
+        _, interval, p = second.minus(first)
+        assert p is not None and len(first.draws) == (1 if direction else 2)
+        assert (p < 0.05) == ((interval.low or -1) > 0 or (interval.high or 1) < 0) == bool(direction), direction
+
+
 def test_a_direction_that_is_named_leaves_one_end_open(runs):
     values, right = draw(3, (1.1,), 0.5, lapse=0, n=100, slope=5)
     rising, falling = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
@@ -16,6 +16,7 @@ def pixels(box: tuple[int, int, int, int]) -> set[tuple[int, int]]:
 
 
 @given(WHOLE, WHOLE)
+@example((-3, -2, 4, 4), (-2, -3, 5, 4))
 def test_the_rules_count_pixels_and_the_inclusive_one_no_overlap_of_one_row_or_column(a, b):
     expected = len(pixels(a) & pixels(b)) / len(pixels(a) | pixels(b))
     assert intersection_over_union([a], [b], "plain")[0] == pytest.approx(expected, abs=1e-12)

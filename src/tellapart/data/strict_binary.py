@@ -164,9 +164,10 @@ def parse_plain_pickle(data: bytes, source: str) -> Any:
 
 
 def _check_instructions(source: str, data: bytes) -> None:
-    """Check the instructions without following them; only the depth to which tuples nest is computed."""
-    depths: list[int | None] = []  # of each value on the unpickler's stack; None is a mark
-    memo: dict[Any, int] = {}  # place in the unpickler's memo -> depth of the value that it stores
+    """Check the instructions without following them; only how deep tuples nest, and their parts, are computed."""
+    plain, most, parts = (0, 1), _MOST_COPIES * len(data), 0
+    stack: list[tuple[int, int] | None] = []  # levels of tuples, and parts written out, of each value; None is a mark
+    memo: dict[Any, tuple[int, int]] = {}  # place in the unpickler's memo -> those of the value that it stores
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
         if isinstance(argument, str):
@@ -177,16 +178,18 @@ def _check_instructions(source: str, data: bytes) -> None:
         if name in ("PUT", "LONG_BINPUT") and int(argument or 0) > len(data):
             raise ValueError(f"place {argument} in a file of {len(data)} bytes")
         if name == "MARK":
-            depths.append(None)
+            stack.append(None)
         elif name in _TAKES:
             count = _TAKES[name]
-            parts = [*iter(depths.pop, None)] if count is None else [depths.pop() or 0 for _ in range(count)]
+            taken = [*iter(stack.pop, None)] if count is None else [stack.pop() or plain for _ in range(count)]
             if name in _MAKES:
-                depths.append(1 + max(parts, default=0) if name.startswith("TUPLE") else 0)
+                levels, size = 1 + max((of for of, _ in taken), default=0), 1 + sum(of for _, of in taken)
+                stack.append((levels, size) if name.startswith("TUPLE") else plain)
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if name == "MEMOIZE" else argument] = depths[-1] or 0
+            memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1] or plain
         elif name not in ("PROTO", "FRAME", "STOP"):
-            depths.append(memo.get(argument, 0) if name in ("GET", "BINGET", "LONG_BINGET") else 0)
-        # Tuples in tuples, used as a key, would overflow the stack: Python hashes them without a limit.
-        if depths and (depths[-1] or 0) > MOST_LEVELS:
-            raise ValueError(f"it nests more than {MOST_LEVELS} tuples")
+            stack.append(value := memo.get(argument, plain) if name in ("GET", "BINGET", "LONG_BINGET") else plain)
+            parts += value[1]
+        # Python hashes a key without a limit: tuples in tuples overflow the stack, shared ones take days.
+        if parts > most or (stack and (stack[-1] or plain)[0] > MOST_LEVELS):
+            raise ValueError(f"it nests more than {MOST_LEVELS} tuples, or holds more than {most:,} parts written out")

@@ -107,8 +107,8 @@ class Psychometric:
         interval = self._cut_ends(low, high, -span, span)
         if interval.reason:
             return value, interval, None
-        # Student's p with the tail of the draws: it is below 5% where the interval leaves out zero.
-        opposite = np.minimum((low <= 0).sum(axis=1), (high >= 0).sum(axis=1)).max()  # whatever the direction
+        # Student's p with the tail of the draws, whatever the direction: below 5% if the interval leaves out zero.
+        opposite = min((low <= 0).sum(axis=1).max(), (high >= 0).sum(axis=1).max())
         tail = min(0.5, (1 + int(opposite)) / (1 + low.shape[1]))
         wide = ndtri(tail) / np.sqrt(self.clusters / (self.clusters - 1))
         return value, interval, float(2 * stdtr(self.clusters - 1, wide))
