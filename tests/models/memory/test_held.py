@@ -359,6 +359,23 @@ def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_im
     assert scores[0, 1, 0] == pytest.approx(cosine, abs=1e-6)
 
 
+@pytest.mark.parametrize("form", [list, torch.tensor, np.float64])
+@pytest.mark.parametrize("method", ["score_pairs", "score_texts", "log_likelihoods", "score_matrix"])
+def test_an_object_returns_numbers_of_any_kind_as_many_as_it_was_asked_for(method, form, picture_set):
+    def numbers(*inputs):
+        lengths = [-len(text) / 7 for text in inputs[-1]]
+        return form([lengths] * len(inputs[0]) if method == "score_matrix" else lengths)
+
+    kind = {"kind": "logit"} if method == "log_likelihoods" else {}
+    mine = type("Mine", (), {"fingerprint": "mine-1", method: staticmethod(numbers), **kind})
+    pairs = picture_set(3)
+    expected = [[[np.float32(-len(text) / 7) for text in item.texts]] * 2 for item in pairs.items]
+    np.testing.assert_array_equal(ta.evaluate(mine(), pairs, cache=False).items().scores, expected)
+    few = type("Few", (mine,), {method: staticmethod(lambda *inputs: numbers(*inputs)[:-1])})
+    with raises(ModelError, f"Few.{method}, given", "texts", "returned an array"):
+        ta.evaluate(few(), pairs, cache=False)
+
+
 def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set, tmp_path):
     class Both(Towers):
         def encode_images(self, images):
