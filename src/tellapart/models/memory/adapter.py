@@ -41,13 +41,8 @@ METHODS = (
 #: Further methods of protocols, by which no object is recognised as a model: arrays have some of these names, too.
 _MORE_METHODS = ("choose", "find_cut", "read_box", "task_prompt")
 
-#: Methods that return a number for each of their last inputs, or for each pair of them -> what these are.
-_INPUTS = {
-    "score_pairs": ("images", "texts"),
-    "score_matrix": ("images", "texts"),
-    "score_texts": ("texts",),
-    "log_likelihoods": ("images", "texts"),
-}
+#: Methods that return numbers alone, which may be lists, tensors or of another precision.
+_NUMBERS = frozenset(METHODS[: METHODS.index("prepare_image")])
 
 #: Attributes of protocols; the second ones, of prepared images in the store, only if the model reads arrays.
 _ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
@@ -152,13 +147,10 @@ def of_object(model: Any, identity: Identity) -> MemoryModel:
     if {"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods:
         return of_encoders(methods["encode_images"], methods["encode_texts"], identity, model)
 
-    def read_numbers(name: str, *inputs: Any, **options: Any) -> NDArray[np.float32]:
-        shape = tuple(map(len, inputs if name == "score_matrix" else inputs[-1:]))
-        given = " and ".join(f"{size} {kind}" for size, kind in zip(map(len, inputs), _INPUTS[name], strict=True))
-        call = f"{identity.name}.{name}, given {given},"
-        return read_output(call, methods[name](*inputs, **options), shape, "in their order")
+    def as_float32(method: Callable[..., Any], *inputs: Any) -> Any:
+        return value if (array := to_array(value := method(*inputs))) is None else array
 
-    numbers = {name: partial(read_numbers, name) for name in _INPUTS.keys() & methods.keys()}
+    numbers = {name: partial(as_float32, methods[name]) for name in _NUMBERS & methods.keys()}
     return MemoryModel(identity, methods | numbers, [model], wrapped=model)
 
 

@@ -435,6 +435,8 @@ def read_rows(
     """Return the rows of all sources, but those that `attempt` skips; every image must exist."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
+    if limit is not None and limit < 1:
+        raise DataError(f"limit={limit}: give a number of rows from 1 on")
     place = Locations(images=None if images is None else home / Path(images).expanduser(), outside=outside)
     rows: list[TrainingRow] = []
     items = 0
