@@ -458,6 +458,9 @@ def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_p
     with raises(ScoreError, "images.npy", "images.txt", "np.savez"):
         ta.evaluate(f"vectors:{tmp_path}", "demo")
     np.savez(tmp_path / "images.npz", ids=["a"])
+    with raises(ScoreError, "images.npz", "images.npy", "leave one"):  # which of two it would read, nobody could see
+        ta.evaluate(f"vectors:{tmp_path}", "demo")
+    (tmp_path / "images.npy").unlink()
     with raises(ScoreError, "images.npz", "`vectors`"):
         ta.evaluate(f"vectors:{tmp_path}", "demo")
 

@@ -54,16 +54,17 @@ def trained(tmp_path, made_set, transformers):
     ]
     rows = [{key: value[0] for key, value in each.items()} for each in read]
 
-    def train(probe, *, watch: bool = False, seed: int = 0, **options):
+    def train(probe, *, watch: bool = False, seed: int = 0, also=(), **options):
         torch.manual_seed(seed)
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path / "out"), max_steps=5, per_device_train_batch_size=4, logging_steps=2, use_cpu=True,
-            save_strategy="no", disable_tqdm=True, learning_rate=1e-2, **{"report_to": [], **options},
+            disable_tqdm=True, learning_rate=1e-2, **{"report_to": [], "save_strategy": "no", **options},
         )  # fmt: skip
         trainer = transformers.Trainer(
             transformers.CLIPModel.from_pretrained(folder, config=config), arguments, train_dataset=rows,
+            eval_dataset=rows[:4],
             data_collator=lambda rows: {"return_loss": True} | {k: torch.stack([r[k] for r in rows]) for k in rows[0]},
-            callbacks=[] if watch or probe is None else [probe], processing_class=processor,
+            callbacks=[*also, *([] if watch or probe is None else [probe])], processing_class=processor,
         )  # fmt: skip
         if watch:
             assert probe.watch(trainer) is probe
@@ -106,6 +107,31 @@ def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
     weights = zip(trainer.model.state_dict().values(), plain.model.state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in weights)  # dropout and all
     assert trainer.model.training
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_weights_that_a_trainer_loads_in_the_end_are_those_of_their_step(watch, trained, transformers):
+    class FirstIsBest(transformers.TrainerCallback):
+        def on_evaluate(self, _args, state, _control, *, metrics, **_given):
+            metrics["eval_loss"] = float(state.global_step)  # which rises
+
+    best = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    probe = ta.PairProbe(trained.pairs, every=4)
+    trainer = trained(probe, watch=watch, also=[FirstIsBest()], load_best_model_at_end=True, **best)
+    assert trainer.state.best_global_step == 1
+    assert list(probe.history) == [0, 4, 1]  # and no 5, whose weights are gone
+    assert [row["step"] for row in trainer.state.log_history if "pairs/group_score" in row] == [0, 4, 1]
+    assert {name: one.value for name, one in probe.measure(trainer.model).items()} == {
+        name: one.value for name, one in probe.history[1].items()
+    }
+
+
+def test_a_second_training_leaves_no_number_of_the_first(trained):
+    probe = ta.PairProbe(trained.pairs, every=2)
+    trained(probe)
+    trainer = trained(probe, seed=1)
+    assert list(probe.history) == [0, 2, 4, 5]
+    assert probe.measure(trainer.model) == probe.history[5]
 
 
 def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_set, transformers):
@@ -289,12 +315,15 @@ def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_p
     probe = towers_probe(every=2)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(20, 3, 4, 4)), batch_size=4)
     module = Training()
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=CSVLogger(tmp_path), callbacks=[probe.for_lightning()],
-        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1,
-    )  # fmt: skip
+    options = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    options |= {"accelerator": "cpu", "callbacks": [probe.for_lightning()], "log_every_n_steps": 1}
+    trainer = lightning.Trainer(max_epochs=1, logger=CSVLogger(tmp_path), **options)
     trainer.fit(module, loader)
     assert list(probe.history) == [0, 2, 4, 5]
+    trained = probe.history
+    lightning.Trainer(max_steps=3, logger=False, **options).fit(Training(), loader)
+    assert list(probe.history) == [0, 2, 3]
+    assert probe.history[0] is not trained[0]  # of the second training
     assert "pairs/group_score" in next(tmp_path.rglob("metrics.csv")).read_text().splitlines()[0]
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_sets import compared, config, made_record, squares, table, toml
 
+import tellapart as ta
 from facts import check_facts, raises
-from tellapart.errors import RunError
+from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.run import Settings
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -92,6 +93,13 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
     sides = ([each.model_copy(update={"data": own}) for each in some] for some, own in pairs)
     with raises(RunError, "items", "a", "benchmarks"):  # sets of one name are not one set
         between(*sides)
+
+
+@pytest.mark.parametrize("name", ["seeds", "limit"])
+def test_no_seed_and_no_step_are_refused(name, tmp_path):
+    for count in (0, -1):
+        with raises(DataError, f"{name}={count}", "from 1 on"):
+            ta.train(tmp_path / "gone.toml", tmp_path / "run", **{name: count})
 
 
 def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):

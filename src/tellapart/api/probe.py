@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -227,6 +228,7 @@ class PairProbe:
 
     def on_train_begin(self, args: Any, state: Any, _control: Any, **given: Any) -> None:
         """Measure the start."""
+        self._forget_from(state.global_step)
         self._on_step(args, state, **given)
 
     def on_step_end(self, args: Any, state: Any, _control: Any, **given: Any) -> None:
@@ -235,12 +237,18 @@ class PairProbe:
             self._on_step(args, state, **given)
 
     def on_train_end(self, args: Any, state: Any, _control: Any, **given: Any) -> None:
-        """Measure the end."""
-        if state.global_step not in self.history:
-            self._on_step(args, state, **given)
+        """Measure the end; of weights that the Trainer loads as the best ones, under the step that made them."""
+        loads_best = args.load_best_model_at_end and state.best_model_checkpoint is not None
+        step = (getattr(state, "best_global_step", None) if loads_best else None) or state.global_step
+        if step not in self.history:
+            self._on_step(args, replace(state, global_step=step), **given)
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+    def _forget_from(self, step: int) -> None:
+        """Leave out what a training before measured at steps that now come again."""
+        self.history = {before: values for before, values in self.history.items() if before < step}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # another event of a Trainer that was imported later
@@ -253,7 +261,7 @@ class PairProbe:
         if self._processor is None and self._preprocess is None:
             self._processor = processing_class
         numbers = self.record(model, state.global_step)
-        if self._trainer is not None:
+        if self._trainer is not None and self._trainer.state.global_step == state.global_step:
             self._trainer.log(numbers)
             return
         state.log_history.append({**numbers, "epoch": state.epoch, "step": state.global_step})
@@ -315,11 +323,15 @@ def _lightning_callback(probe: PairProbe, base: Any) -> Any:
         for logger in trainer.loggers:
             logger.log_metrics(numbers, trainer.global_step)
 
+    def begin(trainer: Any, module: Any, *_: Any) -> None:
+        probe._forget_from(trainer.global_step)
+        measure(trainer, module)
+
     def measure_on_time(trainer: Any, module: Any, *_: Any) -> None:
         if trainer.global_step % probe.every == 0:
             measure(trainer, module)
 
-    methods = {"on_train_start": measure, "on_train_batch_end": measure_on_time, "on_train_end": measure}
+    methods = {"on_train_start": begin, "on_train_batch_end": measure_on_time, "on_train_end": measure}
     return type("PairCallback", (base,), {name: staticmethod(method) for name, method in methods.items()})()
 
 

@@ -42,6 +42,8 @@ def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDA
     array([[1.],
            [2.]], dtype=float32)
     """
+    if images.shape[-1] != texts.shape[-1]:
+        raise ModelError(f"vectors of images have {images.shape[-1]} numbers and those of texts {texts.shape[-1]}")
     products = images.astype(np.float64)[..., :, None, :] * texts.astype(np.float64)[..., None, :, :]
     sums: NDArray[np.float32] = products.sum(axis=-1).astype(np.float32)
     return sums

@@ -190,6 +190,9 @@ def train(
     (False, 2, True)
     """
     path = as_path(config, "config")
+    for name, count in (("limit", limit), ("seeds", seeds)):
+        if count is not None and count < 1:
+            raise DataError(f"{name}={count}: give a number from 1 on")
     if dry_run:
         if resume or against is not None:
             raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")

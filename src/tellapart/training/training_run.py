@@ -179,14 +179,13 @@ def run_training(
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = TrainingRanks(config.device), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
-    with ranks.together(), warnings.catch_warnings():
-        if not ranks.leads:
-            warnings.simplefilter("ignore", TellapartWarning)  # the first rank warns
+    once = partial(warnings.catch_warnings, **{} if ranks.leads else {"action": "ignore", "category": TellapartWarning})
+    with ranks.together(), once():  # the first rank warns
         rows = read_sources(config.data, home)
     with ranks.together():  # the first rank looks for leaks by them
         pictures = duplicates.hash_images(rows.files, progress=progress) if ranks.leads else {}
     hashes = ranks.first(lambda: duplicates.pixels_by_file(pictures))
-    with ranks.together():
+    with ranks.together(), once():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
         trainable, facts = encoders.open_start(name, config)
         if trainable is not None:  # what it refuses is refused before the folder is this run's

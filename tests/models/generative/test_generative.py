@@ -512,3 +512,10 @@ def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders,
         (third / "config.json").write_text(json.dumps(config))
         (third / "generation_config.json").write_text(json.dumps(beginning | {"decoder_start_token_id": token}))
         assert read_as("vqa", third)._reader.method == method  # the token that pads is T5's usual
+    fourth, marks = shutil.copytree(folders["florence2"], tmp_path / "fourth"), []
+    settings = json.loads((fourth / "generation_config.json").read_text())
+    for token in (0, 5, None):  # the first is BART's usual
+        (fourth / "generation_config.json").write_text(json.dumps(settings | {"forced_bos_token_id": token}))
+        marks.append((read_as("likelihood", fourth)._reader.method, of(fourth, "likelihood")))
+    assert [method.partition(", ")[2] for method, _ in marks] == ["", *(f"writes token {k} first" for k in (5, None))]
+    assert len(set(marks)) == len({known for _, known in marks}) == 3

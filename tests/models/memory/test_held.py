@@ -359,6 +359,49 @@ def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_im
     assert scores[0, 1, 0] == pytest.approx(cosine, abs=1e-6)
 
 
+@pytest.mark.parametrize("form", [list, torch.tensor, np.float64])
+@pytest.mark.parametrize("method", ["score_pairs", "score_texts", "log_likelihoods", "score_matrix"])
+def test_an_object_returns_numbers_of_any_kind_as_many_as_it_is_asked_for(method, form, picture_set):
+    def numbers(*inputs):
+        lengths = [-len(text) / 7 for text in inputs[-1]]
+        return form([lengths] * len(inputs[0]) if method == "score_matrix" else lengths)
+
+    kind = {"kind": "logit"} if method == "log_likelihoods" else {}
+    mine = type("Mine", (), {"fingerprint": "mine-1", method: staticmethod(numbers), **kind})
+    pairs = picture_set(3)
+    expected = [[[np.float32(-len(text) / 7) for text in item.texts]] * 2 for item in pairs.items]
+    np.testing.assert_array_equal(ta.evaluate(mine(), pairs, cache=False).items().scores, expected)
+    few = type("Few", (mine,), {method: staticmethod(lambda *inputs: numbers(*inputs)[:-1])})
+    with raises(ModelError, "'Few'", "must return an array", "it returned"):
+        ta.evaluate(few(), pairs, cache=False)
+
+
+@pytest.mark.parametrize("form", [np.ndarray.tolist, torch.tensor, np.float64])
+def test_an_object_with_a_similarity_returns_numbers_of_any_kind_too(form, picture_set):
+    class Mine:
+        fingerprint = "mine-1"
+
+        def encode_images(self, images):
+            return form(np.array([np.asarray(image).reshape(-1, 3).mean(axis=0) for image in images]))
+
+        def encode_texts(self, texts):
+            return form(np.array([[len(text), text.count("e"), 3.0] for text in texts]))
+
+        def similarity(self, images, texts):
+            return form(-np.abs(np.asarray(images, np.float64)[:, None] - texts[None]).sum(axis=2))
+
+    pairs = picture_set(3)
+    (first, _), (text, _) = pairs.items[0].images, pairs.items[0].texts
+    distance = np.abs(pairs.pixels(first).reshape(-1, 3).mean(axis=0) - [len(text), text.count("e"), 3.0]).sum()
+    assert ta.evaluate(Mine(), pairs, cache=False).items().scores[0, 0, 0] == pytest.approx(-distance, rel=1e-6)
+
+
+def test_vectors_of_two_widths_are_refused(picture_set):
+    with raises(ModelError, "images have 2 numbers", "texts 3"):
+        mine = {"images": lambda images: [[1, 2]] * len(images), "texts": lambda texts: [[1, 2, 3]] * len(texts)}
+        ta.evaluate(ta.model(**mine, name="mine", fingerprint="mine-1"), picture_set(3), cache=False)
+
+
 def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set, tmp_path):
     class Both(Towers):
         def encode_images(self, images):

@@ -370,6 +370,25 @@ def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path):
     assert {row.image for row in half.rows} <= more
 
 
+@pytest.mark.parametrize("name, take", [("share", 1.0), ("take", 0.5)])
+def test_hard_images_on_the_other_side_of_a_split_are_left_out_with_a_word(name, take, tmp_path):
+    names = [f"{k}.png" for k in range(20)]
+    for image in names:
+        picture(tmp_path / image)
+    pairs = [{"image": image, "caption": image, "negative_images": [k ^ 1]} for k, image in enumerate(names)]
+
+    def split(rows):
+        write_file(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        parts = read_rows(["rows.jsonl"], tmp_path, take=[take])
+        return parts.split(0.5) if take == 1 else [parts]
+
+    with pytest.warns(TellapartWarning, match=rf"data\.{name} parts \d+ of 20 negative_images .*one cluster"):
+        torn = split(pairs)
+    assert 0 < sum(len(row.counterparts) for rows in torn for row in rows.rows) < sum(map(len, torn))
+    whole = split(row | {"cluster": k // 2} for k, row in enumerate(pairs))  # another warning would be an error
+    assert all(row.counterparts for rows in whole for row in rows.rows)
+
+
 def test_the_fingerprint_is_of_texts_and_bytes(tmp_path):
     squares(tmp_path / "set", 2)
     before = read_rows(["set"], tmp_path).fingerprint

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+import tellapart as ta
 from facts import raises
 from pictures import encoded
 from sets import write_file
@@ -261,3 +262,16 @@ def test_the_command_writes_what_training_reads(listed, command, tmp_path):
     assert (tmp_path / "mined" / "rows.jsonl").read_bytes() == first
     command("mine", "rows.jsonl", "-m", "demo-encoder", "--out", "near.jsonl", "--limit", 20, code=0)
     assert {len(row.counterparts) for row in read_rows(["near.jsonl"], tmp_path).rows} == {3}
+
+
+def test_no_near_image_and_no_row_are_refused(listed, tmp_path):
+    rows = str(listed())
+    for asked, facts in (
+        ({"nearest": 0}, ("0 nearest", "at least 1")),
+        ({"nearest": 0, "scorer": "demo-encoder"}, ("nearest = 0", "nearest >= 1")),
+        ({"limit": 0}, ("limit=0", "from 1 on")),
+        ({"limit": -1}, ("limit=-1", "from 1 on")),
+    ):
+        with raises(DataError, *facts):
+            ta.mine(rows, "demo-encoder", tmp_path / "mined.jsonl", cache=False, **asked)
+    assert not (tmp_path / "mined.jsonl").exists()

@@ -65,6 +65,9 @@ class EncoderDecoderModel(Reader):
             self._start = self.language.decoder_start_token_id
         elif self._start != (self.tokenizer.pad_token_id if stated is None else stated):
             self.method += f", begins by token {self._start}"
+        stated = getattr(self.language, "forced_bos_token_id", None)
+        if forced != (self.tokenizer.bos_token_id if stated is None else stated):  # BART's usual; T5 has no such token
+            self.method += f", writes token {forced} first"
         model.generation_config = import_transformers().GenerationConfig(
             do_sample=False,
             num_beams=1,

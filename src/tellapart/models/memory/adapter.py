@@ -41,6 +41,9 @@ METHODS = (
 #: Further methods of protocols, by which no object is recognised as a model: arrays have some of these names, too.
 _MORE_METHODS = ("choose", "find_cut", "read_box", "task_prompt")
 
+#: Methods that return numbers alone, which may be lists, tensors or of another precision.
+_NUMBERS = frozenset(METHODS[: METHODS.index("prepare_image")])
+
 #: Attributes of protocols; the second ones, of prepared images in the store, only if the model reads arrays.
 _ATTRIBUTES = ("batch_size", "parameters", "ranks_by_cosine", "logit_scale", "traits")
 _STORED_IMAGES = ("preparation", "pack_image", "unpack_image")
@@ -143,7 +146,12 @@ def of_object(model: Any, identity: Identity) -> MemoryModel:
     methods = methods_of(model)
     if {"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods:
         return of_encoders(methods["encode_images"], methods["encode_texts"], identity, model)
-    return MemoryModel(identity, methods, [model], wrapped=model)
+
+    def as_float32(method: Callable[..., Any], *inputs: Any) -> Any:
+        return value if (array := to_array(value := method(*inputs))) is None else array
+
+    numbers = {name: partial(as_float32, methods[name]) for name in _NUMBERS & methods.keys()}
+    return MemoryModel(identity, methods | numbers, [model], wrapped=model)
 
 
 def of_encoders(

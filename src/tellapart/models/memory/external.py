@@ -474,11 +474,11 @@ def _read_safetensors(path: Path) -> tuple[Any, Any]:
 
 
 def _files_of(name: str) -> list[Path] | None:
-    """Return the files of images' and texts' vectors in a folder; None if one is missing."""
+    """Return the files of images' and texts' vectors in a folder, in this order; None if one of the two has none."""
     folder = Path(name.removeprefix("vectors:")).expanduser()
     sides = [[folder / f"{side}{suffix}" for suffix in VECTOR_SUFFIXES] for side in ("images", "texts")]
-    files = [file for side in sides for file in [path for path in side if path.is_file()][:1]]
-    return files if len(files) == 2 else None
+    files = [[path for path in side if path.is_file()] for side in sides]
+    return [*chain(*files)] if all(files) else None
 
 
 def _load_folder(name: str, _options: ModelOptions) -> VectorModel:
@@ -487,6 +487,8 @@ def _load_folder(name: str, _options: ModelOptions) -> VectorModel:
         raise ScoreError(
             f"{name}: no vectors there: expected images and texts, each with one of {', '.join(VECTOR_SUFFIXES)}"
         )
+    if len(files) > 2:
+        raise ScoreError(f"{name}: {join_names([file.name for file in files])}: leave one of images and one of texts")
     sides = []
     for side, file in zip(("images", "texts"), files, strict=True):
         vectors, ids = read_vectors(file)

@@ -403,7 +403,18 @@ class TrainingRows:
             digest = hashlib.sha256(f"{salt}{groups[row.cluster]}".encode()).digest()
             fraction = int.from_bytes(digest[:8], "big") / 2**64  # from 0 to 1
             (inside if fraction < share else rest).append(number)
-        return self.select(inside), self.select(rest)
+        parts = self.select(inside), self.select(rest)
+        all_pairs, left = (
+            sum(len(row.counterparts) for rows in sides for row in rows.rows) for sides in ([self], parts)
+        )
+        if left < all_pairs:
+            warnings.warn(
+                f"data.{'take' if salt else 'share'} parts {all_pairs - left:,} of {all_pairs:,} negative_images from "
+                "their rows, and they are left out: rows that shall stay together need one cluster",
+                TellapartWarning,
+                stacklevel=2,
+            )
+        return parts
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
         """Return some rows, renumbered; counterparts that are not among them are left out."""
@@ -424,6 +435,8 @@ def read_rows(
     """Return the rows of all sources, but those that `attempt` skips; every image must exist."""
     if take and len(take) != len(sources):
         raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
+    if limit is not None and limit < 1:
+        raise DataError(f"limit={limit}: give a number of rows from 1 on")
     place = Locations(images=None if images is None else home / Path(images).expanduser(), outside=outside)
     rows: list[TrainingRow] = []
     items = 0

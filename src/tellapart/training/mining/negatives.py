@@ -292,10 +292,12 @@ def mine(
         update = None if report is None else report(to.name)
         features = find_deferred(open_model(model), ModelOptions(device=device), store)
         if scorer is None:
-            mined = nearest_images(source, features, store=store, count=nearest or 3, progress=update)
+            mined = nearest_images(
+                source, features, store=store, count=3 if nearest is None else nearest, progress=update
+            )
         else:
             judge = find_deferred(open_model(scorer), ModelOptions(device=device, reading=reading), store)
-            asked = {"near": nearest or 128, "negatives": negatives, "hard": hard, "seed": seed}
+            asked = {"near": 128 if nearest is None else nearest, "negatives": negatives, "hard": hard, "seed": seed}
             mined = coarse_to_fine(source, features, judge, store=store, progress=update, **asked)
     write_rows(to, mined, root, outside=outside_images)
     return Mined(to, len(mined), root)
