@@ -57,7 +57,7 @@ def test_each_survey_asks_its_units(survey, shape, units, truths):
         ("t2i", (1, 2), ("images", "text", "image")), ("best-image", (2, 2), ("text", "images", "candidate")),
         ("match", (2, 3), ("images", "texts")), ("statement", (1, 2), ("items", "images")),
         ("question", (3, 1), ("items", "images")), ("expression", (1, 1), ("after", "box")),
-        ("error-category", (2, 2), ("study", "coco-cf")),
+        ("error-category", (2, 2), ("study", "coco-cf")), ("i2t", (1, 27), ("27", "26", "options", "match")),
     ],
 )  # fmt: skip
 def test_a_survey_that_does_not_fit_is_refused(survey, shape, message):

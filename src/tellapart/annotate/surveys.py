@@ -205,6 +205,9 @@ def deal(
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
         raise DataError(f"survey {survey.name}: units of {pairs.name} show other numbers of images, texts or options")
+    if (options := len(units[0].options)) > len(LETTERS):
+        ways = f"there are {len(LETTERS)} letters; give fewer candidates, or ask of each alone in a match survey"
+        raise DataError(f"survey {survey.name}: units of {pairs.name} have {options} options, and {ways}")
     per_unit = each or len(annotators)
     groups = [annotators[at : at + per_unit] for at in range(0, len(annotators), per_unit)]
     shuffled = _named_generator(seed, "units").permutation(len(units))
