@@ -125,7 +125,8 @@ def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
     [
         ((), {}, ("annotators", "(none)")), (("ann", "a/b"), {}, ("'a/b'", "annotators")), (("..",), {}, "letters"),
         (("ann", "Ann"), {}, ("name", "twice")), (("ann", "bob", "cem"), {"each": 2}, ("3", "2", "annotators")),
-        (("ann",), {"sample": 0}, ("0", "items")),
+        (("ann",), {"sample": 0}, ("0", "items")), (("-ann",), {}, ("'-ann'", "first")),
+        (("@ann",), {}, ("'@ann'", "first")),
     ],
 )  # fmt: skip
 def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message):

@@ -161,9 +161,10 @@ class Survey(Record):
 
 
 def check_annotators(names: Sequence[str], each: int | None = None) -> None:
-    """Refuse names that no file may have, or that are not distinct; and groups that so many do not make."""
-    if (odd := [name for name in names if not re.fullmatch(r"(?!\.)[A-Za-z0-9@._-]+", name)]) or not names:
-        raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -")
+    """Refuse names that no file may have, that a spreadsheet runs, or twice; and groups that so many do not make."""
+    if (odd := [name for name in names if not re.fullmatch(r"\w[\w@.-]*", name, re.ASCII)]) or not names:
+        signs = "letters, digits, _ and, but for the first sign, @ . -"
+        raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in {signs}")
     if len({name.lower() for name in names}) < len(names):
         raise DataError(f"annotators {', '.join(names)}: a name is listed twice")
     if each is not None and (each < 1 or len(names) % each):
