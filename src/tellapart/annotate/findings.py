@@ -193,6 +193,9 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
                 judged=None if samples is None else _judged_row(metric, right, samples),
             )
         )
+    if judge is not None and not any(row.judged for row in rows):
+        asked = ", ".join(row.metric for row in rows) or f"none, of a {answered[0][0].survey} study"
+        raise ScoreError(f"judge={os.fspath(judge)!r}: the run has none of people's scores ({asked}); leave it out")
     return rows
 
 
