@@ -93,11 +93,15 @@ def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
 #: The beginning of an answer that nobody wrote.
 COUNTED = "Counted:"
 
+#: Values of a tag that such an answer lists.
+_MOST_VALUES = 20
+
 
 def count_answers(pairs: PairSet, audit: Audit) -> dict[str, str]:
     """Return the answers by the questions' keys; each begins with "Counted:"."""
     tags = (
-        f"; by {tag}: {', '.join(f'{value} {count:,}' for value, count in list(values.items())[:20])}"
+        f"; by {tag}: {', '.join(f'{value} {count:,}' for value, count in list(values.items())[:_MOST_VALUES])}"
+        + (f" and {len(values) - _MOST_VALUES} more values" if len(values) > _MOST_VALUES else "")
         for tag, values in audit.tags.items()
         if len(values) > 1
     )
