@@ -94,6 +94,7 @@ def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set
     assert len((tmp_path / "study" / "answers.jsonl").read_text().splitlines()) == 2
     (row,) = json.loads((tmp_path / "itr.json").read_text())
     assert row["caption"] == ["A long and quite sufficient caption of this noise."]
+    assert "agreement: none, no answer is a choice" in command("annotate", "agree", "study").out
 
 
 def test_a_second_import_adds_to_the_first(command, made_set, tmp_path):

@@ -388,3 +388,5 @@ def test_a_judge_of_other_items_is_refused(judge):
     others = study.model_copy(update={"units": [changed, *study.units[1:]]})
     with raises(ScoreError, "judge=", changed.item, "'no caption of'", "demo"):
         human_rows([(others, answers)], judge)
+    with raises(ScoreError, "judge=", "none", "match", "leave it out"):
+        human_rows([(study.model_copy(update={"survey": "match"}), answers)], judge)

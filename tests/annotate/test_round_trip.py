@@ -193,6 +193,9 @@ def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, pro
     reply = {"question": "What?", "answer_a": answers[0], "answer_b": answers[1]}
     (answer,) = at.imported(at.export(lambda *_: reply), allowed=frozenset({"2", "red"}))
     assert answer.problems == problems
+    before = at.imported(at.export(lambda *_: reply))
+    (again,) = at.imported(earlier=before, allowed=frozenset({"2", "red"}))  # a later import brings the list
+    assert again == answer
 
 
 def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):

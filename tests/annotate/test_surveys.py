@@ -57,7 +57,7 @@ def test_each_survey_asks_its_units(survey, shape, units, truths):
         ("t2i", (1, 2), ("images", "text", "image")), ("best-image", (2, 2), ("text", "images", "candidate")),
         ("match", (2, 3), ("images", "texts")), ("statement", (1, 2), ("items", "images")),
         ("question", (3, 1), ("items", "images")), ("expression", (1, 1), ("after", "box")),
-        ("error-category", (2, 2), ("study", "coco-cf")),
+        ("error-category", (2, 2), ("study", "coco-cf")), ("i2t", (1, 27), ("27", "26", "options", "match")),
     ],
 )  # fmt: skip
 def test_a_survey_that_does_not_fit_is_refused(survey, shape, message):
@@ -125,7 +125,8 @@ def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
     [
         ((), {}, ("annotators", "(none)")), (("ann", "a/b"), {}, ("'a/b'", "annotators")), (("..",), {}, "letters"),
         (("ann", "Ann"), {}, ("name", "twice")), (("ann", "bob", "cem"), {"each": 2}, ("3", "2", "annotators")),
-        (("ann",), {"sample": 0}, ("0", "items")),
+        (("ann",), {"sample": 0}, ("0", "items")), (("-ann",), {}, ("'-ann'", "first")),
+        (("@ann",), {}, ("'@ann'", "first")),
     ],
 )  # fmt: skip
 def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message):

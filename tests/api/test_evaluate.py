@@ -142,6 +142,13 @@ def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(t
         ta.evaluate("oracle", f"folder:{tmp_path}/set")
 
 
+def test_a_set_that_no_metric_measures_is_named_with_its_true_texts(tmp_path):
+    item = ta.Item(id="a", images=("a.png",), texts=("a cat", "a kitten", "a dog", "a cow"), true=(0, 1))
+    ta.write_pair_set(tmp_path / "set", [item], {"a.png": b"no picture is read"}, {})
+    with raises(errors.MetricError, "oracle", "1 image and 4 texts", "2 true"):
+        ta.evaluate("oracle", f"folder:{tmp_path}/set")
+
+
 def test_an_object_with_the_methods_alone_is_a_model(made_set):
     class Colours:
         def encode_images(self, images):

@@ -118,6 +118,10 @@ def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set
     check_facts(count_answers(replace(pairs, items=masked), found)["instance_data"], ("2 images", "6 masks"))
     check_facts(counted["missing"], ("6", "side"))  # every second item has that tag
     check_facts(counted["relationships"], ("12", "4"))
+    many = found.model_copy(update={"tags": {"verb": {f"verb {k:02}": 1 for k in range(23)}}})
+    check_facts(count_answers(pairs, many)["count"], ("verb 19 1", "and 3 more"))
+    torn = replace(pairs, items=(pairs.items[0].model_copy(update={"texts": ("a cat", "nan")}), *pairs.items[1:]))
+    check_facts(count_answers(torn, audit(torn, Options(pictures=False)))["missing"], ("1 without a side", "torn"))
     check_facts(counted["errors"], (str(len(found.warnings)), str(len(found.findings))))
     replies = answers({"datasheet": {"count": "a dozen"}}, counted)
     assert (replies["count"], replies["labels"], replies["funding"]) == ("a dozen", counted["labels"], "")

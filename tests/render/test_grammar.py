@@ -81,9 +81,10 @@ def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plur
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
     assert not grammar.split_phrase("toy", "school bus", "box", "").plural
-    phrases = ("small battery", "toy", "red berry")
+    phrases = ("small battery", "toy", "red berry", "steak knife", "toy fireman", "toy human", "bookshelf")
     plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
-    assert plurals == ["small batteries", "toys", "red berries"]
+    irregular = ["steak knives", "toy firemen", "toy humans", "bookshelves"]
+    assert plurals == ["small batteries", "toys", "red berries", *irregular]
 
 
 def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():

@@ -109,14 +109,9 @@ def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[
             estimate = Estimate.of(kappa.value, kappa.interval)
             pairs.append(PairAgreement(a=a, b=b, units=len(both), same=same, kappa=estimate))
     kappas = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
-    return LabelAgreement(
-        field=field,
-        view=view,
-        units=alpha.items,
-        alpha=Estimate.of(alpha.value, alpha.interval),
-        kappa=sum(kappas) / len(kappas) if kappas else None,
-        pairs=pairs,
-    )
+    estimate, mean = Estimate.of(alpha.value, alpha.interval), sum(kappas) / len(kappas) if kappas else None
+    estimate, mean = Estimate.of(alpha.value, alpha.interval), sum(kappas) / len(kappas) if kappas else None
+    return LabelAgreement(field=field, view=view, units=alpha.items, alpha=estimate, kappa=mean, pairs=pairs)
 
 
 def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
@@ -198,6 +193,9 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
                 judged=None if samples is None else _judged_row(metric, right, samples),
             )
         )
+    if judge is not None and not any(row.judged for row in rows):
+        asked = ", ".join(row.metric for row in rows) or f"none, of a {answered[0][0].survey} study"
+        raise ScoreError(f"judge={os.fspath(judge)!r}: the run has none of people's scores ({asked}); leave it out")
     return rows
 
 

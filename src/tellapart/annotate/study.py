@@ -297,6 +297,9 @@ def decode_replies(
     """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit."""
     tasks = {task.id: task for task in study.tasks}
     imported = {answer.task: answer for answer in earlier}
+    for name, stored in imported.items() if allowed else ():  # a list is of all answers, whenever they were imported
+        problems = [] if stored.skipped else survey.problems(stored.values, allowed)
+        imported[name] = stored.model_copy(update={"problems": problems})
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
     workers: dict[str, dict[str, str]] = {}  # unit -> task -> the worker who answered it
     for task in study.tasks:

@@ -161,9 +161,10 @@ class Survey(Record):
 
 
 def check_annotators(names: Sequence[str], each: int | None = None) -> None:
-    """Refuse names that no file may have or that are repeated, and a number that does not make groups of `each`."""
-    if (odd := [name for name in names if not re.fullmatch(r"(?!\.)[A-Za-z0-9@._-]+", name)]) or not names:
-        raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in letters, digits, @ . _ -")
+    """Refuse names that no file may have, that a spreadsheet runs, or twice; and groups that so many do not make."""
+    if (odd := [name for name in names if not re.fullmatch(r"\w[\w@.-]*", name, re.ASCII)]) or not names:
+        signs = "letters, digits, _ and, but for the first sign, @ . -"
+        raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in {signs}")
     if len({name.lower() for name in names}) < len(names):
         raise DataError(f"annotators {', '.join(names)}: a name is listed twice")
     if each is not None and (each < 1 or len(names) % each):
@@ -205,6 +206,9 @@ def deal(
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
         raise DataError(f"survey {survey.name}: units of {pairs.name} show other numbers of images, texts or options")
+    if (options := len(units[0].options)) > len(LETTERS):
+        ways = f"there are {len(LETTERS)} letters; give fewer candidates, or ask of each alone in a match survey"
+        raise DataError(f"survey {survey.name}: units of {pairs.name} have {options} options, and {ways}")
     per_unit = each or len(annotators)
     groups = [annotators[at : at + per_unit] for at in range(0, len(annotators), per_unit)]
     shuffled = _named_generator(seed, "units").permutation(len(units))

@@ -93,34 +93,38 @@ def with_questions(card: Mapping[str, Any]) -> dict[str, Any]:
 #: The beginning of an answer that nobody wrote.
 COUNTED = "Counted:"
 
+#: Values of a tag that such an answer lists.
+_MOST_VALUES = 20
+
 
 def count_answers(pairs: PairSet, audit: Audit) -> dict[str, str]:
     """Return the answers by the questions' keys; each begins with "Counted:"."""
     tags = (
-        f"; by {tag}: {', '.join(f'{value} {count:,}' for value, count in list(values.items())[:20])}"
+        f"; by {tag}: {', '.join(f'{value} {count:,}' for value, count in list(values.items())[:_MOST_VALUES])}"
+        + (f" and {len(values) - _MOST_VALUES} more values" if len(values) > _MOST_VALUES else "")
         for tag, values in audit.tags.items()
         if len(values) > 1
     )
-    images, texts = audit.shape
+    (images, texts), masks = audit.shape, sum(len(item.masks) for item in pairs.items)
     nouns = f"{images} image{'s' * (images > 1)} and {texts} text{'s' * (texts > 1)}"
     pictures = "" if audit.images is None else f"{audit.images:,} pictures and "
-    masks = sum(len(item.masks) for item in pairs.items)
     of_things = f"; {masks:,} masks of the things in the images" if masks else ""
     truth = "image k belongs to text k" if images == texts else "the true ones are known by their place"
     lacking = {tag: audit.items - sum(values.values()) for tag, values in audit.tags.items()}
     without = ", ".join(f"{count:,} have no tag {tag}" for tag, count in lacking.items() if count)
+    torn = [finding.says for finding in audit.warnings if finding.name == "sides: torn"]
+    sides = f"yes, items have torn sides ({torn[0]})" if torn else "every item has its images and texts"
     warned = ", ".join(finding.name for finding in audit.warnings)
     checks = f"{len(audit.warnings)} of {len(audit.findings)} checks of this audit warn"
     replies = {
         "count": f"{audit.items:,} items{''.join(tags)}",
         "instance_data": f"an item has {nouns}; {pictures}{audit.texts:,} texts of the set are distinct{of_things}",
         "labels": f"yes, {truth}, in each of {audit.items:,} items",
-        "missing": f"every item has its images and texts{f'; {without}' if without else ''}",
+        "missing": f"{sides}{f'; {without}' if without else ''}",
         "errors": f"{checks}{f' ({warned})' if warned else ''}",
     }
     if audit.clusters < audit.items:
-        clusters = f"{audit.items:,} items in {audit.clusters:,} clusters"
-        replies["relationships"] = f"yes, by the field cluster: {clusters}"
+        replies["relationships"] = f"yes, by the field cluster: {audit.items:,} items in {audit.clusters:,} clusters"
     if pairs.read is None:
         replies["self_contained"] = "yes, the images of every item are files in its folder"
     return {key: f"{COUNTED} {text}." for key, text in replies.items()}

@@ -179,8 +179,9 @@ def _list_expected(benchmark: Benchmark) -> ListedPairs:
 def _check_model(model: Model, benchmark: Benchmark) -> None:
     remedy = "; an item needs a false text (negative_caption) or a second image, to be told from the true one"
     if benchmark.shape is not None and not defined_for(benchmark.shape, model.kind, benchmark.true):
+        several = f" with {benchmark.true} true ones" if benchmark.true > 1 else ""
         raise MetricError(
-            f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)} "
+            f"{model.name} on {benchmark.name}: no metric is defined for {describe(benchmark.shape)}{several} "
             f"and scores that are a {model.kind}{remedy if benchmark.shape == (1, 1) else ''}"
         )
 

@@ -70,10 +70,19 @@ class Noun:
         return (self.shape, self.colour) in HELD_OUT
 
 
+#: Ends of nouns whose plural follows no rule, such as the names of scanned objects have; the first that fits is taken.
+_PLURALS = {
+    "mouse": "mice", "knife": "knives", "shelf": "shelves", "loaf": "loaves", "leaf": "leaves", "foot": "feet",
+    "tooth": "teeth", "goose": "geese", "sheep": "sheep", "child": "children", "human": "humans", "man": "men",
+    "potato": "potatoes", "tomato": "tomatoes",
+}  # fmt: skip
+
+
 def _pluralise_head(head: str) -> str:
     """Return a head noun's plural."""
-    if head.endswith("mouse"):
-        return head[: -len("mouse")] + "mice"
+    for ending, plural in _PLURALS.items():
+        if head.endswith(ending):
+            return head.removesuffix(ending) + plural
     if re.search("[^aeiou]y$", head):
         return head[:-1] + "ies"
     return head + ("es" if head.endswith(("x", "s", "sh", "ch")) else "s")
