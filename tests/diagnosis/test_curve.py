@@ -94,7 +94,7 @@ def test_a_threshold_outside_of_the_values_or_between_two_levels_is_said_to_be_t
     assert p < 0.01
     values = np.resize(np.arange(5.0), 200)
     fitted = fit_psychometric(values, (values > 2)[:, None], guess=0.0, resamples=100)[0]
-    assert fitted.threshold == pytest.approx(2.5, abs=0.1)
+    assert fitted.threshold == pytest.approx(2.5, abs=0.001)  # the middle, whatever the last bits of the fit are
     assert fitted.interval.low is not None and 2 < fitted.interval.low < 2.2
     assert fitted.interval.high is not None and 2.8 < fitted.interval.high < 3
 

@@ -35,10 +35,13 @@ _GROUPS, _GROUP_ITEMS = 10, 8
 #: The grid of parameters, for values from 0 to 1; thresholds outside differ from those inside.
 _STEPS, _OUTSIDE = 60, np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 _THRESHOLDS = np.concatenate([-_OUTSIDE[::-1], np.linspace(0, 1, _STEPS + 1), 1 + _OUTSIDE])
+_INSIDE = _THRESHOLDS[(_THRESHOLDS >= 0) & (_THRESHOLDS <= 1)]
 _SLOPES = np.geomspace(1, 1000, 20)
 _LAPSES = np.array([0.0, 0.02, 0.05, 0.1])
 #: Thresholds whose log likelihoods differ by less are as likely: between two levels nothing may separate them.
 _ALIKE = 0.01
+#: Fitted thresholds whose log likelihoods differ by less are the same; the optimiser's last bits decide between them.
+_FLAT = 1e-6
 #: The difference of log likelihoods by model from which on the direction of the curves is taken as known.
 _SURE = 3.0
 #: The threshold of a draw that has it outside: an end of an interval that reaches there is open.
@@ -325,7 +328,11 @@ class _Grid:
         first, *limits = ((threshold, np.log(slope), lapse) for threshold, slope, lapse in (start, least, largest))
         options = {"ftol": 1e-12, "gtol": 1e-7}
         fitted = minimize(loss, first, method="L-BFGS-B", bounds=list(zip(*limits, strict=True)), options=options).x
-        point = float(fitted[0]), float(np.exp(fitted[1])), float(fitted[2])
+        slope, lapse = float(np.exp(fitted[1])), float(fitted[2])
+        share = self._shares(_INSIDE, slope, lapse)
+        losses = -(right @ np.log(share) + (counts - right) @ np.log1p(-share))
+        flat = _INSIDE[losses < loss(fitted) + _FLAT]  # of a step between two levels: its place there is open
+        point = float(flat[[0, -1]].mean() if len(flat) > 1 else fitted[0]), slope, lapse
         free = int(((least < point) & (point < largest)).sum())
         return point, _test_fit(self._shares(*point), table, total, free)
 
