@@ -385,6 +385,15 @@ def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path):
     assert drawn.axes[0].get_ylabel() == "shapes group score, percent"
 
 
+def test_a_folder_of_pairs_is_found_by_its_path(publish, tmp_path):
+    (path := tmp_path / "c.csv").write_text("model,ms\nM0,1\nM1,2\nM2,3\nM3,4\nM4,5\n")
+    sets = ("folder:a", "folder:b")
+    folders = [publish(f"M{k}", {(name, "group_score"): k / 10 for name in sets}) for k in range(5)]
+    typed = [f"folder:{tmp_path}/{name[-1]}" for name in sets]
+    assert prepare_plot("pareto", folders, costs=path, benchmarks=typed)().axes
+    assert {of.name for of in agreement(folders, benchmarks=typed).benchmarks} == {*sets}
+
+
 def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path):
     paths = [timings(tmp_path / "a.json", 64, pairs=200.0), timings(tmp_path / "b.json", 16, pairs=100.0)]
     assert read_batch_costs(paths)[1] == {"strong": [(16.0, 10.0), (64.0, 5.0)]}

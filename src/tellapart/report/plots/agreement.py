@@ -140,6 +140,9 @@ def agreement(
     Raises:
         TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
     """
+    from tellapart.benchmarks.find import set_name
+
+    benchmarks = [*map(set_name, benchmarks)]
     with run_folders(runs, "runs") as folders:
         table = _read_numbers(folders, labels or {}, benchmarks)
     measured = {name for row in table.values() for name in row}
