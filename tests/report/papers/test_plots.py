@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tellapart as ta
 from facts import raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.cli.main import app
@@ -234,6 +235,14 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
         figure("agree", [run, other], benchmarks=("x",))
     with raises(RunError, "5", "5", "benchmarks"):
         figure("agree", [run])
+
+
+def test_agreement_refuses_a_part_of_the_items_and_names_it():
+    run = ta.evaluate("random", "demo", limit=20)
+    with raises(RunError, "20 of 400 items", "demo", "limit="):
+        agreement(run)
+    with raises(RunError, "'x'", "nothing"):
+        agreement(run, benchmarks=["x"])
 
 
 def test_agreement_ranks_all_models_of_a_benchmark_by_one_metric(tmp_path):
