@@ -156,7 +156,8 @@ def test_items_of_one_picture_are_refused_and_their_prior_is_named(made_set):
 
 
 def test_a_benchmark_or_tag_that_is_not_there_is_named(made_set):
-    run = scored(made_set(), drawn(12))
+    run = scored(folder := made_set(), drawn(12))
+    assert ta.why(run, benchmark=f"folder:{folder}").record == ta.why(run).record
     with raises(RunError, "'demo'", "folder:set"):
         ta.why(run, benchmark="demo")
     with raises(RunError, "'typ'", "'type'", "side"):

@@ -603,6 +603,9 @@ def test_a_bias_is_shown_and_not_judged():
     verdicts = [(row.metric, row.verdict) for row in found.rows]
     assert verdicts == [("both_orders", "no difference seen"), ("order_bias", "not tested")]
     assert found.passed and "neither more nor less is better" in found.rows[1].reason
+    assert ", each tested one shown" in gate_facts(found.model_copy(update={"margin": 3.0}))["verdict"]
+    untied = found.model_copy(update={"margin": 3.0, "rows": found.rows[:1]})
+    assert ", each shown to fall by less than 3 points" in gate_facts(untied)["verdict"]
 
 
 def test_no_model_is_best_by_a_bias(made_set, tmp_path):

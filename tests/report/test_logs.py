@@ -12,6 +12,7 @@ import pytest
 import tellapart as ta
 from facts import raises
 from sets import write_file
+from tellapart.board.records import Board, BoardSettings
 from tellapart.errors import RunError
 
 LOGS = Path(__file__).parent / "logs"
@@ -79,6 +80,20 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
+
+
+def test_the_first_metric_of_a_log_is_the_main_one_in_every_process(tmp_path):
+    names = [f"m{k}" for k in range(8)]  # as a set they would have this order in one process of 40,320
+    rows = [row | {"metrics": names} | dict.fromkeys(names, row["exact_match"]) for row in _rows()]
+    log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    runs = [ta.import_results(log, tmp_path / name, model=name) and tmp_path / name for name in "ab"]
+    compared = ta.compare(*runs)
+    assert compared["metric"] == [f"lm-eval:{name}" for name in names]
+    assert compared.verdicts[0].metric == "lm-eval:m0"
+    board = Board(BoardSettings(runs=(tmp_path,)))
+    board.read_in(pytest.fail)
+    (benchmark,) = board.tables.benchmarks.values()
+    assert (benchmark.headline, benchmark.metric) == (tuple(compared["metric"]), "lm-eval:m0")
 
 
 def test_logs_of_other_items_or_tools_are_not_compared(tmp_path):

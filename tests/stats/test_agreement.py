@@ -234,6 +234,19 @@ def test_items_in_clusters_make_it_wider_and_few_items_have_no_interval():
     assert powered.interval.low is None and "3 items" in powered.interval.reason
 
 
+def test_clusters_of_which_people_judged_a_part_are_single_clusters():
+    rng, held = np.random.default_rng(0), {"shared": 0, "parted": 0}
+    for _ in range(400):
+        right = (rng.random((60, 4)) < rng.beta(0.7, 0.5, (60, 1))).astype(float)
+        judge = np.where(rng.random((60, 4)) < 0.95, right, 1 - right)
+        parts = right[:, :2].ravel(), judge[:, :2].ravel(), judge[:, 2:].ravel()
+        for name, offset in (("shared", 0), ("parted", 60)):
+            groups = np.repeat(np.arange(60), 2)
+            interval = prediction_powered(*parts, groups, groups + offset).interval
+            held[name] += interval.low <= 0.7 / 1.2 <= interval.high
+    assert held["parted"] < 0.92 * 400 < held["shared"]  # 0.89 if they are taken as clusters apart
+
+
 def test_the_interval_holds_in_all_cells_of_the_simulation():
     record = json.loads((Path(__file__).parents[2] / "bench/records/prediction_powered.json").read_text())
     assert record["draws"] >= 2000 and record["lowest"] >= 0.92

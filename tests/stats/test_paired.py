@@ -201,6 +201,16 @@ def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count():
     assert looked.p == anytime_p(1, 0)
 
 
+def test_no_run_is_shown_to_be_better_at_a_look_where_most_clusters_are_its_and_the_mean_is_the_others():
+    groups = np.arange(2000) // 20
+    a = np.where(groups < 90, 0, 1)
+    b = np.where((groups < 90) & (np.arange(2000) % 20 == 0), 1, 0)  # one item of 90 clusters, none of 20 of ten
+    found = paired(a, b, groups, anytime=True)
+    assert (found.difference.value, found.p) == (pytest.approx(-0.055), 1.0)
+    few = paired(a[:1840], b[:1840], groups[:1840], anytime=True)  # with two such clusters both point to b
+    assert few.difference.value > 0 and few.p == anytime_p(90, 2)
+
+
 def test_every_two_of_several_runs_are_tested_as_two_are():
     values = (np.random.default_rng(1).random((30, 4)) < [0.2, 0.4, 0.6, 0.8]).astype(float)
     for clusters, near in ((None, 0), ([str(k // 2) for k in range(30)], 0.02)):

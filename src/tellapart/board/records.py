@@ -382,7 +382,7 @@ class Board:
         for benchmark in tables.benchmarks.values():
             entries = tables.entries_of(benchmark=benchmark.slug)
             measured = [pair for entry in entries for pair in entry.record.metrics.items()]
-            accuracies = {metric for metric, value in measured if value.mean_absolute is None}
+            accuracies = dict.fromkeys(metric for metric, value in measured if value.mean_absolute is None)
             # The papers' metrics if any model has them, else every accuracy.
             chosen = tuple(headline(accuracies) or sorted(accuracies))
             benchmark = benchmark.model_copy(update={"headline": chosen, "metric": main_metric(chosen)})  # noqa: PLW2901

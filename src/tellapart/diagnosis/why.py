@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from tellapart.benchmarks.find import set_name
 from tellapart.data.answer_text import read_label
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -212,6 +213,7 @@ def explain(
     pairs: list[tuple[str, tuple[_Explained, _Explained]]] = []
     refused: list[str] = []
     measured_sets = dict.fromkeys(name for run in runs for name in run.folders)
+    benchmark = benchmark and set_name(benchmark)
     names = [name for name in measured_sets if benchmark in (None, name)]
     if benchmark is not None and not names and not files:
         raise RunError(f"no run measured {benchmark!r}; they hold {', '.join(measured_sets) or 'nothing'}")

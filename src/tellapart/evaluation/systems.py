@@ -262,7 +262,9 @@ def read_benchmark(
     """Read a benchmark of runs, by their numbers, item by item: these metrics, or the headline ones of all runs."""
     records = {number: runs[number].record(of_run) for number, of_run in names.items()}
     if metrics is None:
-        common = set.intersection(*({*record.metrics} for record in records.values()))
+        measured = [record.metrics for record in records.values()]
+        # In the first run's order: of another tool's log the first one is the main one.
+        common = [metric for metric in measured[0] if all(metric in numbers for numbers in measured)]
         metrics = [*filter(is_testable, headline(common))]
     items, *others = share_items(samples.values() for samples in read_same_items(name, runs, names).values())
     clusters = np.array([sample.cluster for sample in items])

@@ -51,7 +51,8 @@ def prediction_powered(
         people: of the items that people judged, float `(n,)`; of 0 and 1 the interval keeps to [0, 1].
         judge: the judge's values of the same items, `(n,)`.
         others: the judge's values of other items of the same kind, `(N,)`.
-        clusters, other_clusters: the unit of resampling of each item; every item by itself if None.
+        clusters, other_clusters: the unit of resampling of each item; every item by itself if None. A name in both is
+            one cluster.
 
     Raises:
         MetricError: shapes differ, or a value is not finite.
@@ -81,6 +82,11 @@ def prediction_powered(
     if is_binary(values):  # a judge that gets more of the others right could lift a share above 1
         mean = min(max(mean, 0.0), 1.0)
     variance = weight**2 * _variance(rest, other_codes) + _variance(values - weight * guesses, codes)
+    if clusters is not None and other_clusters is not None:  # people may have judged a part of a cluster
+        shared = np.intersect1d(np.unique(clusters), np.unique(other_clusters), return_indices=True)[1:]
+        parts = ((values - weight * guesses, codes, shared[0]), (rest, other_codes, shared[1]))
+        totals = [np.bincount(numbers, part - part.mean())[held] for part, numbers, held in parts]
+        variance += 2 * weight * float(totals[0] @ totals[1]) / (n * count)
     if weight > 0 and binary:
         # Without an error of the judge the estimated variance would be 0: the variance of one more error is added,
         # less of it the more errors there are. bench/prediction_powered.py measures how often intervals hold the truth.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tellapart as ta
 from facts import raises
 from tellapart.benchmarks.find import load_pairs
 from tellapart.cli.main import app
@@ -236,6 +237,14 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
         figure("agree", [run])
 
 
+def test_agreement_refuses_a_part_of_the_items_and_names_it():
+    run = ta.evaluate("random", "demo", limit=20)
+    with raises(RunError, "20 of 400 items", "demo", "limit="):
+        agreement(run)
+    with raises(RunError, "'x'", "nothing"):
+        agreement(run, benchmarks=["x"])
+
+
 def test_agreement_ranks_all_models_of_a_benchmark_by_one_metric(tmp_path):
     text, lines = (0.35, 0.4, 0.42, 0.45, 0.48, 0.5), ['source = "a paper"']
     for number, value in enumerate(text):
@@ -383,6 +392,15 @@ def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path):
     drawn = prepare_plot("pareto", pair[:1], costs=path, cost="parameters")()
     assert drawn.axes[0].get_xlabel() == "parameters, millions"
     assert drawn.axes[0].get_ylabel() == "shapes group score, percent"
+
+
+def test_a_folder_of_pairs_is_found_by_its_path(publish, tmp_path):
+    (path := tmp_path / "c.csv").write_text("model,ms\nM0,1\nM1,2\nM2,3\nM3,4\nM4,5\n")
+    sets = ("folder:a", "folder:b")
+    folders = [publish(f"M{k}", {(name, "group_score"): k / 10 for name in sets}) for k in range(5)]
+    typed = [f"folder:{tmp_path}/{name[-1]}" for name in sets]
+    assert prepare_plot("pareto", folders, costs=path, benchmarks=typed)().axes
+    assert {of.name for of in agreement(folders, benchmarks=typed).benchmarks} == {*sets}
 
 
 def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path):

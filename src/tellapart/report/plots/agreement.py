@@ -16,7 +16,7 @@ from tellapart.evaluation.systems import omit_references
 from tellapart.records.result import IDS_ONLY, IMPORTED
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
-from tellapart.report.numbers import is_deviation
+from tellapart.report.numbers import is_deviation, items_text
 from tellapart.report.plots.style import PAGE, draw_shades, fold, make_panels, write_title
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 from tellapart.tasks.registry import headline, main_metric, read_bounded
@@ -140,6 +140,9 @@ def agreement(
     Raises:
         TellapartError: a folder is not a run, or there are not two benchmarks with five models in common.
     """
+    from tellapart.benchmarks.find import set_name
+
+    benchmarks = [*map(set_name, benchmarks)]
     with run_folders(runs, "runs") as folders:
         table = _read_numbers(folders, labels or {}, benchmarks)
     measured = {name for row in table.values() for name in row}
@@ -174,13 +177,18 @@ def _read_numbers(
     contents: dict[str, str] = {}
     for system in omit_references(gather(folders, labels)) if folders else ():
         for name, record in system.result.benchmarks.items():
+            asked = not benchmarks or name in benchmarks
             if record.limited_from is None:  # else a part of the items
                 known = not record.fingerprint.startswith((IDS_ONLY, IMPORTED))
-                asked = not benchmarks or name in benchmarks
                 if asked and known and contents.setdefault(name, record.fingerprint) != record.fingerprint:
                     raise RunError(f"agree: {name} has other content in {system.place} than in a run before it")
                 shares = {metric: of for metric, of in record.metrics.items() if not is_deviation(of)}
                 add(system.label, name, {metric: Measured(of.value, of.n, metric) for metric, of in shares.items()})
+            elif asked:
+                raise RunError(
+                    f"agree: {system.place} measured {items_text(record)} of {name}; agreement takes all of a set's "
+                    "items: measure it without limit=, or name the other sets with benchmarks="
+                )
     models_of: dict[str, Counter[str]] = {}  # benchmark -> metric -> how many models have it
     for row in table.values():
         for name, numbers in row.items():

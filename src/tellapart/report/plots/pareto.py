@@ -282,7 +282,8 @@ def draw_costs(
 ) -> Figure:
     """Draw models' mean performance on benchmarks against one of the costs of a file."""
     model_costs, titles = read_costs(costs, cost), []
-    models, ranked = list_points(runs, model_costs, benchmarks or (pick_benchmark(runs, None)[0],), metrics)
+    names = [pick_benchmark(runs, name)[0] for name in benchmarks or (None,)]
+    models, ranked = list_points(runs, model_costs, names, metrics)
     for name, metric in ranked.items():
         record = pick_benchmark(runs, name)[1][0].record(name)
         limited = "" if record.limited_from is None else f" ({items_text(record)})"
