@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import ntpath
 import os
 import posixpath
 import stat
 import warnings
 from contextlib import suppress
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -84,7 +83,7 @@ _ANIMATED = "is animated; an item's image is one picture: save the frame that is
 def leaves(reference: str) -> bool:
     """Return whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`."""
     first = posixpath.normpath(reference).partition("/")[0]  # empty if the path is absolute
-    return first in {"", ".."} or bool(ntpath.splitdrive(reference)[0])
+    return first in {"", ".."} or bool(PureWindowsPath(reference).drive)
 
 
 def check_reference(reference: str, *, outside: bool = False) -> None:
