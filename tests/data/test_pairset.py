@@ -1,5 +1,6 @@
 """An item takes what the format says; a pair set holds one shape, names lines, and has a fingerprint of its content."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,13 @@ def test_what_an_item_cannot_hold_is_refused_and_named(changes, field):
         Item(**{**GOOD, **changes})
     places = [".".join(map(str, problem["loc"])) for problem in caught.value.errors()]
     assert any(place.startswith(field) for place in places), places
+
+
+def test_the_links_of_a_folder_are_followed_once_for_all_of_its_images(tmp_path, monkeypatch):
+    names, followed, follow = [f"{k}.png" for k in range(4)], [], os.path.realpath
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    pairs = PairSet("set", (Item(id="a", images=tuple(names), texts=("a", "b", "c", "d")),), tmp_path)
+    monkeypatch.setattr("os.path.realpath", lambda path: (followed.append(path), follow(path))[1])
+    assert [pairs.read_bytes(name).decode() for name in names] == names
+    assert followed == [tmp_path, tmp_path]

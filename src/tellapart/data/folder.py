@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
@@ -56,7 +56,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     listing = next((folder / file for file in LISTINGS if (folder / file).is_file()), None)
     if listing is None:
         raise DataError(f"{folder} holds none of the files that list pairs; {_KNOWN}{_name_splits(folder)}")
-    find_file = find or find_inside(folder)
+    find_file = find or partial(find_inside, folder, folders={})
     # Each image is looked for once, however many items show it: to resolve a path takes longer than to read an item.
     find_image = cache(lambda reference: bool(find_file(reference)))
     is_native = listing.name == LISTINGS[0]

@@ -9,7 +9,6 @@ import os
 import posixpath
 import stat
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -97,10 +96,10 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     problem = ""
     if "://" in reference:
         problem = "is an address; save the image in the pair set's folder and refer to the file"
-    elif not outside and leaves(reference) and Path(reference).is_absolute():
-        problem = "is absolute; write the image's path relative to the pair set's folder"
     elif not outside and leaves(reference):
         problem = "leaves the pair set's folder; images must lie inside it"
+        if Path(reference).is_absolute():
+            problem = "is absolute; write the image's path relative to the pair set's folder"
     elif "\\" in reference:
         problem = "holds a backslash; write paths with forward slashes, which every system reads"
     elif min(reference, default=" ") < " ":
@@ -139,24 +138,17 @@ def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
     return path
 
 
-def find_inside(root: Path) -> Callable[[str], Path]:
-    """Return `resolve` for many images of a folder, which follows the links of each inner folder once."""
-
-    @cache
-    def real_folder(folder: str) -> Path | None:
-        home, real = os.path.realpath(root), Path(os.path.realpath(root / folder))
-        return real if real.is_relative_to(home) else None
-
-    def find(reference: str) -> Path:
-        check_reference(reference)
-        folder, _, name = reference.rpartition("/")
-        with suppress(OSError, ValueError):
-            real = real_folder(folder)
-            if name and real is not None and stat.S_ISREG((real / name).lstat().st_mode):
-                return real / name
-        return resolve(root, reference)  # a link, or the reason why there is no image
-
-    return find
+def find_inside(root: Path, reference: str, folders: dict[str, Path | None]) -> Path:
+    """Return what `resolve` does, of one of many images; `folders` has each inner folder with its links followed."""
+    check_reference(reference)
+    folder, _, name = reference.rpartition("/")
+    with suppress(OSError, ValueError):
+        if folder not in folders:
+            home, real = os.path.realpath(root), Path(os.path.realpath(root / folder))
+            folders[folder] = real if real.is_relative_to(home) else None
+        if name and (inside := folders[folder]) and stat.S_ISREG((path := inside / name).lstat().st_mode):
+            return path
+    return resolve(root, reference)  # a link, or the reason why there is no image
 
 
 def decode(data: bytes, place: str) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.images import pixel_hash, resolve
+from tellapart.data.images import find_inside, pixel_hash
 from tellapart.data.item import Item, filled_tags
 from tellapart.data.strict_json import read_whole
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video, order_frames
@@ -88,6 +88,7 @@ class PairSet:
     read_as: str = field(default="", compare=False)
     # Reference -> item and index in it; filled on first use, since a report needs it for every missing image.
     _users: dict[str, tuple[Item, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _folders: dict[str, Path | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -173,7 +174,7 @@ class PairSet:
     def read_bytes(self, reference: str) -> bytes:
         """Return an image file's bytes; a `DataError` says that it is missing, leaves the folder, or cannot be read."""
         try:
-            return self.read(reference) if self.read else read_whole(resolve(self.root, reference))
+            return self.read(reference) if self.read else read_whole(find_inside(self.root, reference, self._folders))
         except (DataError, OSError) as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
 

@@ -383,3 +383,12 @@ def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tole
     one, other = (model.similarity(model.encode_images(images), model.encode_texts(texts)) for model in (exact, half))
     assert 0 < np.abs(one - other).max() < tolerance and other.dtype == np.float32
     assert exact.fingerprint != half.fingerprint
+
+
+def test_pictures_are_read_in_colour_whatever_mode_a_configuration_states(checkpoints, tmp_path):
+    first, second = (
+        find_model(f"local-dir:{tiny.saved_folder(tmp_path / mode, checkpoints('tiny'), preprocess_cfg=steps)}")
+        for mode in ("RGB", "L")
+        for steps in [tiny.PREPROCESSING | {"mode": mode}]
+    )
+    np.testing.assert_array_equal(first.encode_images(tiny.pictures()), second.encode_images(tiny.pictures()))

@@ -416,7 +416,7 @@ def name_rows(side: str, values: object, ids: Sequence[str] | None, items: Seque
                 f"distinct: give one row each, or {side[:-1]}_ids="
             )
         return name_vectors(side, numbers, [*distinct] if array is not None and len(array) == len(distinct) else slots)
-    named = name_vectors(side, numbers, ids)
+    named = name_vectors(side, numbers, [*ids])
     if (name := next((name for name in named.rows if name not in distinct), None)) is not None:
         hint = nearest(name, [*distinct][:5000])
         raise ScoreError(f"{side}=: row {named.rows[name]} has the id {quote(name)}, of no item of {owner}{hint}")

@@ -140,7 +140,9 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
-        transform = open_clip.transform.image_transform_v2(open_clip.transform.PreprocessCfg(**facts), False)
+        transform = open_clip.transform.image_transform_v2(
+            open_clip.transform.PreprocessCfg(**facts | {"mode": "RGB"}), False
+        )
     stated = source.preprocessing.get("size", facts["size"])
     cuts: Any = getattr(getattr(model.visual, "trunk", None), "patch_embed", None)  # timm's size is not the tower's
     fixed = (getattr(cuts, "strict_img_size", False) and cuts.img_size) or facts["size"]
