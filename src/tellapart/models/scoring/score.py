@@ -121,10 +121,9 @@ class Job:
         self.store.put_numbers(self.key, computed)
         return computed
 
-    def fill_scores(self, numbers: Mapping[str, Vectors]) -> NDArray[np.float32]:
-        """Return the scores of every item, given by pair."""
-        self.count_distinct()
-        scores = [numbers[key] for key in self.pairs_of(self.pairset.items)]
+    def fill_scores(self, numbers: Mapping[str, Vectors], items: Sequence[Item]) -> NDArray[np.float32]:
+        """Return the scores, given by pair, of items."""
+        scores = [numbers[key] for key in self.pairs_of(items)]
         return np.array(scores, np.float32).reshape(-1, *self.pairset.shape)
 
     def count_distinct(self) -> None:
@@ -194,15 +193,21 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     """Return the scores if every image was read and every pair scored before; nothing is decoded or computed."""
     if not job.store.has_pair_scores(job.key):
         return None
-    read = ImageReader(job.pairset, job.store, job.hashes, known_only=True).read(job.references)
-    if sum(1 for _ in read) < len(job.references):
+    unread = [reference for reference in job.references if reference not in job.hashes]
+    read = ImageReader(job.pairset, job.store, job.hashes, known_only=True).read(unread)
+    if sum(1 for _ in read) < len(unread):
         return None
-    keys = job.pairs_of(job.pairset.items)
-    numbers = job.store.numbers(job.key, {*keys})
-    if len(numbers) < len({*keys}):
-        return None
-    job.progress("pairs", len(keys), len(keys))
-    return job.fill_scores(numbers)
+    values = job.empty_scores()
+    for start in range(0, len(values), _BLOCK):
+        items = job.pairset.items[start : start + _BLOCK]
+        keys = {*job.pairs_of(items)}
+        numbers = job.store.numbers(job.key, keys)
+        if len(numbers) < len(keys):
+            return None
+        values[start : start + len(items)] = job.fill_scores(numbers, items)
+    job.count_distinct()
+    job.progress("pairs", values.size, values.size)
+    return values
 
 
 def _compute_scores(job: Job) -> NDArray[np.float32]:
@@ -219,10 +224,11 @@ def _compute_scores(job: Job) -> NDArray[np.float32]:
             return _encode_and_score(job)
         case MatrixScorer():
             return _score_matrices(job)
-        case PairScorer():
-            return job.fill_scores(_compute_by_image(job, model.score_pairs, paired=True))
-        case Generator():
-            return job.fill_scores(_compute_by_image(job, model.log_likelihoods, paired=True))
+        case PairScorer() | Generator():
+            compute = model.score_pairs if isinstance(model, PairScorer) else model.log_likelihoods
+            numbers = _compute_by_image(job, compute, paired=True)
+            job.count_distinct()
+            return job.fill_scores(numbers, job.pairset.items)
         case _:
             raise _no_model(model)
 
