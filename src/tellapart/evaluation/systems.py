@@ -83,9 +83,7 @@ def gather(
     # A model of score files is marked if a model that was computed here has the same name.
     computed = {system.label for system in systems if system.result.model.fingerprint}
     models = [
-        f"{system.label} (score files)"
-        if system.label in computed and not system.result.model.fingerprint
-        else system.label
+        system.label + " (score files)" * (system.label in computed and not system.result.model.fingerprint)
         for system in systems
     ]
     labelled = _apply_labels(models, of_models, sorted(measured))
@@ -262,9 +260,9 @@ def read_benchmark(
     """Read a benchmark of runs, by their numbers, item by item: these metrics, or the headline ones of all runs."""
     records = {number: runs[number].record(of_run) for number, of_run in names.items()}
     if metrics is None:
-        measured = [record.metrics for record in records.values()]
-        # In the first run's order: of another tool's log the first one is the main one.
-        common = [metric for metric in measured[0] if all(metric in numbers for numbers in measured)]
+        first, *rest = (record.metrics for record in records.values())
+        # In the first run's order: of another tool's log the first metric is the main one.
+        common = [metric for metric in first if all(metric in numbers for numbers in rest)]
         metrics = [*filter(is_testable, headline(common))]
     items, *others = share_items(samples.values() for samples in read_same_items(name, runs, names).values())
     clusters = np.array([sample.cluster for sample in items])

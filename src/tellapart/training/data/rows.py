@@ -404,26 +404,21 @@ class TrainingRows:
             fraction = int.from_bytes(digest[:8], "big") / 2**64  # from 0 to 1
             (inside if fraction < share else rest).append(number)
         parts = self.select(inside), self.select(rest)
-        all_pairs, left = (
-            sum(len(row.counterparts) for rows in sides for row in rows.rows) for sides in ([self], parts)
-        )
-        if left < all_pairs:
-            warnings.warn(
-                f"data.{'take' if salt else 'share'} parts {all_pairs - left:,} of {all_pairs:,} negative_images from "
-                "their rows, and they are left out: rows that shall stay together need one cluster",
-                TellapartWarning,
-                stacklevel=2,
+        before, left = (sum(len(row.counterparts) for part in sides for row in part.rows) for sides in ([self], parts))
+        if left < before:
+            text = (
+                f"data.{'take' if salt else 'share'} parts {before - left:,} of {before:,} negative_images from their "
+                "rows, and they are left out: rows that shall stay together need one cluster"
             )
+            warnings.warn(text, TellapartWarning, stacklevel=2)
         return parts
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
         """Return some rows, renumbered; counterparts that are not among them are left out."""
         position = {number: k for k, number in enumerate(numbers)}
-        rows: list[TrainingRow] = []
-        for row in (self.rows[number] for number in numbers):
-            others = tuple(position[other] for other in row.counterparts if other in position)
-            rows.append(replace(row, counterparts=others))
-        return TrainingRows(tuple(rows))
+        rows = [self.rows[number] for number in numbers]
+        left = (tuple(position[other] for other in row.counterparts if other in position) for row in rows)
+        return TrainingRows(tuple(replace(row, counterparts=others) for row, others in zip(rows, left, strict=True)))
 
 
 @collector_paused()

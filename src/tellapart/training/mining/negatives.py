@@ -292,9 +292,8 @@ def mine(
         update = None if report is None else report(to.name)
         features = find_deferred(open_model(model), ModelOptions(device=device), store)
         if scorer is None:
-            mined = nearest_images(
-                source, features, store=store, count=3 if nearest is None else nearest, progress=update
-            )
+            count = 3 if nearest is None else nearest
+            mined = nearest_images(source, features, store=store, count=count, progress=update)
         else:
             judge = find_deferred(open_model(scorer), ModelOptions(device=device, reading=reading), store)
             asked = {"near": 128 if nearest is None else nearest, "negatives": negatives, "hard": hard, "seed": seed}
