@@ -48,7 +48,7 @@ TRUSTED = set(
     builders/captions/stages.py catalog.py cli/command.py cli/options.py
     builders/video/footage.py data/atomic.py models/compact/onnx_export.py models/memory/identity.py
     models/openclip/source.py records/machine.py records/run_folder.py report/image_sources.py
-    report/interchange/push.py report/page.py report/paper_tables/layouts.py report/plots/prepare.py report/show.py
+    report/interchange/push.py report/paper_tables/layouts.py report/plots/prepare.py report/show.py
     tasks/authors.py
     training/encoders.py training/record.py training/run_files.py
     """.split()  # noqa: SIM905  (a list of names reads better so)

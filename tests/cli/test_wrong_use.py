@@ -131,7 +131,7 @@ OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b"
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.
 ACT = {
     "--adaptive", "--against", "--all", "--allow-leak", "--annotators", "--anytime", "--answer-list", "--average-as",
-    "--batch-size", "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv",
+    "--batch-size", "--benchmark", "--board", "--bundle", "--by", "--card", "--comparisons", "--csv", "--direction",
     "--days", "--detector-model", "--dry-run", "--each", "--embed", "--every", "--family", "--follow", "--gate",
     "--corpus", "--debias", "--grammar-model", "--groups", "--judge", "--probe", "--samples", "--tagger", "--tags",
     "--host", "--imagefolder", "--intervals", "--items", "--json", "--label", "--latex", "--layout", "--limit",
