@@ -82,6 +82,20 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_p
     assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / compact.WEIGHTS).stat().st_size
 
 
+@pytest.mark.slow
+def test_weights_that_float16_cannot_hold_are_not_converted(folder, tmp_path):
+    pytest.importorskip("onnx", reason="needs the train extra: onnx")
+    large = Path(shutil.copytree(folder, tmp_path / "large"))
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(large / compact.WEIGHTS)
+    weights["visual.head.2.weight"] *= 1e7
+    save_file(weights, large / compact.WEIGHTS)
+    with raises(ModelError, "image.onnx", "torch by nan"):
+        ta.convert(f"compact:{large}", tmp_path / "small")
+    assert not (tmp_path / "small").exists()
+
+
 def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(folder, tmp_path):
     from tellapart.models.compact.onnx_export import convert_to_onnx
     from tellapart.models.compact.towers import fold_norms
