@@ -110,7 +110,6 @@ def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[
             pairs.append(PairAgreement(a=a, b=b, units=len(both), same=same, kappa=estimate))
     kappas = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
     estimate, mean = Estimate.of(alpha.value, alpha.interval), sum(kappas) / len(kappas) if kappas else None
-    estimate, mean = Estimate.of(alpha.value, alpha.interval), sum(kappas) / len(kappas) if kappas else None
     return LabelAgreement(field=field, view=view, units=alpha.items, alpha=estimate, kappa=mean, pairs=pairs)
 
 
