@@ -63,7 +63,9 @@ def test_the_page_on_items_quotes_the_record():
 
 
 def test_intervals_of_thresholds_cover_and_their_tests_keep_their_level():
-    cells = CURVES["cells"]
+    cells, faint = CURVES["cells"][:-3], CURVES["cells"][-3:]
+    assert {tuple(cell["setting"]["thresholds"]) for cell in faint} == {(1.1, 1.1)}  # models near guessing
+    assert min(cell["threshold"] for cell in faint) >= 0.84 and max(cell["alarms"] for cell in faint) <= 0.05
     assert len(cells) == 24 and {cell["setting"]["values"] for cell in cells} >= {3, 5, 10, 60, 400}
     assert min(min(cell["threshold"], cell["difference"]) for cell in cells) >= 0.92
     assert max(cell["alarms"] for cell in cells if "alarms" in cell) <= 0.05
@@ -79,6 +81,9 @@ def test_the_page_on_curves_quotes_both_records():
     assert f"those of differences in {least:.1f} to {most:.1f}%" in text
     assert f"in at most {100 * summary['alarms, max']:.1f}% of cases" in text
     assert f"a fit p of 5% at most in up to {100 * summary['fit, max']:.1f}%" in text
+    few, clustered, many = (f"{100 * cell['threshold']:.1f}%" for cell in CURVES["cells"][-3:])
+    assert f"{few} of the intervals of 60 items" in text and f"{clustered} of 100 items in clusters of five" in text
+    assert f"{many} of 400 items" in text
     for row in rows:
         if row["items"] == 150 and row["slope"] <= 100:
             assert f"{row['fixed']:,} ({row['ratio']:.1f} times) at {row['slope']:g}" in text
