@@ -322,21 +322,22 @@ class _Grid:
         start = self.parameters.reshape(3, len(_THRESHOLDS), -1)[:, row, likelihoods[0, row].argmax()]
         least, largest = self.parameters[:, 0], self.parameters[:, -1]
 
+        def unlikely(share: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(-(right @ np.log(share) + (counts - right) @ np.log1p(-share)))
+
         def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             threshold, slope, lapse = point[0], np.exp(point[1]), point[2]
             share, height = self._shares(threshold, slope, lapse), 1 - self.guess - lapse
             reached = expit(slope * (self.levels - threshold))
             rise = height * slope * reached * (1 - reached)
             gradient = np.stack([-rise, rise * (self.levels - threshold), -reached])
-            value = -(right @ np.log(share) + (counts - right) @ np.log1p(-share))
-            return float(value), gradient @ ((counts - right) / (1 - share) - right / share)
+            return float(unlikely(share)), gradient @ ((counts - right) / (1 - share) - right / share)
 
         first, *limits = ((threshold, np.log(slope), lapse) for threshold, slope, lapse in (start, least, largest))
         options, bounds = {"ftol": 1e-14, "gtol": 1e-9}, list(zip(*limits, strict=True))
         fitted = minimize(loss, first, method="L-BFGS-B", jac=True, bounds=bounds, options=options).x
         slope, lapse = float(np.exp(fitted[1])), float(fitted[2])
-        share = self._shares(_INSIDE, slope, lapse)
-        losses = -(right @ np.log(share) + (counts - right) @ np.log1p(-share))
+        losses = unlikely(self._shares(_INSIDE, slope, lapse))
         flat = _INSIDE[losses < loss(fitted)[0] + _FLAT]  # of a step between two levels: its place there is open
         point = float(flat[[0, -1]].mean() if len(flat) > 1 else fitted[0]), slope, lapse
         free = int(((least < point) & (point < largest)).sum())

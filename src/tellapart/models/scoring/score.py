@@ -198,13 +198,12 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     if sum(1 for _ in read) < len(unread):
         return None
     values = job.empty_scores()
-    for start in range(0, len(values), _BLOCK):
-        items = job.pairset.items[start : start + _BLOCK]
+    for positions, items in _block_items(job.pairset):
         keys = {*job.pairs_of(items)}
         numbers = job.store.numbers(job.key, keys)
         if len(numbers) < len(keys):
             return None
-        values[start : start + len(items)] = job.fill_scores(numbers, items)
+        values[positions] = job.fill_scores(numbers, items)
     job.count_distinct()
     job.progress("pairs", values.size, values.size)
     return values
@@ -277,8 +276,7 @@ def _encode_and_score(job: Job) -> NDArray[np.float32]:
     of_texts = _compute_texts(job, job.model.encode_texts, vectors=True)
     of_images = _compute_by_image(job, job.model.encode_images, paired=False)
     values, shape = job.empty_scores(), job.pairset.shape
-    for start in range(0, len(values), _BLOCK):
-        items = job.pairset.items[start : start + _BLOCK]
+    for positions, items in _block_items(job.pairset):
         images, texts = job.stack(of_images, items, "images"), job.stack(of_texts, items, "texts")
         if isinstance(job.model, StackedSimilarity):
             similarities = job.model.similarities(images, texts)
@@ -288,12 +286,19 @@ def _encode_and_score(job: Job) -> NDArray[np.float32]:
             scores = np.array(
                 [job.check_output(job.model.similarity(*sides), shape, [item.id]) for item, *sides in rows]
             )
-        values[start : start + len(items)] = scores
+        values[positions] = scores
         # Kept as well: with them the same set is scored again without a vector, or the model.
         job.store.put_numbers(job.key, dict(zip(job.pairs_of(items), scores.reshape(-1, 1), strict=True)))
-        job.progress("pairs", values[: start + len(items)].size, values.size)
+        job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
     return values
+
+
+def _block_items(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
+    """Yield runs of items, with their positions."""
+    for start in range(0, len(pairset), _BLOCK):
+        items = pairset.items[start : start + _BLOCK]
+        yield slice(start, start + len(items)), items
 
 
 def _compute_texts(

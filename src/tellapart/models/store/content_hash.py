@@ -34,6 +34,7 @@ class HashedImage:
     #: Of the decoded pixels, in any format of file. Empty for the first unknown image, if known ones alone are read.
     hash: str
     pixels: Any = None  # RGB uint8 (height, width, 3), or the prepared image; None if they are not needed
+    new_key: str = ""  # the file's key, if the store does not have its hash yet
 
 
 @dataclass(eq=False)
@@ -66,6 +67,8 @@ class ImageReader:
             for image in ahead:
                 if not image.hash:
                     return
+                if image.new_key:  # in order: of images behind a broken one, nothing is stored
+                    self.store.put_pixel_hash(image.new_key, image.hash)
                 self.hashes[image.reference] = image.hash
                 yield image
 
@@ -76,15 +79,14 @@ class ImageReader:
             return HashedImage(reference, expected)
         where, data, pixels = self.pairset.where(reference), self.pairset.read_bytes(reference), None
         key = decoded_as(self.pairset.content_key(reference, data))
-        name = self.store.pixel_hash(key)
+        name, new_key = self.store.pixel_hash(key), ""
         if not name and not self.known_only:
-            pixels = self.pairset.decode(reference, data)
+            pixels, new_key = self.pairset.decode(reference, data), key
             name = pixel_hash(pixels)
-            self.store.put_pixel_hash(key, name)
         if name and expected and name != expected:
             raise DataError(f"{where}: {reference} changed during the run; start it again")
         if not (name and self.needs_pixels(reference, name)):
-            return HashedImage(reference, name)
+            return HashedImage(reference, name, new_key=new_key)
         if keeper and kept and pixels is None and (packed := kept.get(name)) is not None:
             return HashedImage(reference, name, keeper.unpack_image(packed))
         # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
@@ -92,7 +94,7 @@ class ImageReader:
         prepared = compute_named(lambda _: self.prepare(decoded), [f"{where}: {reference}"])
         if keeper and kept and decoded.ndim == 3:  # frames of a video are not kept
             kept.put(name, keeper.pack_image(prepared))
-        return HashedImage(reference, name, prepared)
+        return HashedImage(reference, name, prepared, new_key)
 
 
 def image_hashes(
