@@ -114,6 +114,11 @@ class Metric:
         """The least and greatest per-item value; None where there are none."""
         return self.bounds if np.isfinite(self.bounds).all() else None
 
+    @property
+    def is_deviation(self) -> bool:
+        """Whether it measures a deviation, best at 0: it has no chance level and no bounds."""
+        return self.chance_level is None and self.finite_bounds is None
+
     def true_texts(self, texts: int) -> int:
         """Return how many of an item's texts must be true for this metric."""
         return texts - 1 if self.one_false else 1
@@ -197,7 +202,7 @@ class Metric:
             binary=self.binary,
             reduce=SmallestMean() if self.components else None,
             bounds=self.finite_bounds,
-            deviation=chance is None,  # a metric of scores without chance measures a deviation, best at 0
+            deviation=self.is_deviation,
         )
 
     @property

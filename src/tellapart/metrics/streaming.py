@@ -154,7 +154,7 @@ def _torch_class(name: str) -> type[torchmetrics.Metric]:
 
         full_state_update = False
         is_differentiable = False
-        higher_is_better = None if kind.metric.chance_level is None else True  # a deviation is best at 0
+        higher_is_better = None if kind.metric.is_deviation else True
 
         def __init__(self, **options: Any) -> None:
             super().__init__()

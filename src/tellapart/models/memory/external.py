@@ -58,7 +58,7 @@ _VECTORS_HINT = (
 )
 
 _LARGEST = float(np.finfo(np.float32).max)  # a larger score cannot be represented
-_NOT_FINITE = "are not finite in float32, and every pair needs a number"
+_NOT_FINITE = "not finite in float32, and every pair needs a number"
 
 
 def read_scores(
@@ -184,8 +184,9 @@ def _gather_rows(
     first = {item: k * images * texts for k, item in enumerate(ids)}  # of an item's scores in `values`
     values = [math.nan] * (len(ids) * images * texts)
     facts = f"{images} images by {texts} texts each, ids like {quote(ids[0])}"
-    unknown, repeated = f"are of no item of this benchmark ({facts})", "occur twice in the file"
-    bad: dict[str, list[str]] = {unknown: [], _NOT_FINITE: [], repeated: []}
+    unknown, repeated = f"scores are of no item of this benchmark ({facts})", "scores occur twice in the file"
+    infinite = f"scores are {_NOT_FINITE}"
+    bad: dict[str, list[str]] = {unknown: [], infinite: [], repeated: []}
     for line, row in rows:
         item, image, text = str(row["id"]), *(_read_place(path, line, name, row[name]) for name in ("image", "text"))
         score = _read_number(path, line, row["score"])
@@ -193,25 +194,24 @@ def _gather_rows(
         if item not in first or image >= images or text >= texts:
             fault = unknown
         elif not abs(score) <= _LARGEST:  # NaN, too
-            fault = _NOT_FINITE
+            fault = infinite
         elif not math.isnan(values[place]):
             fault = repeated
         else:
             values[place] = score
             continue
         bad[fault].append(f"{item}_c{text}_i{image} (line {line})")
-    for how, names in bad.items():
-        _refuse_names(path, names, how)
+    for problem, names in bad.items():
+        _refuse_names(path, names, problem)
     array = np.array(values).reshape(len(ids), images, texts)
     missing = [f"{ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(array))]
-    _refuse_names(path, missing, "are missing", total=array.size)
+    _refuse_names(path, missing, f"of {array.size} scores are missing")
     return array
 
 
-def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | None = None) -> None:
+def _refuse_names(path: Path, names: Sequence[str], problem: str) -> None:
     if names:
-        of = "" if total is None else f" of {total}"
-        raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
+        raise ScoreError(f"{path}: {len(names)} {problem}: {join_names(names)}")
 
 
 def _read_place(path: Path, line: int, name: str, value: object) -> int:
@@ -243,13 +243,13 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> tuple[N
         )
     position, id_set = {name: k for k, name in enumerate(listed)}, set(ids)
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
-    _refuse_names(path, repeated, "are of items that occur twice in the file")
+    _refuse_names(path, repeated, "items occur twice in the file")
     unknown = [name for name in listed if name not in id_set]
-    _refuse_names(path, unknown, f"are of no item of this benchmark, whose ids are like {quote(ids[0])}")
-    _refuse_names(path, [item for item in ids if item not in position], "are missing", total=len(ids))
+    _refuse_names(path, unknown, f"items are not in this benchmark, whose ids are like {quote(ids[0])}")
+    _refuse_names(path, [item for item in ids if item not in position], f"of {len(ids)} items are missing")
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
-    _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], _NOT_FINITE)
+    _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], f"items have scores {_NOT_FINITE}")
     kind = arrays.get("kind")
     if kind is not None and (kind.shape != () or kind.dtype.kind != "U" or str(kind) not in get_args(ScoreKind)):
         raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(kind)[:80]!r}")
@@ -276,7 +276,7 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     by_row = rows is not None and array.shape != whole
     values = array.reshape(-1)[rows] if by_row else array.reshape(whole)
     bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
-    _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], _NOT_FINITE)
+    _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], f"scores are {_NOT_FINITE}")
     return values
 
 
