@@ -25,6 +25,9 @@ from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch,
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
 from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 
+#: The names of a cache among outputs and arguments: from transformers 5.24 on, and before.
+_CACHES = ("cache", "past_key_values")
+
 #: Captions in one forward pass, of inputs of one shape and without padding, so that none depends on its neighbours.
 _ROWS = 4
 
@@ -142,7 +145,7 @@ class _CachedImage(NamedTuple):
 
     head: list[int]
     length: int
-    cache: Any
+    cache: dict[str, Any]  # by its name among the model's arguments
     shift: int | None
 
 
@@ -281,7 +284,8 @@ class ChatModel(Reader):
             out = self.model(**start, use_cache=True, logits_to_keep=1)
             deltas = getattr(self.model.model, "rope_deltas", None)
             shift = None if deltas is None else int(deltas.reshape(-1)[0])
-            return _CachedImage(plain[:head], length, out.past_key_values, shift)
+            name = next(name for name in _CACHES if name in out)
+            return _CachedImage(plain[:head], length, {name: out[name]}, shift)
 
         return self.read_once(pixels, read)
 
@@ -293,12 +297,13 @@ class ChatModel(Reader):
 
         def predict(rows: list[list[int]]) -> Tensor:
             ids = torch.tensor(rows, device=self.runtime.device)
-            cache = copy.deepcopy(image.cache)  # reading on extends a cache in place
-            cache.batch_repeat_interleave(len(rows))
+            held = copy.deepcopy(image.cache)  # reading on extends a cache in place
+            for cache in held.values():
+                cache.batch_repeat_interleave(len(rows))
             positions = torch.arange(image.length, image.length + ids.shape[1], device=ids.device).expand(len(rows), -1)
             if image.shift is not None:
                 positions = (positions + image.shift).expand(3, -1, -1)  # time, height, width are the same in a text
-            return self.model(input_ids=ids, position_ids=positions, past_key_values=cache, use_cache=True).logits
+            return self.model(input_ids=ids, position_ids=positions, use_cache=True, **held).logits
 
         # The last token is only predicted, so it is not among the tokens that are read.
         tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
