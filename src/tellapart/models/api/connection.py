@@ -225,7 +225,11 @@ class Completion(BaseModel):
         """Read a server's answer to `chat/completions`; `base` is its address, for messages."""
         try:
             choice = answer["choices"][0]
-            text, reason = choice["message"]["content"], choice.get("finish_reason")
+            message, reason = choice["message"], choice.get("finish_reason")
+            # A refusal stands in a field beside the content, which is null; a thought in another part than the text.
+            text = message["content"] if message["content"] is not None else message.get("refusal")
+            if isinstance(text, list):
+                text = "".join(part["text"] for part in text if part["type"] == "text")
             listed = ((choice.get("logprobs") or {}).get("content") or [{}])[0].get("top_logprobs")
             usage = answer.get("usage") or {}
             first = tuple((str(entry["token"]), float(entry["logprob"])) for entry in listed or ()) or None
