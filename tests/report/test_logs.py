@@ -177,6 +177,18 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
 
 
+def test_a_log_of_an_early_lm_eval_is_one_of_lm_eval(tmp_path):
+    rows = [{name: of for name, of in row.items() if name not in ("metrics", "filter")} for row in _rows()]
+    log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    early = ta.import_results(log, tmp_path / "run", model="m").benchmarks
+    late = ta.import_results(_alternate(3), tmp_path / "late").benchmarks
+    assert early["lm-eval:cats"].metrics == late["lm-eval:cats"].metrics
+    assert early["lm-eval:cats"].fingerprint == late["lm-eval:cats"].fingerprint
+    # It writes a row for each filter, and not which: a mean of both would be no number of lm-eval's.
+    with raises(RunError, "doc_id 0", "several rows", "0.4.7", field="doc_id"):
+        ta.import_results(write_file(log, [*rows, *rows]), tmp_path / "twice", model="m")
+
+
 def test_the_first_metric_of_a_log_is_the_main_one_in_every_process(tmp_path):
     names = [f"m{k}" for k in range(8)]  # as a set they would have this order in one process of 40,320
     rows = [row | {"metrics": names} | dict.fromkeys(names, row["exact_match"]) for row in _rows()]

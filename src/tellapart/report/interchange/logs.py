@@ -31,7 +31,7 @@ import numpy as np
 
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_json, read_whole
+from tellapart.data.strict_json import decode_text, first_repeated, parse_json, plain_suffix, read_json, read_whole
 from tellapart.errors import RunError, quote, require
 from tellapart.evaluation.evaluate import tabulate_units, yield_samples
 from tellapart.metrics.per_item import PerItem
@@ -322,12 +322,13 @@ def _take(of: Mapping[str, Any], name: str, kind: type, path: Path, place: str =
 
 
 def _read_harness(path: Path, model: str | None) -> Log | None:
-    """Read the samples of lm-eval, which name their metrics, or of lmms-eval, which do not."""
+    """Read the samples of lm-eval, which name their metrics or (before 0.4.7) hash the prompt, or of lmms-eval."""
     rows = [*read_jsonl(path, nan=True)]
     if not rows or not {"doc_id", "target"} <= rows[0][1].keys():
         return None
-    tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
-    needed = ("doc_id", "target", *(["metrics"] if tool == "lm-eval" else []))
+    named = "metrics" in rows[0][1]
+    tool = "lm-eval" if named or "prompt_hash" in rows[0][1] else "lmms-eval"
+    needed = ("doc_id", "target", *(["metrics"] if named else []))
     filters = {str(row.get("filter")) for _, row in rows}
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task, date = (name["task"], name["before"] or name["after"] or "") if name else (path.stem, "")
@@ -336,6 +337,9 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
     directions = directions if isinstance(directions, dict) else {}
     lower = {metric for metric, higher in directions.items() if higher is False} | (_LOWER - directions.keys())
+    if tool == "lm-eval" and not named and (twice := first_repeated(str(row.get("doc_id")) for _, row in rows)):
+        why = "of answers that were filtered in several ways, this version does not say which is which; log with 0.4.7"
+        raise RunError(f"{path}: doc_id {twice} is in several rows: {why} or newer", path=path, field="doc_id")
     items: list[tuple[str, LoggedItem]] = []
     judged, left = set[str](), dict[str, None]()
     for line, row in rows:
@@ -343,7 +347,7 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
             message = f"{path}:{line}: field {lacking[0]!r} is missing or null, and other rows have it"
             raise RunError(message, path=path, line=line, field=lacking[0])
         listed = _take(row, "metrics", list, path, f"{path}:{line}", line)
-        names = [*map(str, listed)] if tool == "lm-eval" else [name for name in row if name not in _ROW_FIELDS]
+        names = [*map(str, listed)] if named else [name for name in row if name not in _ROW_FIELDS]
         numbers = {name: row.get(name) for name in names}
         suffix = f",{row.get('filter')}" if len(filters) > 1 else ""
         finite = {name for name, value in numbers.items() if isinstance(value, int | float) and math.isfinite(value)}
