@@ -99,7 +99,7 @@ def test_answers_that_a_scorer_of_inspect_did_not_judge_are_counted_and_no_part_
 
 
 def test_items_that_both_runs_have_a_judgement_of_are_compared(tmp_path):
-    # The ids of messages are drawn anew in every run of Inspect, and are no part of the question.
+    # The ids of messages differ in every run of Inspect, and are no part of the question.
     grades = {"a": ["C", "C", "I", "C", "error"], "b": ["I", "C", "I", float("nan"), "C"]}
     for name, of in grades.items():
         other = {"match": of, "judge": ["C"] * 5}

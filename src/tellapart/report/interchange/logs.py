@@ -287,7 +287,7 @@ def _is_object(value: object) -> bool:
 
 
 def _drop_ids(asked: object) -> object:
-    """Return a question without the ids of its messages, which Inspect draws anew in every run."""
+    """Return a question without the ids of its messages, which differ in every run of Inspect."""
     messages = asked if isinstance(asked, list) else []
     return [{**message, "id": None} if isinstance(message, dict) else message for message in messages] or asked
 
