@@ -98,6 +98,18 @@ def test_answers_that_a_scorer_of_inspect_did_not_judge_are_counted_and_no_part_
     assert "sample 5 'c'" in notes["inspect:match"]
 
 
+@pytest.mark.parametrize(("lowest", "note"), [(0.0, "-0.25 to 10.25"), (-12.0, "-12.25 to -1.75")])
+def test_grades_on_another_scale_are_no_shares_and_a_gate_states_a_fall_of_them(lowest, note, tmp_path):
+    old = [lowest + k % 11 for k in range(40)]
+    new = [grade + (0.25 if k % 2 else -0.25) for k, grade in enumerate(old)]
+    for name, grades in (("old", old), ("new", new)):
+        log = _questions(tmp_path / f"{name}.json", {"grade": grades}, ids=name)
+        (record,) = ta.import_results(log, tmp_path / name).benchmarks.values()
+    assert any("no share" in line and note in line for line in record.notes)
+    (row,) = ta.compare(tmp_path / "old", tmp_path / "new", gate=True).rows
+    assert 0 < row.could_see < 1
+
+
 def test_items_that_both_runs_have_a_judgement_of_are_compared(tmp_path):
     # The ids of messages differ in every run of Inspect, and are no part of the question.
     grades = {"a": ["C", "C", "I", "C", "error"], "b": ["I", "C", "I", float("nan"), "C"]}

@@ -165,7 +165,8 @@ def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
     often = max(Counter(item.id for item in log.items).values())
     differs = [name for name, value in log.stated.items()
                if name in table.metrics and abs(value - table.metrics[name].value) > _ROUNDING]  # fmt: skip
-    facts = {"often": often, "left": join_names([*log.left], 8), "differs": differs}
+    wide = {of.name: (of.strict.min(), of.strict.max()) for part in units for of in part.values if of.bounds is None}
+    facts = {"often": often, "left": join_names([*log.left], 8), "differs": differs, "wide": wide}
     return BenchmarkResult(
         title=f"{log.benchmark.partition(':')[2] or log.benchmark}, judged by {log.tool}",
         fingerprint=f"{IMPORTED}{log.fingerprint}",
