@@ -279,7 +279,7 @@ class WordlessServer(OtherServer):
         parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "2;1"}]}, {"type": "text", "text": "1;2"}]
         message, reason = {
             "first": ({"content": None, "refusal": "I cannot help."}, "stop"),
-            "second": ({"content": None, "reasoning_content": "Let me see"}, "length"),
+            "second": ({"reasoning_content": "Let me see"}, "length"),
             "third": ({"content": parts}, "stop"),
         }[question]
         self.reply(200, {"choices": [{"message": message, "finish_reason": reason}]})

@@ -226,8 +226,8 @@ class Completion(BaseModel):
         try:
             choice = answer["choices"][0]
             message, reason = choice["message"], choice.get("finish_reason")
-            # A refusal stands in a field beside the content, which is null; a thought in another part than the text.
-            text = message["content"] if message["content"] is not None else message.get("refusal")
+            # A refusal stands beside the content, which is null or absent; a thought in another part than the text.
+            text = message.get("refusal") if message.get("content") is None else message["content"]
             if isinstance(text, list):
                 text = "".join(part["text"] for part in text if part["type"] == "text")
             listed = ((choice.get("logprobs") or {}).get("content") or [{}])[0].get("top_logprobs")
