@@ -344,8 +344,8 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     items: list[tuple[str, LoggedItem]] = []
     judged, left = set[str](), dict[str, None]()
     for line, row in rows:
-        if lacking := [field for field in needed if row.get(field) is None]:
-            message = f"{path}:{line}: field {lacking[0]!r} is missing or null, and other rows have it"
+        if lacking := [field for field in needed if field not in row]:
+            message = f"{path}:{line}: field {lacking[0]!r} is missing, and other rows have it"
             raise RunError(message, path=path, line=line, field=lacking[0])
         listed = _take(row, "metrics", list, path, f"{path}:{line}", line)
         names = [*map(str, listed)] if named else [name for name in row if name not in _ROW_FIELDS]
