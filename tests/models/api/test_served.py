@@ -204,6 +204,12 @@ def test_what_is_no_log_probability_is_refused(logprobs, says):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
 
 
+def test_a_providers_error_is_no_answer():
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "Provider is away"}}
+    with raises(ModelError, "http://here/v1", "Provider is away", "same command"):
+        Completion.read({"choices": [choice]}, "http://here/v1")
+
+
 class Page(JsonHandler):
     """A server of pages: the address lacks the path of the API."""
 

@@ -235,6 +235,8 @@ class Completion(BaseModel):
             first = tuple((str(entry["token"]), float(entry["logprob"])) for entry in listed or ()) or None
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(f"{base} answers no chat completion: {json.dumps(answer):.200}") from error
+        if reason == "error":  # of a provider behind a router: no answer of the model, and none to keep
+            raise ModelError(f"{base} answers with an error: {json.dumps(choice):.200}; give the same command again")
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{base} answers no text: {json.dumps(text):.200}")
         if wrong := next((entry for entry in first or () if not entry[1] <= 1e-3), None):  # NaN, too; 0 may be rounded
