@@ -122,6 +122,16 @@ def test_items_that_both_runs_have_a_judgement_of_are_compared(tmp_path):
     assert rows["inspect:judge"].n == 5
 
 
+def test_each_pair_of_many_models_has_its_number_of_items(tmp_path, command):
+    grades = {"a": ["C", "C", "I", "C", "I"], "b": ["I", "C", "I", "I", "C"], "c": ["C", "C", "I", float("nan"), "C"]}
+    for name, of in grades.items():
+        ta.import_results(_questions(tmp_path / f"{name}.json", {"match": of}, ids=name), tmp_path / name)
+    out = command("compare", *(str(tmp_path / name) for name in grades), code=0).out
+    rows = [line.split() for line in out.splitlines() if line[1:4] == " - "]
+    assert {" ".join(row[:3]): row[3] for row in rows} == {"2 - 1": "5", "3 - 1": "4", "3 - 2": "4"}
+    assert "(5 items)" not in out
+
+
 def test_other_choices_are_another_question(tmp_path):
     for name, choices in (("a", ["x", "y"]), ("b", ["y", "x"])):
         log = json.loads(_questions(tmp_path / "log.json", {"match": ["C", "I"]}, ids=name).read_text())
