@@ -96,6 +96,10 @@ def test_answers_that_a_scorer_of_inspect_did_not_judge_are_counted_and_no_part_
     assert notes.keys() == expected.keys() and "5 of 6" in notes["inspect:judge/tone"]
     assert "4 of 6" in notes["inspect:judge"] and "1 of 6" in notes["inspect:match"]
     assert "sample 5 'c'" in notes["inspect:match"]
+    assert not any("left out" in note for note in record.notes)
+    log = _questions(tmp_path / "words.json", {"match": ["C", "I"], "tone": ["warm", "cold"], "none": [nan, nan]})
+    (record,) = ta.import_results(log, tmp_path / "words").benchmarks.values()
+    assert [*record.metrics] == ["inspect:match"] and "left out: inspect:tone, inspect:none" in record.notes
 
 
 @pytest.mark.parametrize(("lowest", "note"), [(0.0, "-0.25 to 10.25"), (-12.0, "-12.25 to -1.75")])

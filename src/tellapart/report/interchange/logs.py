@@ -238,7 +238,7 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
         raise RunError(f"{path}: the evaluation did not succeed: {why}", path=path, field="status")
     if not (name := model or header.get("model")):
         raise RunError(f"{path} does not name its model; give model=NAME", path=path, field="model")
-    items, unread = dict[tuple[str, str], LoggedItem](), dict[str, str]()
+    items, unread, seen = dict[tuple[str, str], LoggedItem](), dict[str, str](), dict[str, None]()
     for number, sample in enumerate(_take(content, "samples", list, path)):
         if not isinstance(sample, dict) or type(sample.get("id")) not in (str, int):
             why = f"expected an object with an `id`, a text or a whole number; got {quote(sample)}"
@@ -248,6 +248,7 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
         outcomes = {}
         for scorer in scores:
             for metric, value in _flatten(f"inspect:{scorer}", _take(scores, scorer, dict, path, place).get("value")):
+                seen[metric] = None
                 if math.isfinite(grade := _read_grade(value)):
                     outcomes[metric] = grade
                 elif isinstance(value, str | list):  # null and NaN mark an answer as unscored
@@ -262,12 +263,13 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
         items[key] = LoggedItem(id_, text + target, outcomes, output.get("completion"), gold, tags)
     version = str(_take(header, "packages", dict, path).get("inspect_ai", ""))
     stated = _read_stated(path, _take(content, "results", dict, path))
+    judged = {metric for item in items.values() for metric in item.outcomes}
+    # A scorer of several values may mark an answer as unscored by one NaN, under its name alone.
+    left = [name for name in seen if not any(f"{metric}/".startswith(f"{name}/") for metric in judged)]
     full = _take(header, "dataset", dict, path).get("samples")
-    benchmark = f"inspect:{header.get('task')}"
-    return Log(
-        "inspect", version, str(name), benchmark, (*items.values(),), stated,
-        unread=unread, full=full if isinstance(full, int) else 0,
-    )  # fmt: skip
+    full = full if isinstance(full, int) else 0
+    benchmark, answers = f"inspect:{header.get('task')}", tuple(items.values())
+    return Log("inspect", version, str(name), benchmark, answers, stated, tuple(left), unread=unread, full=full)
 
 
 def _read_stated(path: Path, results: Mapping[str, Any]) -> dict[str, float]:
