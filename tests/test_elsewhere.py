@@ -77,6 +77,9 @@ def test_samples_of_lmms_eval_become_predictions(tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     assert convert_samples(path) == [{"id": "0", "prediction": "(a)"}, {"id": "1", "prediction": "No"}]
     assert [row["id"] for row in convert_samples(path, "question_id")] == ["a", "b"]
+    # lmms-eval writes characters as they are, and U+2028 ends no line of JSONL.
+    path.write_text(json.dumps({"doc_id": 0, "filtered_resps": ["No\u2028way"]}, ensure_ascii=False), encoding="utf-8")
+    assert convert_samples(path) == [{"id": "0", "prediction": "No\u2028way"}]
     path.write_text(json.dumps({"doc_id": 0, "filtered_resps": [[0.5, True]]}))
     with pytest.raises(SystemExit, match="line 1"):
         convert_samples(path)

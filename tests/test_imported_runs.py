@@ -34,6 +34,21 @@ def test_the_time_of_an_import_is_utc_as_that_of_a_run(tmp_path, monkeypatch):
     assert started.endswith("+00:00")
 
 
+def test_models_whose_names_end_alike_are_two(tmp_path):
+    theirs = (
+        ("ViT-B-32", "winoground", "image_caption_selection"),
+        ("ViT-L-14", "imagenet1k", "zeroshot_classification"),
+    )
+    for model, dataset, task in theirs:
+        file = clip_file(tmp_path, dataset, task, {"acc": 0.5, "acc1": 0.5}, model=model, pretrained="openai")
+        import_results([file], tmp_path / model, command="")
+    systems = gather([tmp_path / model for model, *_ in theirs])
+    assert {of.label: [*of.folders] for of in systems} == {
+        "ViT-B-32/openai": ["winoground"],
+        "ViT-L-14/openai": ["imagenet"],
+    }
+
+
 def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported):
     with raises(RunError, "winoground", "ties"):
         compare(imported, imported)

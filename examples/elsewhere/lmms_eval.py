@@ -18,14 +18,15 @@ from typing import Any
 def convert_samples(path: Path, field: str = "", ids: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return `id` and `prediction` of each sample: its `doc_id`, a field of its `doc`, or the `doc_id`-th of `ids`."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    # At newlines alone: `splitlines` would break an answer at U+2028, too.
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
         row: dict[str, Any] = json.loads(line)
         answers = row.get("filtered_resps") or row.get("resps")
         while isinstance(answers, list) and answers:
             answers = answers[0]
-        key = row.get("doc", {}).get(field) if field else row.get("doc_id")
+        key = (row.get("doc") or {}).get(field) if field else row.get("doc_id")
         if key is None or not isinstance(answers, str):
             wanted = f"doc.{field}" if field else "doc_id"
             raise SystemExit(f"{path}, line {number}: no {wanted}, or no response in words")

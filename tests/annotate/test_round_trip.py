@@ -196,6 +196,8 @@ def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, pro
     before = at.imported(at.export(lambda *_: reply))
     (again,) = at.imported(earlier=before, allowed=frozenset({"2", "red"}))  # a later import brings the list
     assert again == answer
+    (anew,) = at.imported(at.export(lambda *_: reply), earlier=[answer])  # the same file once more, without the list
+    assert anew == answer
 
 
 def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,126 @@ def test_a_mean_of_inspect_that_is_not_that_of_its_items_is_noted(name, value, t
     assert len(noted) == (record.metrics.popitem()[1].value < 1)
 
 
+def _questions(path: Path, grades: dict[str, list[object]], *, ids: str = "", **facts) -> Path:
+    """Write a log of Inspect: of each scorer the grades of samples 0, 1, ...; epochs by the fields of `facts`."""
+    samples = []
+    for k in range(len(next(iter(grades.values())))):
+        asked = [{"id": f"{ids}{k}", "role": "user", "content": f"Which {k}?"}]
+        scores = {name: {"value": of[k]} for name, of in grades.items() if of[k] != "error"}
+        samples.append({"id": k, "epoch": 1, "input": asked, "target": "A", "choices": ["x", "y"], "scores": scores})
+    log = {"eval": {"model": f"model {ids}", "task": "t"}, "status": "success", "samples": samples, "results": None}
+    return write_file(path, {**log, **facts})
+
+
+def test_answers_that_a_scorer_of_inspect_did_not_judge_are_counted_and_no_part_of_its_mean(tmp_path):
+    nan = float("nan")  # Inspect's `Score.unscored()`
+    grades = {"match": ["C", "I", "P", "yes", "0.25", "c"], "judge": [nan, "error", None, 1, 0, {"tone": 1}]}
+    (record,) = ta.import_results(_questions(tmp_path / "log.json", grades), tmp_path / "run").benchmarks.values()
+    values = {name: (value.value, value.n) for name, value in record.metrics.items()}
+    expected = {"inspect:judge": (0.5, 2), "inspect:judge/tone": (1.0, 1), "inspect:match": (2.75 / 5, 5)}
+    assert values == expected
+    notes = {note.split()[0]: note for note in record.notes if "did not judge" in note}
+    assert notes.keys() == expected.keys() and "5 of 6" in notes["inspect:judge/tone"]
+    assert "4 of 6" in notes["inspect:judge"] and "1 of 6" in notes["inspect:match"]
+    assert "sample 5 'c'" in notes["inspect:match"]
+    assert not any("left out" in note for note in record.notes)
+    log = _questions(tmp_path / "words.json", {"match": ["C", "I"], "tone": ["warm", "cold"], "none": [nan, nan]})
+    (record,) = ta.import_results(log, tmp_path / "words").benchmarks.values()
+    assert [*record.metrics] == ["inspect:match"] and "left out: inspect:tone, inspect:none" in record.notes
+
+
+@pytest.mark.parametrize(("lowest", "note"), [(0.0, "-0.25 to 10.25"), (-12.0, "-12.25 to -1.75")])
+def test_grades_on_another_scale_are_no_shares_and_a_gate_states_a_fall_of_them(lowest, note, tmp_path):
+    old = [lowest + k % 11 for k in range(40)]
+    new = [grade + (0.25 if k % 2 else -0.25) for k, grade in enumerate(old)]
+    for name, grades in (("old", old), ("new", new)):
+        log = _questions(tmp_path / f"{name}.json", {"grade": grades}, ids=name)
+        (record,) = ta.import_results(log, tmp_path / name).benchmarks.values()
+    assert any("no share" in line and note in line for line in record.notes)
+    (row,) = ta.compare(tmp_path / "old", tmp_path / "new", gate=True).rows
+    assert 0 < row.could_see < 1
+
+
+def test_items_that_both_runs_have_a_judgement_of_are_compared(tmp_path):
+    # The ids of messages differ in every run of Inspect, and are no part of the question.
+    grades = {"a": ["C", "C", "I", "C", "error"], "b": ["I", "C", "I", float("nan"), "C"]}
+    for name, of in grades.items():
+        other = {"match": of, "judge": ["C"] * 5}
+        ta.import_results(_questions(tmp_path / f"{name}.json", other, ids=name), tmp_path / name)
+    rows = {row.metric: row for row in ta.compare(tmp_path / "a", tmp_path / "b").two.rows}
+    row = rows["inspect:match"]
+    assert (row.n, row.a, row.b, row.only_a, row.only_b) == (3, 2 / 3, 1 / 3, 1, 0)
+    assert rows["inspect:judge"].n == 5
+
+
+def test_each_pair_of_many_models_has_its_number_of_items(tmp_path, command):
+    grades = {"a": ["C", "C", "I", "C", "I"], "b": ["I", "C", "I", "I", "C"], "c": ["C", "C", "I", float("nan"), "C"]}
+    for name, of in grades.items():
+        ta.import_results(_questions(tmp_path / f"{name}.json", {"match": of}, ids=name), tmp_path / name)
+    out = command("compare", *(str(tmp_path / name) for name in grades), code=0).out
+    rows = [line.split() for line in out.splitlines() if line[1:4] == " - "]
+    assert {" ".join(row[:3]): row[3] for row in rows} == {"2 - 1": "5", "3 - 1": "4", "3 - 2": "4"}
+    assert "(5 items)" not in out
+
+
+def test_other_choices_are_another_question(tmp_path):
+    for name, choices in (("a", ["x", "y"]), ("b", ["y", "x"])):
+        log = json.loads(_questions(tmp_path / "log.json", {"match": ["C", "I"]}, ids=name).read_text())
+        changed = [sample | {"choices": choices} for sample in log["samples"]]
+        ta.import_results(write_file(tmp_path / f"{name}.json", log | {"samples": changed}), tmp_path / name)
+    with raises(RunError, "inspect:t", "other items"):
+        ta.compare(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize("tool", ["inspect", "lm-eval"])
+def test_a_log_of_a_part_of_a_set_says_so(tool, tmp_path):
+    if tool == "inspect":
+        facts = {"model": "m", "task": "t", "dataset": {"samples": 20}}
+        log = _questions(tmp_path / "log.json", {"match": ["C"] * 8}, eval=facts)
+    else:
+        log = _unnamed(tmp_path / "samples_cats.jsonl")
+        counts = {"results": {"cats": {}}, "n-samples": {"cats": {"original": 20, "effective": 8}}}
+        write_file(tmp_path / "results.json", counts)
+    (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    assert (record.limited_from, record.limited_to) == (20, 8)
+
+
+def test_a_judgement_that_one_filter_lacks_moves_no_other_answer(tmp_path):
+    # Two answers an item by two filters; the first answer's bleu is NaN in the strict one.
+    nan, more = float("nan"), {"metrics": ["exact_match", "bleu"]}
+    judged = [("strict", 0.0, nan), ("loose", 1.0, 0.5), ("strict", 1.0, 0.5), ("loose", 1.0, 0.5)]
+    rows = [
+        row | more | {"filter": of, "exact_match": match, "bleu": bleu} for row in _rows() for of, match, bleu in judged
+    ]
+    log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    values = {name.partition(":")[2]: value.value for name, value in record.metrics.items()}
+    assert values == {"exact_match,strict": 0.5, "exact_match,loose": 1.0, "bleu,strict": 0.5, "bleu,loose": 0.5}
+    assert any("bleu,strict did not judge 8 of 16" in note for note in record.notes)
+    assert not any("left out" in note for note in record.notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        # lm-eval writes a picture with its address in memory, and hashes that, too.
+        ({"doc": {"i": "<P at 0x7F1>", "q": 1}}, {"doc": {"i": "<P at 0x8E2>", "q": 1}, "doc_hash": "other"}, True),
+        ({"doc": {"i": "<P at 0x7F1>", "q": 1}}, {"doc": {"i": "<P at 0x7F1>", "q": 2}}, False),
+        # lmms-eval hashes no document; its `input` has the question.
+        ({"doc_hash": sha256(b"null").hexdigest(), "input": "a"}, {"doc_hash": sha256(b"null").hexdigest()}, False),
+        ({"target": "yes"}, {"target": "no"}, False),
+    ],
+)
+def test_the_question_of_a_row_is_its_document(first, second, same, tmp_path):
+    prints = []
+    for number, changed in enumerate((first, second)):
+        rows = [row | {"input": "b"} | changed for row in _rows()]
+        log = write_file(tmp_path / f"samples_cats_{number}.jsonl", rows)
+        (record,) = ta.import_results(log, tmp_path / str(number), model="m").benchmarks.values()
+        prints.append(record.fingerprint)
+    assert (prints[0] == prints[1]) is same
+
+
 def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     for step in (3, 5):
         ta.import_results(_alternate(step), tmp_path / str(step))
@@ -80,6 +201,18 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
+
+
+def test_a_log_of_an_early_lm_eval_is_one_of_lm_eval(tmp_path):
+    rows = [{name: of for name, of in row.items() if name not in ("metrics", "filter")} for row in _rows()]
+    log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    early = ta.import_results(log, tmp_path / "run", model="m").benchmarks
+    late = ta.import_results(_alternate(3), tmp_path / "late").benchmarks
+    assert early["lm-eval:cats"].metrics == late["lm-eval:cats"].metrics
+    assert early["lm-eval:cats"].fingerprint == late["lm-eval:cats"].fingerprint
+    # It writes a row for each filter, and not which: a mean of both would be no number of lm-eval's.
+    with raises(RunError, "doc_id 0", "several rows", "0.4.7", field="doc_id"):
+        ta.import_results(write_file(log, [*rows, *rows]), tmp_path / "twice", model="m")
 
 
 def test_the_first_metric_of_a_log_is_the_main_one_in_every_process(tmp_path):
@@ -202,6 +335,15 @@ def test_scores_of_rewardbench(tmp_path):
         (lambda folder: _unnamed(folder / "samples_cats.jsonl"), ("model=NAME",)),
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
+        (lambda folder: _torn(folder, samples=[7]), ("sample 0", "an object", "7")),
+        (lambda folder: _torn(folder, samples=7), ("'samples'", "a list", "7")),
+        (lambda folder: _torn(folder, results={"scores": {"a": 1}}), ("'scores'", "a list")),
+        (lambda folder: _torn(folder, samples=[{"id": 4, "scores": {"m": 1}}]), ("sample 4", "'m'", "an object")),
+        (lambda folder: _torn(folder, samples=[{"id": 4, "epoch": 1}] * 2), ("sample 4", "twice", "epoch 1")),
+        (lambda folder: _torn(folder, eval={}), ("model=NAME",)),
+        (lambda folder: _questions(folder / "x.json", {"m": ["X"]}), ("no item", "inspect:m", "sample 0 'X'")),
+        (lambda folder: _lacking(folder / "samples_cats.jsonl", "doc_id"), (":3", "'doc_id'", "missing")),
+        (lambda folder: _lacking(folder / "samples_cats.jsonl", "metrics"), (":3", "'metrics'", "missing")),
     ],
 )
 def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
@@ -213,6 +355,16 @@ def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
 def _cut(path: Path) -> Path:
     path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
     return path
+
+
+def _torn(folder: Path, **changed) -> Path:
+    return _questions(folder / "torn.json", {"match": ["C"]}, **changed)
+
+
+def _lacking(path: Path, field: str) -> Path:
+    rows = _rows()
+    del rows[2][field]
+    return write_file(path, rows)
 
 
 def _unnamed(path: Path) -> Path:

@@ -325,7 +325,8 @@ def decode_replies(
                 "ones, remove the study's answers.jsonl and import all files together"
             )
         answers[task.id] = (answer, reply.place)
-    answered = imported | {name: answer for name, (answer, _) in answers.items()}
+    # An answer that comes again is the stored one, which an earlier import's list judged, too.
+    answered = {name: answer for name, (answer, _) in answers.items()} | imported
     missing = [task.id for task in study.tasks if task.id not in answered]
     if missing and not partial:
         raise DataError(

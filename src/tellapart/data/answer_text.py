@@ -34,6 +34,8 @@ _FRAME = re.compile(r"<(?:answer|conclusion)>|<\|(?:begin_of_(?:box|solution)|ST
 _END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_RESPONSE|return|end)\|>", re.IGNORECASE)
 
 _FENCE = re.compile(r"\s*```\w*\s(.*?)```\s*", re.DOTALL)
+#: LaTeX's frame of a final answer; JSON reads an unescaped `\b` as a backspace.
+_BOX = re.compile(r"(?:\\b|\x08)oxed\s*\{(?:\s*\\[a-z]+\s*\{)?([^{}]*)\}")
 _MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
 #: Keys of a JSON answer, in lower case: the first of them that it has holds the answer.
 _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", "result", "verdict")
@@ -133,14 +135,20 @@ def strip_thought(answer: str) -> str:
 def plain_answer(answer: str) -> str:
     """Return an answer without Markdown's marks; of a JSON object, the value of its answer's key, or its only one.
 
+    If it has LaTeX's boxes, and all hold the same, that is the answer.
+
     >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
     ('No, none.', 'yes', 'No')
+    >>> plain_answer("The cup is red, so $\\\\boxed{\\\\text{B}}$.")
+    'B'
     """
     text, value = _read_json(answer)
     if isinstance(value, dict):
         only_key = next(iter(value)) if len(value) == 1 else None
         value = value.get(next((key for key in _KEYS if key in value), only_key))
-    return _MARKDOWN.sub("", str(value) if isinstance(value, str | bool | int | float) else text)
+    plain = str(value) if isinstance(value, str | bool | int | float) else text
+    boxed = {content.strip() for content in _BOX.findall(plain)}
+    return _MARKDOWN.sub("", boxed.pop() if len(boxed) == 1 else plain)
 
 
 def _read_json(answer: str) -> tuple[str, Any]:

@@ -236,9 +236,11 @@ class ModelRecord(Record):
     def system(self) -> tuple[str, ...]:
         """Equal for two records of one system: its name, and, if computed here, its weights and how it was read.
 
-        Of a computed model's name the last part counts: `hf:clip` and `/models/clip` with one fingerprint are one.
+        Of a computed model's name the last part counts: `hf:clip` and `/models/clip` with one fingerprint are one. What
+        another tool measured has that tool's fingerprint, which tells no two models apart.
         """
-        name = re.split(r"[/\\:@]", self.name)[-1] if self.fingerprint else self.name
+        is_computed = self.fingerprint and not self.fingerprint.startswith(IMPORTED)
+        name = re.split(r"[/\\:@]", self.name)[-1] if is_computed else self.name
         return (name, self.fingerprint, self.dtype or "", self.reading or "", self.prompt or "")
 
 

@@ -210,7 +210,8 @@ def detectable_fall(
     data.
 
     Args:
-        base: float `(item,)`, values from 0 upwards of the run that may have been better.
+        base: float `(item,)`, values of the run that may have been better. Where values are negative, all of them
+            count from the lowest one.
         new: values of the other run on the same items in the same order.
         clusters: one name or number an item; None if items are independent.
         tests: how many tests p is corrected for.
@@ -218,7 +219,7 @@ def detectable_fall(
         power: the probability that a fall of that size is significant.
 
     Returns:
-        A fraction, `base`'s mean at most: a fall to 0. None if not even that would be significant.
+        A difference, at most `base`'s mean: a fall to 0, or to the lowest value. None if not even that would show.
 
     >>> base, new = np.tile([1, 1, 0, 1, 1], 80), np.tile([1, 0, 1, 1, 1], 80)
     >>> round(detectable_fall(base, new, None), 3), round(detectable_fall(base, new, None, tests=6), 3)
@@ -233,6 +234,8 @@ def detectable_fall(
         raise MetricError(
             f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
         )
+    lowest = min(0.0, float(first.min()), float(second.min()))
+    first, second = first - lowest, second - lowest
     right = ClusterTotals.of(call, first, clusters)
     # If all were lost, every sign would be the same: the smallest p that there can be.
     if 2.0 ** (1 - np.count_nonzero(right.sums)) > level:

@@ -151,7 +151,7 @@ _ORDERS = ("positive-first", "negative-first")
 #: A place at the beginning; a letter that a word follows may be the article.
 _LEAD = re.compile(r"\W{0,9}(?:(?:option|caption|answer)\W{0,3})?([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE)
 _MENTION = re.compile(r"\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{0,3}([12])\b", re.ASCII | re.IGNORECASE)
-_NOT = re.compile(r"\b(?:not|neither|nor)\b|n't\b", re.IGNORECASE)
+_NOT = re.compile(r"\b(?:(?:can)?not|neither|nor|incorrect|wrong|false)\b|n['\u2019]t\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +177,13 @@ class Chosen:
 def parse_choice(answer: str, first: str, second: str) -> int:
     """Return 1 or 2 for the caption that was chosen, 0 if the answer chooses neither.
 
-    The grammar, through marks of Markdown and JSON; the first rule that fits decides:
+    The grammar, through marks of Markdown, JSON and LaTeX; the first rule that fits decides:
 
     1. A place, 1 or 2 (A or B), alone or after "option", "caption" or "answer".
     2. A caption word for word, ends and case aside.
     3. A place, and then the caption there word for word: "(1) A red cup". Another place's caption is neither.
-    4. A sentence that mentions one place alone, as `(1)` or `caption 1`, and holds no `not`, `neither` or `nor`.
+    4. A sentence that mentions one place alone, as `(1)` or `caption 1`, and holds no `not`, `neither`, `nor`,
+       `incorrect`, `wrong` or `false`.
 
     >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("(2)", "A red cup", "both")]
     [2, 1, 0]

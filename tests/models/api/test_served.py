@@ -204,6 +204,12 @@ def test_what_is_no_log_probability_is_refused(logprobs, says):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
 
 
+def test_a_providers_error_is_no_answer():
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "Provider is away"}}
+    with raises(ModelError, "http://here/v1", "Provider is away", "same command"):
+        Completion.read({"choices": [choice]}, "http://here/v1")
+
+
 class Page(JsonHandler):
     """A server of pages: the address lacks the path of the API."""
 
@@ -269,6 +275,30 @@ def test_a_thought_before_a_choice_is_not_read(pairs):
         found = PAIRING.runner(model)(model, pairs, session)
     assert {*found.in_order, *found.swapped} == {"1;2"} and thoughts.stripped == 12
     assert found.measure()["group_score_in_order"].tolist() == [1] * 6
+
+
+class WordlessServer(OtherServer):
+    """A server whose model refuses the first question, thinks too long about the second, and answers in parts."""
+
+    def answer_post(self, body: dict[str, Any]) -> None:
+        question = body["messages"][0]["content"][-1]["text"]
+        parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "2;1"}]}, {"type": "text", "text": "1;2"}]
+        message, reason = {
+            "first": ({"content": None, "refusal": "I cannot help."}, "stop"),
+            "second": ({"reasoning_content": "Let me see"}, "length"),
+            "third": ({"content": parts}, "stop"),
+        }[question]
+        self.reply(200, {"choices": [{"message": message, "finish_reason": reason}]})
+
+
+def test_a_refusal_is_an_answer_and_one_that_is_cut_is_counted(pairs):
+    with serve(WordlessServer) as address:
+        model = find_model(f"api:{address}/v1", ModelOptions(reading="choice"))
+        asked = ["first", "second", "third"]
+        assert model.answer([[pairs.pixels("0.png")]] * 3, asked) == ["I cannot help.", "", "1;2"]
+        cut, usage = model.take_notes()
+        assert cut.startswith("1 answer cut at the limit of tokens") and "asked 3 times" in usage
+        assert len(model.take_notes()) == 1
 
 
 def test_the_frames_of_a_video_are_asked_about_together(llama, pairs):

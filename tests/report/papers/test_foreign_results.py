@@ -178,6 +178,10 @@ def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path):
     # One subset that has a name is not all of the set.
     path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries[:1]})
     assert imported([path], tmp_path / "one", model="m") == {"sugarcrepe/test en": {"choice_score": 0.5}}
+    # Of two entries of one subset neither is the right one.
+    path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": [*entries, entries[0] | {"text_acc": 0.75}]})
+    with raises(RunError, path.name, "'test en'", "twice", field="scores"):
+        imported([path], tmp_path / "twice", model="m")
 
 
 #: Rows that CLIP_benchmark publishes (benchmark/benchmark.csv), and columns as its `build` writes them.

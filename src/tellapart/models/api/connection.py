@@ -225,12 +225,18 @@ class Completion(BaseModel):
         """Read a server's answer to `chat/completions`; `base` is its address, for messages."""
         try:
             choice = answer["choices"][0]
-            text, reason = choice["message"]["content"], choice.get("finish_reason")
+            message, reason = choice["message"], choice.get("finish_reason")
+            # A refusal stands beside the content, which is null or absent; a thought in another part than the text.
+            text = message.get("refusal") if message.get("content") is None else message["content"]
+            if isinstance(text, list):
+                text = "".join(part["text"] for part in text if part["type"] == "text")
             listed = ((choice.get("logprobs") or {}).get("content") or [{}])[0].get("top_logprobs")
             usage = answer.get("usage") or {}
             first = tuple((str(entry["token"]), float(entry["logprob"])) for entry in listed or ()) or None
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise ModelError(f"{base} answers no chat completion: {json.dumps(answer):.200}") from error
+        if reason == "error":  # of a provider behind a router: no answer of the model, and none to keep
+            raise ModelError(f"{base} answers with an error: {json.dumps(choice):.200}; give the same command again")
         if text is not None and not isinstance(text, str):
             raise ModelError(f"{base} answers no text: {json.dumps(text):.200}")
         if wrong := next((entry for entry in first or () if not entry[1] <= 1e-3), None):  # NaN, too; 0 may be rounded

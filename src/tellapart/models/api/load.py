@@ -129,18 +129,21 @@ class Server(Connection):
             self._usage.update(asked=1, read=reply.prompt_tokens, written=reply.completion_tokens)
             self._cost += reply.cost
         self._versions |= {reply.version for reply in replies.values()} - {""}
+        free = (key for key, question in zip(keys, questions, strict=True) if not question.listed)
+        self._usage["cut"] += sum(replies[key].cut for key in free)
         return [replies[key] for key in keys]
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return calls, tokens, cost, and versions of the model if there were several, since it was asked last."""
+        """Return calls, tokens, cost, cut answers, and versions of the model if several, since it was asked last."""
         usage, cost, versions = self._usage, self._cost, self._versions
         self._usage, self._cost, self._versions = Counter(), 0.0, set()
         note = f"the server was asked {usage['asked']:,} times: {usage['read']:,} tokens read and "
         note += f"{usage['written']:,} written"
         note += f", at a cost of {cost:.4g} as the server counts it" if cost else ""
         note += f"; {usage['kept']:,} answers were kept from before (--no-cache asks again)" if usage["kept"] else ""
+        cut = f"{usage['cut']:,} answer{'s' * (usage['cut'] > 1)} cut at the limit of tokens, which a thought may fill"
         several = f"the server named {len(versions)} versions of the model: {', '.join(sorted(versions))}"
-        return (note, several) if len(versions) > 1 else (note,)
+        return (*([cut] if usage["cut"] else []), note, *([several] if len(versions) > 1 else []))
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""

@@ -18,11 +18,12 @@ import math
 import re
 import sys
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, compress, groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,11 @@ import numpy as np
 
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_json, read_whole
+from tellapart.data.strict_json import decode_text, first_repeated, parse_json, plain_suffix, read_json, read_whole
 from tellapart.errors import RunError, quote, require
 from tellapart.evaluation.evaluate import tabulate_units, yield_samples
 from tellapart.metrics.per_item import PerItem
-from tellapart.records.result import IMPORTED, BenchmarkResult
+from tellapart.records.result import IMPORTED, BenchmarkResult, Sample
 from tellapart.records.samples import write_samples
 from tellapart.report.templates import write_lines
 from tellapart.tasks.task import Unit, Units
@@ -42,11 +43,20 @@ from tellapart.tasks.task import Unit, Units
 #: Of a log: the most bytes of one sample, and of all of them together.
 _MOST_SAMPLE, _MOST_BYTES = 1 << 26, 1 << 32
 
+#: Errors of reading a zip that is damaged.
+_TORN = (OSError, EOFError, NotImplementedError, zlib.error)
+
 #: What a mean of shares may differ from the tool's by, in float32.
 _ROUNDING = 1e-6
 
-#: Inspect's values of an answer: correct, incorrect, partial, none.
+#: Inspect's values of an answer: correct, incorrect, partial, none; and words, in any case (its `value_to_float`).
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+#: lmms-eval's hash of every document, which is no hash of one: that of JSON's null.
+_NO_HASH = hashlib.sha256(b"null").hexdigest()
+#: An object in memory, such as a picture, as lm-eval writes it into its rows: its address differs in every run.
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")
 
 _SAMPLE_FILE = re.compile(r"samples/(?P<id>.+)_epoch_(?P<epoch>\d+)\.json")
 _SAMPLES_NAME = re.compile(
@@ -70,7 +80,8 @@ _LOWER = frozenset(
 class LoggedItem:
     """One item of a log: its content is the question and the right answer, for the fingerprint of the set.
 
-    Names of outcomes begin with the tool's; scores are of a chosen and a rejected answer, if the tool has them.
+    Names of outcomes begin with the tool's; an answer that a metric did not judge has none of it. Scores are of a
+    chosen and a rejected answer, if the tool has them.
     """
 
     id: str
@@ -84,7 +95,11 @@ class LoggedItem:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log of one model on one set, its items several times if answered often; `stated` are the tool's means."""
+    """A log of one model on one set, its items several times if answered often; `stated` are the tool's means.
+
+    `unread` has a judgement that is no number, for each metric with such. `full` is the set's number of items; 0 if it
+    is not stated.
+    """
 
     tool: str
     version: str
@@ -93,50 +108,77 @@ class Log:
     items: tuple[LoggedItem, ...]
     stated: Mapping[str, float] = field(default_factory=dict)
     left: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    full: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that judged an answer."""
+        return sorted({name for item in self.items for name in item.outcomes})
+
+    @property
+    def unjudged(self) -> dict[str, int]:
+        """The number of answers that a metric did not judge, if there are any, by metric."""
+        counts = Counter(name for item in self.items for name in item.outcomes)
+        return {name: len(self.items) - counts[name] for name in self.names if counts[name] < len(self.items)}
 
     @property
     def fingerprint(self) -> str:
         """A digest of what was asked: equal for two logs of the same items, judged by the same metrics."""
-        parts = sorted({(item.id, item.content, *sorted(item.outcomes)) for item in self.items})
-        return hashlib.sha256(json.dumps([self.tool, parts]).encode()).hexdigest()
+        parts = sorted({(item.id, item.content) for item in self.items})
+        return hashlib.sha256(json.dumps([self.tool, self.names, parts]).encode()).hexdigest()
 
-    def units(self) -> Units:
-        """Return the items with their values, those of several answers averaged; the item is the unit of resampling."""
+    def units(self) -> list[Units]:
+        """Return the items with their values, those of several answers averaged; the item is the unit of resampling.
+
+        Metrics that judged the same items are together, and have the values of these items alone.
+        """
         groups = [[*group] for _, group in groupby(sorted(self.items, key=lambda item: item.id), lambda item: item.id)]
-        names = sorted({name for item in self.items for name in item.outcomes})
+        names = self.names
         if not groups or not names:
-            raise RunError(f"the log of {self.benchmark} holds no item that {self.tool} judged")
-        if torn := next((item for item in self.items if item.outcomes.keys() != {*names}), None):
-            raise RunError(f"item {quote(torn.id)} of {self.benchmark} lacks {', '.join({*names} - {*torn.outcomes})}")
+            example = next((f"; {name} judged {judged}" for name, judged in self.unread.items()), "")
+            raise RunError(f"the log of {self.benchmark} holds no item that {self.tool} judged{example}")
         if mixed := next((group[0].id for group in groups if len({item.content for item in group}) > 1), None):
             why = "two questions have this id, and are no answers to average; repair the log"
             raise RunError(f"item {quote(mixed)} of {self.benchmark}: {why}")
-        table = np.array([[np.mean([item.outcomes[name] for item in group]) for name in names] for group in groups])
         units = tuple(_make_unit(group) for group in groups)
-        values = tuple(
-            PerItem(name=name, strict=column, binary=bool(np.isin(column, (0, 1)).all()), bounds=bounds)
-            for name, column in zip(names, table.T, strict=True)
-            for bounds in [(0.0, 1.0) if column.min() >= 0 and column.max() <= 1 else None]
-        )
-        return Units("item", units, values)
+        values: dict[tuple[bool, ...], list[PerItem]] = {}
+        for name in names:
+            judged = [[item.outcomes[name] for item in group if name in item.outcomes] for group in groups]
+            column = np.array([np.mean(numbers) for numbers in judged if numbers])
+            bounds = (0.0, 1.0) if column.min() >= 0 and column.max() <= 1 else None
+            binary = bool(np.isin(column, (0, 1)).all())
+            of = values.setdefault(tuple(map(bool, judged)), [])
+            of.append(PerItem(name=name, strict=column, binary=binary, bounds=bounds))
+        return [Units("item", tuple(compress(units, has)), tuple(of), units) for has, of in values.items()]
 
 
 def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
     """Write a log's samples into a run folder and return its record: numbers with intervals, marked as imported."""
     units = log.units()
-    table = tabulate_units([units])
+    table = tabulate_units(units)
+    samples: dict[str, Sample] = {}
+    for sample in chain.from_iterable(map(yield_samples, units)):
+        judged = {**samples[sample.id].outcomes, **sample.outcomes} if sample.id in samples else sample.outcomes
+        samples[sample.id] = replace(sample, outcomes=dict(sorted(judged.items())))
+    limited = log.full > len(samples)
     often = max(Counter(item.id for item in log.items).values())
     differs = [name for name, value in log.stated.items()
                if name in table.metrics and abs(value - table.metrics[name].value) > _ROUNDING]  # fmt: skip
-    facts = {"often": often, "left": join_names([*log.left], 8), "differs": differs}
+    wide = {of.name: (of.strict.min(), of.strict.max()) for part in units for of in part.values if of.bounds is None}
+    facts = {"often": often, "left": join_names([*log.left], 8), "differs": differs, "wide": wide}
     return BenchmarkResult(
         title=f"{log.benchmark.partition(':')[2] or log.benchmark}, judged by {log.tool}",
         fingerprint=f"{IMPORTED}{log.fingerprint}",
         task=log.tool,
         origin=path.name,
-        samples=write_samples(folder, log.benchmark, yield_samples(units)),
+        samples=write_samples(folder, log.benchmark, samples.values()),
         notes=write_lines("logged", log=log, **facts),
-        **{name: getattr(table, name) for name in ("metrics", "by", "macro")},
+        metrics=dict(sorted(table.metrics.items())),
+        by=table.by,
+        macro=table.macro,
+        limited_from=log.full if limited else None,
+        limited_to=len(samples) if limited else None,
     )
 
 
@@ -185,68 +227,112 @@ def _unpack(path: Path) -> dict[str, Any]:
 
             samples = [load(name) for name in sorted(entries) if _SAMPLE_FILE.fullmatch(name)]
             return {**load("header.json"), "samples": samples}
-    except (reader.BadZipFile, NotImplementedError, OSError, EOFError) as error:
+    except (*_TORN, reader.BadZipFile, getattr(reader.zstd, "ZstdError", EOFError)) as error:
         raise RunError(f"{path} cannot be read as Inspect's .eval: {error}", path=path) from error
 
 
 def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> Log:
-    header = _object(content.get("eval"), path, "eval")
+    header = _take(content, "eval", dict, path)
     if content.get("status") != "success":
         why = f"its status is {quote(content.get('status'))}; run it again, or `inspect eval-retry` it"
         raise RunError(f"{path}: the evaluation did not succeed: {why}", path=path, field="status")
-    items = []
-    for sample in content.get("samples") or ():
-        place = f"{path}: sample {quote(sample.get('id'))}"
-        outcomes = {
-            f"inspect:{name}": number
-            for scorer, score in (sample.get("scores") or {}).items()
-            for name, number in _grade(scorer, _object(score, path, scorer).get("value"), place)
-        }
-        text, target = (json.dumps(sample.get(name), ensure_ascii=False) for name in ("input", "target"))
+    if not (name := model or header.get("model")):
+        raise RunError(f"{path} does not name its model; give model=NAME", path=path, field="model")
+    items, unread, seen = dict[tuple[str, str], LoggedItem](), dict[str, str](), dict[str, None]()
+    for number, sample in enumerate(_take(content, "samples", list, path)):
+        if not isinstance(sample, dict) or type(sample.get("id")) not in (str, int):
+            why = f"expected an object with an `id`, a text or a whole number; got {quote(sample)}"
+            raise RunError(f"{path}: sample {number}: {why}", path=path, field="id")
+        id_, place = str(sample["id"]), f"{path}: sample {quote(sample['id'])}"
+        scores, output, metadata = (_take(sample, part, dict, path, place) for part in ("scores", "output", "metadata"))
+        outcomes = {}
+        for scorer in scores:
+            for metric, value in _flatten(f"inspect:{scorer}", _take(scores, scorer, dict, path, place).get("value")):
+                seen[metric] = None
+                if math.isfinite(grade := _read_grade(value)):
+                    outcomes[metric] = grade
+                elif isinstance(value, str | list):  # null and NaN mark an answer as unscored
+                    unread.setdefault(metric, f"sample {quote(sample['id'])} {quote(value)}")
+        asked = [_drop_ids(sample.get("input")), *([sample["choices"]] if sample.get("choices") else [])]
+        text, target = (json.dumps(part, ensure_ascii=False) for part in (asked, sample.get("target")))
         gold = sample["target"] if isinstance(sample.get("target"), str) else target
-        answer, metadata = (sample.get("output") or {}).get("completion"), sample.get("metadata") or {}
         tags = {name: str(value) for name, value in metadata.items()
                 if isinstance(value, str | bool | int) and 0 < len(str(value)) <= 80}  # fmt: skip
-        items.append(LoggedItem(str(sample.get("id")), text + target, outcomes, answer, gold, tags))
-    stated: dict[str, Any] = {}
-    for score in (content.get("results") or {}).get("scores") or ():
+        if (key := (id_, str(sample.get("epoch", number)))) in items:
+            raise RunError(f"{place} is there twice in epoch {key[1]}; repair the log", path=path, field="epoch")
+        items[key] = LoggedItem(id_, text + target, outcomes, output.get("completion"), gold, tags)
+    version = str(_take(header, "packages", dict, path).get("inspect_ai", ""))
+    stated = _read_stated(path, _take(content, "results", dict, path))
+    judged = {metric for item in items.values() for metric in item.outcomes}
+    # A scorer of several values may mark an answer as unscored by one NaN, under its name alone.
+    left = [name for name in seen if not any(f"{metric}/".startswith(f"{name}/") for metric in judged)]
+    full = _take(header, "dataset", dict, path).get("samples")
+    full = full if isinstance(full, int) else 0
+    benchmark, answers = f"inspect:{header.get('task')}", tuple(items.values())
+    return Log("inspect", version, str(name), benchmark, answers, stated, tuple(left), unread=unread, full=full)
+
+
+def _read_stated(path: Path, results: Mapping[str, Any]) -> dict[str, float]:
+    """Return Inspect's means by our names; of several ways to reduce an item's answers, the mean's."""
+    stated: dict[str, float] = {}
+    scores = _take(results, "scores", list, path)
+    for score in sorted(filter(_is_object, scores), key=lambda score: score.get("reducer") in (None, "mean")):
         # Of a scorer that gives several values, each has the scorer's name before it.
-        names = (f"inspect:{score['name']}", f"inspect:{score.get('scorer')}/{score['name']}")
-        for metric in (score.get("metrics") or {}).values():
-            if metric.get("name") in ("accuracy", "mean"):
+        names = (f"inspect:{score.get('name')}", f"inspect:{score.get('scorer')}/{score.get('name')}")
+        for metric in filter(_is_object, _take(score, "metrics", dict, path).values()):
+            if metric.get("name") in ("accuracy", "mean") and isinstance(metric.get("value"), int | float):
                 stated |= dict.fromkeys(names, metric["value"])
-    version = str((header.get("packages") or {}).get("inspect_ai", ""))
-    name, benchmark = model or str(header.get("model")), f"inspect:{header.get('task')}"
-    return Log("inspect", version, name, benchmark, tuple(items), stated)
+    return stated
 
 
-def _grade(scorer: str, value: object, place: str) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of one score: of an object of values, one each."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _grade(f"{scorer}/{name}", inner, place)
-        return
-    if isinstance(value, str) and value in _GRADES:
-        yield scorer, _GRADES[value]
-    elif isinstance(value, bool | int | float) and math.isfinite(value):
-        yield scorer, float(value)
-    else:
-        raise RunError(f"{place}: {scorer} judged it {quote(value)}: expected C, I, P, N or a number", field=scorer)
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
 
-def _object(value: object, path: Path, name: str) -> Mapping[str, Any]:
+def _drop_ids(asked: object) -> object:
+    """Return a question without the ids of its messages, which differ in every run of Inspect."""
+    messages = asked if isinstance(asked, list) else []
+    return [{**message, "id": None} if isinstance(message, dict) else message for message in messages] or asked
+
+
+def _flatten(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the judgement of a scorer with its name: of an object of values, each of them."""
     if not isinstance(value, dict):
-        raise RunError(f"{path}: field {name!r}: expected an object, got {quote(value)}", path=path, field=name)
+        yield name, value
+        return
+    for part, inner in value.items():
+        yield from _flatten(f"{name}/{part}", inner)
+
+
+def _read_grade(value: Any) -> float:
+    """Return a judgement of Inspect as a number; NaN if it is none."""
+    if isinstance(value, str):
+        value = _GRADES[value] if value in _GRADES else _WORDS.get(value.lower(), value)
+    with suppress(ValueError, TypeError, OverflowError):
+        return float(value)
+    return math.nan
+
+
+def _take(of: Mapping[str, Any], name: str, kind: type, path: Path, place: str = "", line: int | None = None) -> Any:
+    """Return a field of an object of a log; it is empty if it is missing or null."""
+    if (value := of.get(name)) is None:
+        return kind()
+    if not isinstance(value, kind):
+        what = "an object" if kind is dict else "a list"
+        message = f"{place or path}: field {name!r}: expected {what}, got {quote(value)}"
+        raise RunError(message, path=path, line=line, field=name)
     return value
 
 
 def _read_harness(path: Path, model: str | None) -> Log | None:
-    """Read the samples of lm-eval, which name their metrics, or of lmms-eval, which do not."""
+    """Read the samples of lm-eval, which name their metrics or (before 0.4.7) hash the prompt, or of lmms-eval."""
     rows = [*read_jsonl(path, nan=True)]
     if not rows or not {"doc_id", "target"} <= rows[0][1].keys():
         return None
-    tool = "lm-eval" if "metrics" in rows[0][1] else "lmms-eval"
-    filters = {row.get("filter") for _, row in rows}
+    named = "metrics" in rows[0][1]
+    tool = "lm-eval" if named or "prompt_hash" in rows[0][1] else "lmms-eval"
+    needed = ("doc_id", "target", *(["metrics"] if named else []))
+    filters = {str(row.get("filter")) for _, row in rows}
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task, date = (name["task"], name["before"] or name["after"] or "") if name else (path.stem, "")
     results = _results_beside(path, task, date)
@@ -254,14 +340,22 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
     directions = directions if isinstance(directions, dict) else {}
     lower = {metric for metric, higher in directions.items() if higher is False} | (_LOWER - directions.keys())
-    items: list[LoggedItem] = []
-    left: dict[str, None] = {}
+    if tool == "lm-eval" and not named and (twice := first_repeated(str(row.get("doc_id")) for _, row in rows)):
+        why = "of answers that were filtered in several ways, this version does not say which is which; log with 0.4.7"
+        raise RunError(f"{path}: doc_id {twice} is in several rows: {why} or newer", path=path, field="doc_id")
+    items: list[tuple[str, LoggedItem]] = []
+    judged, left = set[str](), dict[str, None]()
     for line, row in rows:
-        names = row["metrics"] if tool == "lm-eval" else [name for name in row if name not in _ROW_FIELDS]
+        if lacking := [field for field in needed if field not in row]:
+            message = f"{path}:{line}: field {lacking[0]!r} is missing, and other rows have it"
+            raise RunError(message, path=path, line=line, field=lacking[0])
+        listed = _take(row, "metrics", list, path, f"{path}:{line}", line)
+        names = [*map(str, listed)] if named else [name for name in row if name not in _ROW_FIELDS]
         numbers = {name: row.get(name) for name in names}
-        suffix = f",{row['filter']}" if len(filters) > 1 else ""
+        suffix = f",{row.get('filter')}" if len(filters) > 1 else ""
         finite = {name for name, value in numbers.items() if isinstance(value, int | float) and math.isfinite(value)}
         outcomes = {f"{tool}:{name}{suffix}": float(row[name]) for name in numbers if name in finite - lower}
+        judged |= finite - lower
         left |= dict.fromkeys(name for name in numbers if name not in finite)
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
@@ -275,23 +369,38 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
                 )
             why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item, and better the higher it is"
             raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
-        content = str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True))
         answer = row.get("filtered_resps") or row.get("resps")
-        items.append(LoggedItem(str(row["doc_id"]), content, outcomes, answer, str(row["target"])))
-    merged = _merge_filters(items) if len(filters) > 1 else items
+        item = LoggedItem(str(row["doc_id"]), _read_question(row), outcomes, answer, str(row["target"]))
+        items.append((str(row.get("filter")), item))
+    merged = _merge_filters(items) if len(filters) > 1 else [item for _, item in items]
     stated = _read_aggregates(results, task, tool, several=len(filters) > 1)
     if not (model := model or _name_model(results)):
         raise RunError(f"{path} does not name its model, and no results file lies in its folder; give model=NAME")
     version = str(results.get("lm_eval_version") or "")
-    return Log(tool, version, model, f"{tool}:{task}", tuple(merged), stated, tuple(left))
+    counts = results.get("n-samples")
+    of_task = counts.get(task) if isinstance(counts, dict) else None
+    full = of_task.get("original") if isinstance(of_task, dict) else None
+    never = tuple(name for name in left if name not in judged)
+    full = full if isinstance(full, int) else 0
+    return Log(tool, version, model, f"{tool}:{task}", tuple(merged), stated, never, full=full)
 
 
-def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
+def _read_question(row: Mapping[str, Any]) -> str:
+    """Return what tells a row's question and right answer from others: its hash, or its content if that has none."""
+    asked, document = str(row.get("doc_hash") or ""), json.dumps(row.get("doc"), sort_keys=True)
+    if _ADDRESS.search(document):
+        asked = _ADDRESS.sub("", document)
+    elif asked in ("", _NO_HASH):
+        asked = json.dumps([row.get("doc"), row.get("input")], sort_keys=True)
+    return f"{asked} {row['target']}"
+
+
+def _merge_filters(items: Iterable[tuple[str, LoggedItem]]) -> list[LoggedItem]:
     """Return each answer of an item, filtered in several ways, as one item with all of its outcomes."""
     merged: dict[tuple[str, int], LoggedItem] = {}
-    answers: Counter[tuple[str, ...]] = Counter()
-    for item in items:
-        answers[filtered := (item.id, *item.outcomes)] += 1
+    answers: Counter[tuple[str, str]] = Counter()
+    for name, item in items:
+        answers[filtered := (item.id, name)] += 1
         other = merged.setdefault(key := (item.id, answers[filtered]), item)
         merged[key] = replace(item, outcomes={**other.outcomes, **item.outcomes}, output=other.output)
     return [*merged.values()]
@@ -301,15 +410,16 @@ def _results_beside(path: Path, task: str, date: str) -> Mapping[str, Any]:
     """Return the results file in the same folder that has the task, of the same date first; empty without one."""
     for file in sorted(path.parent.glob("*results*.json"), key=lambda file: (date not in file.name, file.name)):
         content = read_json(file, error=RunError, nan=True)
-        if isinstance(content, dict) and task in (content.get("results") or {}):
-            return content
+        of_tasks = content.get("results") if isinstance(content, dict) else None
+        if isinstance(of_tasks, dict) and isinstance(of_tasks.get(task), dict):
+            return dict(content)
     return {}
 
 
 def _read_aggregates(results: Mapping[str, Any], task: str, tool: str, *, several: bool) -> dict[str, float]:
     """Return the tool's means of a task, by our names of its metrics."""
     stated = {}
-    for key, value in (results.get("results") or {}).get(task, {}).items():
+    for key, value in results.get("results", {}).get(task, {}).items():
         metric, _, used = key.partition(",")
         if isinstance(value, int | float):
             stated[f"{tool}:{key if several else metric}"] = float(value)
@@ -319,7 +429,7 @@ def _read_aggregates(results: Mapping[str, Any], task: str, tool: str, *, severa
 
 
 def _name_model(results: Mapping[str, Any]) -> str:
-    config = results.get("config") or {}
+    config = results["config"] if isinstance(results.get("config"), dict) else {}
     arguments = config.get("model_args")
     pretrained = arguments.get("pretrained") if isinstance(arguments, dict) else None
     return str(results.get("model_name") or pretrained or config.get("model") or results.get("model_source") or "")
@@ -334,7 +444,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         names = [str(name) for name in next(rows, ())]
         for number, row in enumerate(rows, start=2):
             yield number, {name: "" if value is None else value for name, value in zip(names, row, strict=False)}
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+    except (*_TORN, zipfile.BadZipFile, KeyError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a sheet: {error}", path=path) from error
 
 
@@ -355,7 +465,8 @@ def _read_vlmevalkit(path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], 
             raise RunError(message, path=path, line=line, field="hit")
         tags = {name: str(row[name]) for name in ("category", "l2-category", "split") if row.get(name)}
         question, gold = (str(row.get(name, "")) for name in ("question", "answer"))
-        content = json.dumps([question, gold], ensure_ascii=False)
+        options = [str(option) for name, option in row.items() if re.fullmatch("[A-Z]", name) and option != ""]
+        content = json.dumps([question, gold, *options], ensure_ascii=False)
         items.append(
             LoggedItem(str(row["index"]), content, {"vlmevalkit:hit": hit}, str(row["prediction"]), gold, tags)
         )
