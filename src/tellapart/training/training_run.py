@@ -29,6 +29,7 @@ from tellapart.data.folder import LISTINGS, read_pair_set, write_pair_set
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.data.rows import read_object
+from tellapart.data.validation import describe_changes
 from tellapart.diagnosis.why import explain
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
@@ -149,6 +150,26 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
     return trained, left_over(rest, trained) if pairs is None else pairs
 
 
+def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
+    """Refuse a finished run whose rows, validation items or start are not those at hand; matched items are a copy."""
+    if config.test_time_matching is not None:
+        return
+    build_recipes(config.data, home)
+    rows = read_sources(config.data, home)
+    hashes = {} if config.data.share == 1 else duplicates.pixels_by_file(duplicates.hash_images(rows.files))
+    rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
+    start = encoders.open_start(resolve_name(config.model, home), config)[1]
+    then = {"rows": record.data.fingerprint, "validation": record.data.validation_fingerprint, "start": record.start}
+    prints = None if validation is None else _hash_items(validation)
+    if changed := describe_changes(then, {"rows": rows.fingerprint, "validation": prints, "start": start}):
+        raise RunError(f"{folder} is trained on other data or from another start: {changed}; name a new out=")
+
+
+def _hash_items(validation: PairSet) -> str:
+    """Return the SHA-256 of a validation set's items and of their images' files."""
+    return validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
+
+
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
     """The outcome of a training run: the model's name as `tellapart run -m` takes it, and, on rank 0, the record."""
@@ -257,8 +278,7 @@ def _check_data(
         warnings.warn(line, TellapartWarning, stacklevel=2)
     chosen: dict[str, Any] = {}
     if validation is not None:
-        prints = validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
-        metric = metric_of(config.validation.metric, validation.shape)
+        metric, prints = metric_of(config.validation.metric, validation.shape), _hash_items(validation)
         chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
     counts: dict[str, Any] = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
     record = DataRecord(**counts, **chosen, fingerprint=rows.fingerprint, validation_leak=shared)
