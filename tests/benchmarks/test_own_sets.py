@@ -430,7 +430,7 @@ def test_a_box_is_cut_out_of_a_table_s_picture(tmp_path):
     assert decode(pairs.read_bytes(pairs.items[0].images[0]), "").shape == (3, 2, 3)
 
 
-@pytest.mark.parametrize("true", [2, "2", "2.0", [2]])
+@pytest.mark.parametrize("true", [2, "2", "2.0", " 2", [2], "[2]"])
 def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
     (shades / "pairs.jsonl").write_text(json.dumps(row))
@@ -443,8 +443,13 @@ def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": "b"}])  # no first text by default
     with raises(DataError, "row-2", "'true'", "'b'"):
         ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
-    write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": []}])
-    assert [item.truths for item in ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items] == [(2,), (0,)]
+    for empty in ([], "[]"):  # a CSV file has a list's text; the first row may be the empty one
+        write_file(shades / "pairs.jsonl", [row | {"true": empty}, row | {"true": true}])
+        pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
+        assert [item.truths for item in pairs.items] == [(0,), (2,)] and "only kept" not in pairs.read_as
+    for several in ("[0, 2]", "[0 2]"):
+        write_file(shades / "pairs.jsonl", [row | {"true": several}])
+        assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].truths == (0, 2)
     of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
     (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
     assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}

@@ -72,7 +72,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     table, rows = _open_rows(path, images)
     encoded = set() if table is None else set(image_columns(path))
     items: dict[str, Item] = {}
-    first: dict[str, Any] = {}
+    examples: dict[bool, dict[str, Any]] = {}  # the first row with places in `true`, and the first without
     for number, (where, cells) in enumerate(rows, start=1):
         pictures = {name: f"{number - 1}/{name}" for name in encoded}
         row = {**pictures, **cells}
@@ -94,7 +94,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
             fault = f"field 'id': {quote(item.id, 200)} is in a row above, too; give each row another id"
             raise DataError(f"{where}: {fault}", path=where, field="id")
         items[item.id] = item
-        first = first or row
+        examples.setdefault(bool(item.true), row)
     if not items:
         raise DataError(f"{path} holds no pairs; its first line names the columns", path=path)
     if all(item.shape == (1, 1) for item in items.values()):
@@ -110,7 +110,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     card, frames = read_card(path.parent)
     read = table if encoded else images
     entries = images.relate_images(items.values())
-    read_as = describe_columns(first, entries[0].shape, dict(place.columns))
+    read_as = describe_columns(examples.get(True) or examples[False], entries[0].shape, dict(place.columns))
     return PairSet(f"{TABLE}{path.name}", entries, path.parent, card, read=read, frames=frames, read_as=read_as)
 
 

@@ -62,7 +62,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     is_native = listing.name == LISTINGS[0]
     items: list[Item] = []
     lines: dict[str, str] = {}
-    first_row: dict[str, Any] = {}
+    examples: dict[bool, dict[str, Any]] = {}  # the first row with places in `true`, and the first without
     faults: list[tuple[int, DataError]] = []
     for line, row in read_lines(listing):
         place = f"{listing}:{line}"
@@ -79,7 +79,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
             raise DataError(f"{place}: {fault}", path=place, field="id")
         items.append(item)
         lines[item.id] = place
-        first_row = first_row or row
+        examples.setdefault(bool(item.true), row)
     if faults:
         raise _join_faults(listing, faults)
     if not items:
@@ -87,7 +87,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     if not is_native:
         expect_places(items, listing)
     card, frames = read_card(folder)
-    read_as = "" if is_native else describe_columns(first_row, items[0].shape)
+    read_as = "" if is_native else describe_columns(examples.get(True) or examples[False], items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
 
 

@@ -577,7 +577,7 @@ def _make_row(
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
         positives=tuple(fields.positive_captions),
         item=item,
-        cluster=fields.image if fields.cluster in ("", None) else str(fields.cluster),
+        cluster=fields.image if fields.cluster is None or not str(fields.cluster).strip() else str(fields.cluster),
     )
 
 
