@@ -96,6 +96,27 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
         records_of(tmp_path / "films.toml")
 
 
+def test_a_gallery_with_a_row_for_each_caption_is_that_with_a_row_for_each_image(tmp_path):
+    pictures = [{"id": 7, "file_name": "a.png"}, {"id": 9, "file_name": "b.png"}]
+    said = [(7, "a cup"), (9, "two cups"), (7, "one cup")]
+    coco = {"images": pictures, "annotations": [{"image_id": image, "caption": text} for image, text in said]}
+    (tmp_path / "captions.json").write_text(json.dumps(coco))
+    write_file(tmp_path / "flat.csv", [{"name": "ab"[image > 7], "caption": text} for image, text in said])
+    write_file(
+        tmp_path / "rows.jsonl",
+        [{"name": "a", "caption": ["a cup", "one cup"]}, {"name": "b", "caption": ["two cups"]}],
+    )
+    by_id = 'format = "object"\neach = "annotations"\nby_id = {image_id = "images.file_name"}\n'
+    files = (("captions.json", by_id, "{image_id}"), ("flat.csv", "", "{name}.png"), ("rows.jsonl", "", "{name}.png"))
+    galleries = []
+    for file, keys, image in files:
+        body = f'{keys}[gallery]\nimage = "{image}"\ncaptions = "{{caption}}"\n'
+        (tmp_path / "s.toml").write_text(head(files=[file], items=2) + body)
+        galleries.append(records_of(tmp_path / "s.toml"))
+    assert galleries[0] == galleries[1] == galleries[2]
+    assert galleries[0].captions == ("a cup", "one cup", "two cups") and galleries[0].pairs == ((0, 0), (0, 1), (1, 2))
+
+
 @pytest.mark.slow
 def test_a_users_own_gallery_is_measured_both_ways(own, command):
     gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
