@@ -322,7 +322,7 @@ def test_columns_are_sorted_into_images_and_texts_in_a_csv_file_too(folder, kind
     for end in ("\n", "\r\n") if "list" not in kind else ():
         home = folder("\ufeff" + table(list(row), list(row.values()), end=end), "metadata.csv")
         item = read_pair_set(home).items[0]
-        assert (item.images, item.texts) == (images, texts)
+        assert (item.id, item.images, item.texts) == ("row-1", images, texts)
 
 
 def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder):

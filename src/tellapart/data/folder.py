@@ -64,11 +64,11 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     lines: dict[str, str] = {}
     examples: dict[bool, dict[str, Any]] = {}  # the first row with places in `true`, and the first without
     faults: list[tuple[int, DataError]] = []
-    for line, row in read_lines(listing):
+    for number, (line, row) in enumerate(read_lines(listing), start=1):
         place = f"{listing}:{line}"
         try:
             fields, sources = (row, {}) if is_native else fields_of(find_image, row)
-            item = make_item(find_image, fields if is_native else {"id": f"row-{line}", **fields}, sources)
+            item = make_item(find_image, fields if is_native else {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             faults.append((line, error))
             if len(faults) == _FAULTS:
