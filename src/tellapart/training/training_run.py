@@ -151,8 +151,10 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
 
 
 def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
-    """Refuse a finished run whose rows, validation items or start are not those at hand; matched items are a copy."""
-    if config.test_time_matching is not None:
+    """Refuse a finished run whose rows, validation items or start are not those at hand."""
+    if config.test_time_matching is not None:  # rows and start are those of the last round
+        if (items := RunFiles(folder).rounds / "items").exists():
+            _write_items(config, home, items)
         return
     build_recipes(config.data, home)
     rows = read_sources(config.data, home)
@@ -434,7 +436,7 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
     if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise RunError(f"{out} holds something already; add resume=True to go on with it, or name a new out=")
     items, start = files.rounds.absolute() / "items", resolve_name(config.model, home)
-    ranks.first(lambda: None if items.exists() else _write_items(config, home, items))
+    ranks.first(lambda: _write_items(config, home, items))
     name, settings = start, settings | {"resume": resume, "allow_leak": True}
     for number, threshold in enumerate(thresholds := config.test_time_matching.thresholds(), 1):
         folder, last = items.with_name(str(number)), number == len(thresholds)
@@ -449,8 +451,12 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
 
 
 def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
-    """Copy the items' pictures and captions, as every round reads them."""
+    """Copy the items' pictures and captions, as every round reads them; a copy of other items is refused."""
     pairs = load_pairs(resolve_name(config.data.train[0], home), data_locations(config.data, home))
+    if folder.exists():
+        if changed := describe_changes({"items": _hash_items(read_pair_set(folder))}, {"items": _hash_items(pairs)}):
+            raise RunError(f"{folder} holds other items than {pairs.name} has now: {changed}; name a new out=")
+        return
     if not METRICS["match_score"].defined_for(pairs.shape):
         raise DataError(
             f"test_time_matching: {pairs.name} has items of {describe(pairs.shape)}, and a match is of as many images "
@@ -459,8 +465,9 @@ def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
     images = dict.fromkeys(image for item in pairs.items for image in item.images)
     copies = {image: f"images/{number}{Path(image).suffix}" for number, image in enumerate(images)}
     named = [{"images": tuple(map(copies.get, item.images)), "provenance": {}} for item in pairs.items]
+    card = {"frames": pairs.frames}  # of videos
     items = [item.model_copy(update=names) for item, names in zip(pairs.items, named, strict=True)]
-    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, {})
+    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, card)
 
 
 def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, threshold: float) -> MatchedRound:
