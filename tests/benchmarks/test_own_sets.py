@@ -411,7 +411,13 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shade
 def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_hides_no_path(shades):
     paths = sorted(shades.glob("*.png"))[:2]
     data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
-    other = {"embedding": [b"1", b"2"], "cluster": [7, 7], "day": [date(2026, 11, 30)] * 2, "size": [math.nan] * 2}
+    other: dict[str, Any] = {
+        "embedding": [b"1", b"2"],
+        "cluster": [7, 7],
+        "day": [date(2026, 11, 30)] * 2,
+        "size": [math.nan] * 2,
+    }
+    other["tag:level"] = np.float32([0.1, math.nan])  # 0.1 in CSV and JSON, too, and not 0.10000000149011612
     for columns, named in (
         ({"left-image": data}, {"image": "left-image"}),
         ({"image": [path.name for path in paths], **other}, {}),
@@ -420,6 +426,7 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
         pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
         assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
     assert {item.cluster for item in pairs.items} == {"7"}
+    assert [item.tags for item in pairs.items] == [{"level": "0.1"}, {}]
     assert pairs.items[0].provenance.items() >= {"day": "2026-11-30", "size": None}.items()
 
 
