@@ -290,7 +290,7 @@ def train_seeds(
 ) -> list[TrainRecord]:  # fmt: skip
     """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
 
-    `check` refuses a finished seed of other data than those at hand: the first one's is read, and all must be alike.
+    `check` refuses a finished seed if its data are others now; it is called of the first, since all must be alike.
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """

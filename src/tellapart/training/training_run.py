@@ -151,7 +151,7 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
 
 
 def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
-    """Refuse a finished run whose rows, validation items or start are not those at hand."""
+    """Refuse a finished run whose rows, validation items or start are others now."""
     if config.test_time_matching is not None:  # rows and start are those of the last round
         if (items := RunFiles(folder).rounds / "items").exists():
             _write_items(config, home, items)
