@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
@@ -33,6 +33,7 @@ from tellapart.data.validation import describe_changes
 from tellapart.diagnosis.why import explain
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
+from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
 from tellapart.metrics.matching import best_assignments
@@ -151,7 +152,7 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
 
 
 def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
-    """Refuse a finished run whose rows, validation items or start are others now."""
+    """Refuse a finished run whose rows, validation items, start or reported sets are others now."""
     if config.test_time_matching is not None:  # rows and start are those of the last round
         if (items := RunFiles(folder).rounds / "items").exists():
             _write_items(config, home, items)
@@ -161,10 +162,16 @@ def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *,
     hashes = {} if config.data.share == 1 else duplicates.pixels_by_file(duplicates.hash_images(rows.files))
     rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
     start = encoders.open_start(resolve_name(config.model, home), config)[1]
-    then = {"rows": record.data.fingerprint, "validation": record.data.validation_fingerprint, "start": record.start}
-    prints = None if validation is None else _hash_items(validation)
-    if changed := describe_changes(then, {"rows": rows.fingerprint, "validation": prints, "start": start}):
-        raise RunError(f"{folder} is trained on other data or from another start: {changed}; name a new out=")
+    data, prints = record.data, None if validation is None else _hash_items(validation)
+    then = {"rows": data.fingerprint, "validation": data.validation_fingerprint, "start": record.start}
+    now = {"rows": rows.fingerprint, "validation": prints, "start": start}
+    place = data_locations(config.data, home)
+    for benchmark in (find_benchmark(name, place) for name in config.report.benchmarks):
+        if benchmark.name in data.reported:  # of two sets of one name it has longer ones
+            then[benchmark.name] = data.reported[benchmark.name]
+            now[benchmark.name] = prepare(benchmark, store=EmbeddingStore(None)).fingerprint
+    if changed := describe_changes(then, now):
+        raise RunError(f"{folder} is of other data or of another start: {changed}; name a new out=")
 
 
 def _hash_items(validation: PairSet) -> str:
