@@ -508,6 +508,9 @@ def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp
     rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
     with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
         read_pair_table(write_table(shades, "blank.csv", rows), Locations())
+    several = [{**rows[0], "caption": "a cat", "cluster": "nan"}] * 2  # all items without one would be resampled as one
+    with pytest.warns(TellapartWarning, match=r"missing\.csv.*2 items are one cluster.*'nan'"):
+        read_pair_table(write_table(shades, "missing.csv", several), Locations())
     with raises(DataError, "coded.csv:2", "'image'", "base64"):
         read_pair_table(write_table(shades, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
     (shades / "bare.csv").write_text(f"{name},a cat,a dog\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,17 @@ def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, I
     return None, ((place, row) for place, _, row in rows)
 
 
-def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
-    """Warn of captions that a program wrote for a cell without one."""
+def _warn_of_blanks(path: Path, items: Collection[Item]) -> None:
+    """Warn of captions, and of clusters of several items, that a program wrote for a cell without one."""
+    clusters = Counter(item.cluster for item in items if item.cluster.strip().lower() in _BLANKS)
+    for cluster, count in clusters.most_common(1):
+        if count > 1:
+            warnings.warn(
+                f"{path}: {count:,} items are one cluster, {quote(cluster)}, a word for an empty cell; empty these "
+                "cells if no cluster is meant",
+                TellapartWarning,
+                stacklevel=3,
+            )
     blanks = [(item.id, text) for item in items for text in item.texts if text.strip().lower() in _BLANKS]
     if blanks:
         (id_, text), several = blanks[0], "" if len(blanks) == 1 else "; the first is that"
