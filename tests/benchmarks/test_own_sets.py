@@ -96,6 +96,27 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
         records_of(tmp_path / "films.toml")
 
 
+def test_a_gallery_with_a_row_for_each_caption_is_that_with_a_row_for_each_image(tmp_path):
+    pictures = [{"id": 7, "file_name": "a.png"}, {"id": 9, "file_name": "b.png"}]
+    said = [(7, "a cup"), (9, "two cups"), (7, "one cup")]
+    coco = {"images": pictures, "annotations": [{"image_id": image, "caption": text} for image, text in said]}
+    (tmp_path / "captions.json").write_text(json.dumps(coco))
+    write_file(tmp_path / "flat.csv", [{"name": "ab"[image > 7], "caption": text} for image, text in said])
+    write_file(
+        tmp_path / "rows.jsonl",
+        [{"name": "a", "caption": ["a cup", "one cup"]}, {"name": "b", "caption": ["two cups"]}],
+    )
+    by_id = 'format = "object"\neach = "annotations"\nby_id = {image_id = "images.file_name"}\n'
+    files = (("captions.json", by_id, "{image_id}"), ("flat.csv", "", "{name}.png"), ("rows.jsonl", "", "{name}.png"))
+    galleries = []
+    for file, keys, image in files:
+        body = f'{keys}[gallery]\nimage = "{image}"\ncaptions = "{{caption}}"\n'
+        (tmp_path / "s.toml").write_text(head(files=[file], items=2) + body)
+        galleries.append(records_of(tmp_path / "s.toml"))
+    assert galleries[0] == galleries[1] == galleries[2]
+    assert galleries[0].captions == ("a cup", "one cup", "two cups") and galleries[0].pairs == ((0, 0), (0, 1), (1, 2))
+
+
 @pytest.mark.slow
 def test_a_users_own_gallery_is_measured_both_ways(own, command):
     gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
@@ -390,7 +411,13 @@ def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shade
 def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_hides_no_path(shades):
     paths = sorted(shades.glob("*.png"))[:2]
     data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
-    other = {"embedding": [b"1", b"2"], "cluster": [7, 7], "day": [date(2026, 11, 30)] * 2, "size": [math.nan] * 2}
+    other: dict[str, Any] = {
+        "embedding": [b"1", b"2"],
+        "cluster": [7, 7],
+        "day": [date(2026, 11, 30)] * 2,
+        "size": [math.nan] * 2,
+    }
+    other["tag:level"] = np.float32([0.1, math.nan])  # 0.1 in CSV and JSON, too, and not 0.10000000149011612
     for columns, named in (
         ({"left-image": data}, {"image": "left-image"}),
         ({"image": [path.name for path in paths], **other}, {}),
@@ -399,6 +426,7 @@ def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_
         pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
         assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
     assert {item.cluster for item in pairs.items} == {"7"}
+    assert [item.tags for item in pairs.items] == [{"level": "0.1"}, {}]
     assert pairs.items[0].provenance.items() >= {"day": "2026-11-30", "size": None}.items()
 
 
@@ -430,7 +458,7 @@ def test_a_box_is_cut_out_of_a_table_s_picture(tmp_path):
     assert decode(pairs.read_bytes(pairs.items[0].images[0]), "").shape == (3, 2, 3)
 
 
-@pytest.mark.parametrize("true", [2, "2", "2.0", [2]])
+@pytest.mark.parametrize("true", [2, "2", "2.0", " 2", [2], "[2]"])
 def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
     (shades / "pairs.jsonl").write_text(json.dumps(row))
@@ -443,8 +471,13 @@ def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
     write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": "b"}])  # no first text by default
     with raises(DataError, "row-2", "'true'", "'b'"):
         ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
-    write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": []}])
-    assert [item.truths for item in ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items] == [(2,), (0,)]
+    for empty in ([], "[]"):  # a CSV file has a list's text; the first row may be the empty one
+        write_file(shades / "pairs.jsonl", [row | {"true": empty}, row | {"true": true}])
+        pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
+        assert [item.truths for item in pairs.items] == [(0,), (2,)] and "only kept" not in pairs.read_as
+    for several in ("[0, 2]", "[0 2]"):
+        write_file(shades / "pairs.jsonl", [row | {"true": several}])
+        assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].truths == (0, 2)
     of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
     (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
     assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}
@@ -475,6 +508,9 @@ def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp
     rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
     with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
         read_pair_table(write_table(shades, "blank.csv", rows), Locations())
+    several = [{**rows[0], "caption": "a cat", "cluster": "nan"}] * 2  # all items without one would be resampled as one
+    with pytest.warns(TellapartWarning, match=r"missing\.csv.*2 items are one cluster.*'nan'"):
+        read_pair_table(write_table(shades, "missing.csv", several), Locations())
     with raises(DataError, "coded.csv:2", "'image'", "base64"):
         read_pair_table(write_table(shades, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
     (shades / "bare.csv").write_text(f"{name},a cat,a dog\n")

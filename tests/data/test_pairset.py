@@ -141,6 +141,7 @@ def test_an_item_takes_lists_for_tuples_stands_for_itself_has_no_empty_tag_and_c
     item = Item.model_validate({"id": "a", "images": ["0.png"], "texts": ["x", "y"]})
     assert (item.images, item.texts, item.cluster) == (("0.png",), ("x", "y"), "a")
     assert Item(**GOOD, cluster="video-7").cluster == "video-7"
+    assert Item(**GOOD, cluster=" ").cluster == "a"  # as a spreadsheet's cell without content: no cluster of them all
     assert Item(**GOOD, tags={"kind": "", "side": " ", "type": "swap"}).tags == {"type": "swap"}
     with pytest.raises(ValidationError, match="frozen"):
         item.id = "b"

@@ -43,7 +43,7 @@ from tellapart.report.paper_tables.benchmarks import benchmark_table
 from tellapart.report.paper_tables.table import write_json
 from tellapart.report.plots.pareto import Costs, list_points
 from tellapart.report.plots.pictures import draw_tiers
-from tellapart.report.printing import gate_facts, gate_markdown
+from tellapart.report.printing import end_lines, gate_facts, gate_markdown
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Tier, anytime_bounds, anytime_p, mcnemar, paired_permutation, tiers
 
@@ -316,6 +316,8 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set, installed, tmp_p
         compare_models(systems(folders | {"oracle": part}))
     found = compare_models(systems(folders | {"oracle": part}), baseline="colours")
     assert [(pair.a, pair.b) for pair in found.pairs] == [("colours", "random")]
+    lines = end_lines(found.pairs, (), found.verdicts, models=found.models)
+    assert [line for line in lines if "oracle" in line] == ["not compared, no benchmark in common: oracle"]
     with raises(RunError, "benchmark", "share", "folder"):
         compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
 

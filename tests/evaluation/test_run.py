@@ -449,6 +449,11 @@ def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_comp
     assert score("after").value("choice_score") == 1
     with raises(RunError, "folder:set", "item-0", "captions"):
         ta.compare(tmp_path / "before", tmp_path / "after")
+    # Nor are its intervals those of items that became a cluster, or its parts those of tags that became known.
+    for change in ({"cluster": "scene"}, {"tags": {"type": "swap"}}):
+        (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row | change)}\n" for row in rows))
+        with raises(RunError, "out=", "item-1", "clusters", "tags"):
+            score("after")
 
 
 @pytest.mark.parametrize("first", ["bare", "files"])

@@ -17,6 +17,7 @@ from tellapart.metrics.answers import (
     clean_words,
     exact_match,
     group_accuracy,
+    is_stated,
     label_accuracy,
     read_stated,
     soft_accuracy,
@@ -38,6 +39,8 @@ def test_an_exact_answer_is_stripped_and_the_label_false_is_not_true():
     gold = ["yes", "2", " red", "no"]
     assert exact_match([" yes\n", "two", "red", "No"], gold).tolist() == [1, 0, 1, 0]
     assert read_stated("{3}, no: {4}") == "4"
+    # A CSV file has 2.0 for a number of a column with decimals, where JSON and parquet have 2.
+    assert is_stated("two", "2.0") and is_stated("{10.00}", "10") and not is_stated("2.5", "2")
     predictions: list[bool | str] = ["False", "False", True, False, np.True_]
     assert label_accuracy(predictions, ["False", "True", "True", "False", "True"]).tolist() == [1, 0, 1, 1, 1]
 

@@ -218,6 +218,12 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     Path("ids.txt").write_text("row-3\nrow-1\n")
     part = prepare(find_benchmark("choice:cups.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
     assert [row.id for row in part.records.rows] == ["row-1", "row-3"] and part.available == 4
+    ids = [" 7", "7", "a\u2028b"]  # each is a line as it is, or else without the blanks around it
+    write_file(Path("odd.csv"), [row | {"id": id_} for row, id_ in zip(rows, ids, strict=False)])
+    for line, id_ in zip([*ids, "7 \r"], [*ids, "7"], strict=True):
+        Path("ids.txt").write_text(f"{line}\n", newline="")
+        part = prepare(find_benchmark("odd.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
+        assert [item.id for item in part.records.items] == [id_]
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
     write_file(Path("answers.jsonl"), filled)
     ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json", code=0)

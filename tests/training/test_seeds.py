@@ -145,6 +145,27 @@ def test_seeds_on_different_data_or_from_different_starts_are_no_sample(field, t
         train_seeds(config(tmp_path), tmp_path / "out", 3, once)
 
 
+def test_seeds_that_are_done_are_not_those_of_another_data_file(tmp_path):
+    reported = squares(tmp_path / "test", count=4, seed=5) / "pairs.jsonl"
+    changes = {"optimiser": {"steps": 1, "warm_up": 0}, "report": {"benchmarks": [f"folder:{reported.parent}"]}}
+    values = table(tmp_path, data={"train": ["folder:train"], "share": 0.7}, **changes, seed=7)
+    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
+    first = ta.train(tmp_path / "run.toml", tmp_path / "out", seeds=1)
+    assert ta.train(tmp_path / "run.toml", tmp_path / "out", seeds=1, resume=True).records == first.records
+    before = reported.read_text("utf-8")
+    reported.write_text(before.replace("square", "box"), encoding="utf-8")
+    with raises(RunError, "seed-007", "folder:test", f'"{first.record.data.reported["folder:test"][:23]}...', "out="):
+        ta.train(tmp_path / "run.toml", tmp_path / "out", seeds=1, resume=True)
+    reported.write_text(before, encoding="utf-8")
+    pairs = tmp_path / "train" / "pairs.jsonl"
+    pairs.write_text(pairs.read_text("utf-8").replace("square", "box"), encoding="utf-8")
+    rows = first.record.data.fingerprint
+    for count in (1, 2):  # and nothing is trained before
+        with raises(RunError, "seed-007", "rows", f'"{rows[:23]}...', "validation", "out="):
+            ta.train(tmp_path / "run.toml", tmp_path / "out", seeds=count, resume=True)
+    assert not (tmp_path / "out" / "seed-008").exists()
+
+
 @pytest.mark.slow
 def test_the_command_trains_resumes_and_compares(tmp_path, command):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"

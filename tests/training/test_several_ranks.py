@@ -129,7 +129,7 @@ def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(sa
     ("what", "code", "message"),
     [
         ("leak", 2, r"error: folder:.*leak-test: 24 training images are its pictures to the pixel .*--allow-leak\n"),
-        ("odd", 2, r"error: .*seeds: seed-009 trained from another start or on other data.*; delete .*\n"),
+        ("odd", 2, r"error: .*seed-007 is of other data or of another start: rows .* -> .*--out.*\n"),
     ],
 )
 def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(said, what, code, message):

@@ -132,6 +132,10 @@ def test_items_that_are_no_squares_and_thresholds_that_no_match_reaches_are_refu
     high = rounds(start, test_time_matching={"rounds": 2, "threshold": 5.0})
     with raises(DataError, "test_time_matching.threshold", "round 1", "5", "12 items"):
         train_matched(high, start, start / "high")
+    pairs = start / "train" / "pairs.jsonl"
+    pairs.write_text(pairs.read_text().replace("square", "box"))
+    with raises(RunError, start / "high" / "rounds" / "items", "folder:train", "out="):  # not the old items' matches
+        train_matched(high, start, start / "high", resume=True)
     path = start / "train.toml"
     path.write_text(toml(high.model_dump(exclude_none=True)))
     with raises(DataError, "train.toml", "dry_run=True", "limit=1"):

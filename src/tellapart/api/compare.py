@@ -145,7 +145,8 @@ class Compared(Shown, Frame):
 
     def _repr_html_(self) -> str:
         tiers = self.two is None and bool(self.record.tiers)
-        lines = end_lines(self.record.pairs, self.left_out, self.record.verdicts, tiers=tiers)
+        record, models = self.record, self.record.models
+        lines = end_lines(record.pairs, self.left_out, record.verdicts, tiers=tiers, models=models)
         return super()._repr_html_() + html_lines(lines)
 
     def show(self) -> None:

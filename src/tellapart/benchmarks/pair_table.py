@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     table, rows = _open_rows(path, images)
     encoded = set() if table is None else set(image_columns(path))
     items: dict[str, Item] = {}
-    first: dict[str, Any] = {}
+    examples: dict[bool, dict[str, Any]] = {}  # the first row with places in `true`, and the first without
     for number, (where, cells) in enumerate(rows, start=1):
         pictures = {name: f"{number - 1}/{name}" for name in encoded}
         row = {**pictures, **cells}
@@ -94,7 +95,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
             fault = f"field 'id': {quote(item.id, 200)} is in a row above, too; give each row another id"
             raise DataError(f"{where}: {fault}", path=where, field="id")
         items[item.id] = item
-        first = first or row
+        examples.setdefault(bool(item.true), row)
     if not items:
         raise DataError(f"{path} holds no pairs; its first line names the columns", path=path)
     if all(item.shape == (1, 1) for item in items.values()):
@@ -110,7 +111,7 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     card, frames = read_card(path.parent)
     read = table if encoded else images
     entries = images.relate_images(items.values())
-    read_as = describe_columns(first, entries[0].shape, dict(place.columns))
+    read_as = describe_columns(examples.get(True) or examples[False], entries[0].shape, dict(place.columns))
     return PairSet(f"{TABLE}{path.name}", entries, path.parent, card, read=read, frames=frames, read_as=read_as)
 
 
@@ -122,8 +123,17 @@ def _open_rows(path: Path, images: FolderImages) -> tuple[ParquetTable | None, I
     return None, ((place, row) for place, _, row in rows)
 
 
-def _warn_of_blanks(path: Path, items: Iterable[Item]) -> None:
-    """Warn of captions that a program wrote for a cell without one."""
+def _warn_of_blanks(path: Path, items: Collection[Item]) -> None:
+    """Warn of captions, and of clusters of several items, that a program wrote for a cell without one."""
+    clusters = Counter(item.cluster for item in items if item.cluster.strip().lower() in _BLANKS)
+    for cluster, count in clusters.most_common(1):
+        if count > 1:
+            warnings.warn(
+                f"{path}: {count:,} items are one cluster, {quote(cluster)}, a word for an empty cell; empty these "
+                "cells if no cluster is meant",
+                TellapartWarning,
+                stacklevel=3,
+            )
     blanks = [(item.id, text) for item in items for text in item.texts if text.strip().lower() in _BLANKS]
     if blanks:
         (id_, text), several = blanks[0], "" if len(blanks) == 1 else "; the first is that"

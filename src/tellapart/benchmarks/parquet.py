@@ -74,6 +74,16 @@ def _read_batches(opened: Any, columns: list[str], groups: list[int] | None = No
         yield batch
 
 
+def _shorten(batch: Any) -> Any:
+    """Return a batch whose numbers of 32 bits are those that other files have: 0.1, and not 0.10000000149011612."""
+    arrow = require("pyarrow", extra="hub")
+    columns = [
+        column.cast(arrow.string()).cast(arrow.float64()) if arrow.types.is_float32(column.type) else column
+        for column in batch.columns
+    ]
+    return arrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 class _RowGroup(NamedTuple):
     """A row group of an opened file, its rows as the table counts them, and the first of these as its file does."""
 
@@ -120,7 +130,7 @@ class ParquetTable:
         for path, opened in self._opened:
             names = [name for name in opened.schema_arrow.names if name not in self._images]
             with _name_damage(path):
-                rows = [row for batch in _read_batches(opened, names) for row in batch.to_pylist()]
+                rows = [row for batch in _read_batches(opened, names) for row in _shorten(batch).to_pylist()]
             yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows))
 
     def __call__(self, reference: str) -> bytes:

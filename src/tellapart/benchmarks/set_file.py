@@ -237,7 +237,7 @@ class RatingTable(_RowTable):
 
 
 class GalleryTable(_Table):
-    """One image of a gallery, of a row, and its captions: templates of its fields."""
+    """One image of a gallery and its captions, of a row or of several rows of the image: templates of their fields."""
 
     image: Template
     captions: Templates
@@ -539,15 +539,14 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | 
 
 def _load_gallery(declared: SetFile, table: GalleryTable, place: Locations) -> RetrievalSet:
     kinds: Kinds = {}
-    images: list[str] = []
-    captions = []
+    captions: dict[str, list[str]] = {}  # of an image: a file may have a row for each of them
     for place_of_row, row in _group_rows(declared, place):
         filler = _Filler(row, place_of_row, kinds, {})
-        images += filler.images([table.image])
-        captions.append(filler.all(table.captions))
+        for image in filler.images([table.image]):
+            captions.setdefault(image, []).extend(filler.all(table.captions))
     if declared.items is not None:
-        expect_count(place.folder(declared.name) or Path(), len(images), declared.items, what="images")
-    return RetrievalSet.of(declared.name, images, captions)
+        expect_count(place.folder(declared.name) or Path(), len(captions), declared.items, what="images")
+    return RetrievalSet.of(declared.name, [*captions], [*captions.values()])
 
 
 def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]]:

@@ -257,12 +257,13 @@ def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple
     with in_column("caption", place):
         one_text(row["caption"])
     image = row.get("image")
-    if image is not None:
+    if image not in (None, ""):
         if not isinstance(image, str):
             raise DataError(f"{place}: column 'image': expected a path, got {quote(image)}")
         with in_column("image", place):
             check_reference(image)
         image = normpath(image)
+    image = image or None  # a CSV file's empty cell
     name, text = optional_text(row, "id", str(number)), row["caption"]
     return SourceCaption(name, " ".join(text.split()), image, optional_text(row, "cluster", image or name), text)
 
@@ -287,7 +288,7 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
     cluster = row.get("cluster")
-    if cluster in (None, ""):
+    if cluster is None or not str(cluster).strip():
         image_id, _, number = name.rpartition("_")  # if the id has the form IMAGE_NUMBER
         cluster = image_id if image_id.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
@@ -303,9 +304,9 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
 
 
 def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
-    """Return a row's value in a column as a text, or the default if the value is absent, null or empty."""
+    """Return a row's value in a column as a text, or the default if the value is absent, null or blank."""
     value = row.get(column)
-    return default if value is None or value == "" else str(value)
+    return default if value is None or not str(value).strip() else str(value)
 
 
 def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:

@@ -97,7 +97,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
 
 
 def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Mapping[str, str] | None = None) -> str:
-    """Describe how a table is read, by its first row: images, texts, tags, and the columns that are only kept."""
+    """Describe how a table is read, by a row: images, texts, tags, and the columns that are only kept."""
     columns, renamed = _sort_columns(tuple(row)), renamed or {}
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
@@ -121,11 +121,14 @@ def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartErr
 def _read_places(row: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
     """Return the places under `true`, a number from 0 or a list of them; none unless the row is 1xm or nx1.
 
-    A column of that name that holds anything else is provenance.
+    A cell of a CSV file holds a list's text, `[0, 2]`, or `[0 2]` of numpy. A column of that name that holds anything
+    else is provenance.
     """
     cell = row.get("true") if min(shape) == 1 < max(shape) else None
+    if isinstance(cell, str) and (listed := re.fullmatch(r"\s*\[(.*)\]\s*", cell)):
+        cell = re.split(r"\s*,\s*|\s+", listed[1].strip())
     cells = cell if isinstance(cell, list) else [cell]
-    numbers = [re.fullmatch(r"(\d{1,3})(?:\.0)?", str(value)) for value in cells]
+    numbers = [re.fullmatch(r"\s*(\d{1,3})(?:\.0)?\s*", str(value)) for value in cells]
     return [int(number[1]) for number in numbers if number] if all(numbers) else []
 
 
@@ -134,7 +137,8 @@ def expect_places(items: Collection[Item], path: Path) -> None:
 
     An empty cell, or an empty list, is the first place.
     """
-    other = next((item for item in items if not _is_empty(cell := item.provenance.get("true")) and cell != []), None)
+    cells = ((item, item.provenance.get("true")) for item in items)
+    other = next((item for item, cell in cells if not _is_empty(cell) and cell not in ([], "[]")), None)
     if other is not None and any(item.true for item in items):
         value = other.provenance["true"]
         fault = f"{quote(value)} is no place of a text or an image, counted from 0, as other rows have it"

@@ -62,13 +62,13 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     is_native = listing.name == LISTINGS[0]
     items: list[Item] = []
     lines: dict[str, str] = {}
-    first_row: dict[str, Any] = {}
+    examples: dict[bool, dict[str, Any]] = {}  # the first row with places in `true`, and the first without
     faults: list[tuple[int, DataError]] = []
-    for line, row in read_lines(listing):
+    for number, (line, row) in enumerate(read_lines(listing), start=1):
         place = f"{listing}:{line}"
         try:
             fields, sources = (row, {}) if is_native else fields_of(find_image, row)
-            item = make_item(find_image, fields if is_native else {"id": f"row-{line}", **fields}, sources)
+            item = make_item(find_image, fields if is_native else {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             faults.append((line, error))
             if len(faults) == _FAULTS:
@@ -79,7 +79,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
             raise DataError(f"{place}: {fault}", path=place, field="id")
         items.append(item)
         lines[item.id] = place
-        first_row = first_row or row
+        examples.setdefault(bool(item.true), row)
     if faults:
         raise _join_faults(listing, faults)
     if not items:
@@ -87,7 +87,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     if not is_native:
         expect_places(items, listing)
     card, frames = read_card(folder)
-    read_as = "" if is_native else describe_columns(first_row, items[0].shape)
+    read_as = "" if is_native else describe_columns(examples.get(True) or examples[False], items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
 
 

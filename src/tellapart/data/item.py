@@ -68,8 +68,8 @@ class Item(BaseModel):
         return tuple(reference for row in rows for reference in row if isinstance(reference, str))
 
     def model_post_init(self, _context: object, /) -> None:
-        """Set the cluster of an item without one to its id, and leave out tags of an empty value."""
-        if not self.cluster:
+        """Set the cluster of an item without one, or with a blank one, to its id; leave out tags of an empty value."""
+        if not self.cluster.strip():
             object.__setattr__(self, "cluster", self.id)
         if not all(map(str.strip, self.tags.values())):
             object.__setattr__(self, "tags", filled_tags(self.tags))

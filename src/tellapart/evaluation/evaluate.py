@@ -47,19 +47,20 @@ from tellapart.tasks.task import Predictions, Runner, Session, Task, Unit, Units
 def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
     """Return the positions of the items whose ids a file names, one a line, in the benchmark's order."""
     try:
-        lines = decode_text(read_whole(path), path).splitlines()
+        lines = decode_text(read_whole(path), path).split("\n")  # an id may hold U+2028 and its like
     except DataError as error:
         raise RunError(f"items={error}; give a file with an id in each line") from error
-    wanted = [line.strip() for line in lines if line.strip()]
+    rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
+    ids = [row.id for row in rows]
+    position = {id_: number for number, id_ in enumerate(ids)}
+    named = [line.removesuffix("\r") for line in lines if line.strip()]
+    wanted = [line if line in position else line.strip() for line in named]
     if not wanted:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
     if twice := [id_ for id_, count in Counter(wanted).items() if count > 1]:
         raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
-    rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
-    ids = [row.id for row in rows]
     if not ids:
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
-    position = {id_: number for number, id_ in enumerate(ids)}
     if missing := [id_ for id_ in wanted if id_ not in position]:
         raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(ids, 3)}")
     return sorted(position[id_] for id_ in wanted)

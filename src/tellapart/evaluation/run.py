@@ -548,7 +548,8 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
     """List the measured pairs whose facts beyond the fingerprint differ in the set: it covers no clusters and no tags.
 
     Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them;
-    so are tags, and clusters that are not the item's id: the files of the set may not be there.
+    so are tags and clusters. Without both, the files of the set may not be there: then only clusters that are not the
+    item's id are compared, and tags that both have.
     """
     records = ready.records
     if finished.samples is None or not isinstance(records, PairSet | ListedPairs):  # of other records it covers all
@@ -561,7 +562,7 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
         if sample.id not in facts or (sample.texts and texts and sample.texts != texts[sample.id]):
             return True
         cluster, tags = facts[sample.id]
-        if isinstance(records, PairSet):
+        if isinstance(records, PairSet) or (sample.texts and texts):
             return (sample.cluster, filled_tags(sample.tags)) != (cluster, tags)  # older runs have empty tags
         moved = cluster != sample.cluster and sample.id not in (cluster, sample.cluster)
         return moved or any(tags[tag] != sample.tags[tag] for tag in tags.keys() & sample.tags.keys())

@@ -164,8 +164,8 @@ def clean_words(text: str) -> str:
 def read_stated(answer: str) -> str:
     """Return the answer that is stated: what the last braces hold, or the only word, number, yes or no of a sentence.
 
-    Case, marks and articles do not count, and numbers up to ten are digits. If a sentence without braces has two
-    numbers, or both yes and no, it is taken as it is.
+    Case, marks and articles do not count, numbers up to ten are digits, and 2.0, as tables write it, is 2. If a
+    sentence without braces has two numbers, or both yes and no, it is taken as it is.
 
     >>> [read_stated(answer) for answer in ("{4}", "It has four legs.", "\\\\boxed{B}", "(A)", "Yes, it is", "1 of 2")]
     ['4', '4', 'b', 'a', 'yes', '1 of 2']
@@ -174,6 +174,7 @@ def read_stated(answer: str) -> str:
     framed = _BRACES.findall(text)
     stated = (framed or [text])[-1]
     words = clean_words(clean_punctuation(stated)) or re.sub(r"\W+", "", stated).lower()  # A alone is no article
+    words = re.sub(r"\A(\d+)\.0+\Z", r"\1", words)
     if framed:
         return words
     several = words.split()

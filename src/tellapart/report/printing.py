@@ -62,7 +62,8 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
         arrange_tiers=_arrange_tiers,
         count_items=count_items,
     )
-    print_lines(*end_lines(comparison.pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers)))
+    tiers, models = bool(comparison.tiers), comparison.models
+    print_lines(*end_lines(comparison.pairs, left_out, comparison.verdicts, tiers=tiers, models=models))
 
 
 def _arrange_tiers(rankings: Sequence[MetricTiers]) -> dict[str, Any]:
@@ -82,9 +83,10 @@ def _arrange_tiers(rankings: Sequence[MetricTiers]) -> dict[str, Any]:
 
 
 def end_lines(
-    pairs: Sequence[Comparison], left_out: Sequence[str], verdicts: Sequence[Verdict], *, tiers: bool = False
-) -> list[str]:
-    """Return the notes and verdicts below the tables of a comparison."""
+    pairs: Sequence[Comparison], left_out: Sequence[str], verdicts: Sequence[Verdict], *,
+    tiers: bool = False, models: Sequence[str] = (),
+) -> list[str]:  # fmt: skip
+    """Return the notes and verdicts below the tables of a comparison; `models` are all, also those in no pair."""
     rows = [row for pair in pairs for row in pair.rows]
     # The items that would show each difference that is not significant.
     needed = [
@@ -98,6 +100,7 @@ def end_lines(
         pairs=pairs,
         rows=rows,
         left_out=left_out,
+        unpaired=[model for model in models if not any(model in (pair.a, pair.b) for pair in pairs)],
         tiers=tiers,
         needed=wrap(f"items needed to show these as often by p (Holm): {', '.join(needed)}", 120) if needed else (),
         undetectable=[row.only_a + row.only_b for row in rows if row.detectable is None],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,7 +212,7 @@ def train(
         raise DataError("against= compares seeds; give seeds=N too")
     others = None if against is None else read_seeds(as_path(against, "against"))
     folder = default_folder(path, out)
-    from tellapart.training.training_run import run_training, train_matched
+    from tellapart.training.training_run import refuse_other_data, run_training, train_matched
 
     with reporting(progress) as report:
 
@@ -227,7 +228,8 @@ def train(
             return finished
 
         if seeds is not None:
-            records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit)
+            check = partial(refuse_other_data, home=path.parent)
+            records = train_seeds(chosen, folder, seeds, train_once, resume=resume, limit=limit, check=check)
             return Trained(folder, tuple(records), seeds=True, against=others)
         finished = train_once(chosen, folder)
         return Trained(folder, () if finished.record is None else (finished.record,))
@@ -284,8 +286,11 @@ class SeedRow:
 def train_seeds(
     config: TrainConfig, out: Path, count: int, once: Callable[[TrainConfig, Path], FinishedRun], *,
     resume: bool = False, limit: int | None = None,
+    check: Callable[[TrainConfig, Path, TrainRecord], None] | None = None,
 ) -> list[TrainRecord]:  # fmt: skip
     """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
+
+    `check` refuses a finished seed if its data are others now; it is called of the first, since all must be alike.
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
@@ -297,6 +302,9 @@ def train_seeds(
         done = ranks.first(lambda: read_record(folder) if resume and (folder / RECORD).is_file() else None)  # noqa: B023
         if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
             done = once(seeded, folder).record
+        elif check is not None:
+            ranks.first(partial(check, seeded, folder, done))
+            check = None
         records += [done] if ranks.leads and done is not None else []
     runs = [(record.start, record.data) for record in records]
     odd = [f"seed-{_seed_of(record):03d}" for record, run in zip(records, runs, strict=True) if run != runs[0]]

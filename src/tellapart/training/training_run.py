@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tellapart.benchmarks.find import load_pairs
+from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
@@ -29,9 +29,11 @@ from tellapart.data.folder import LISTINGS, read_pair_set, write_pair_set
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress, Progress
 from tellapart.data.rows import read_object
+from tellapart.data.validation import describe_changes
 from tellapart.diagnosis.why import explain
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
+from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
 from tellapart.metrics.matching import best_assignments
@@ -149,6 +151,34 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
     return trained, left_over(rest, trained) if pairs is None else pairs
 
 
+def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
+    """Refuse a finished run whose rows, validation items, start or reported sets are others now."""
+    if config.test_time_matching is not None:  # rows and start are those of the last round
+        if (items := RunFiles(folder).rounds / "items").exists():
+            _write_items(config, home, items)
+        return
+    build_recipes(config.data, home)
+    rows = read_sources(config.data, home)
+    hashes = {} if config.data.share == 1 else duplicates.pixels_by_file(duplicates.hash_images(rows.files))
+    rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
+    start = encoders.open_start(resolve_name(config.model, home), config)[1]
+    data, prints = record.data, None if validation is None else _hash_items(validation)
+    then = {"rows": data.fingerprint, "validation": data.validation_fingerprint, "start": record.start}
+    now = {"rows": rows.fingerprint, "validation": prints, "start": start}
+    place = data_locations(config.data, home)
+    for benchmark in (find_benchmark(name, place) for name in config.report.benchmarks):
+        if benchmark.name in data.reported:  # of two sets of one name it has longer ones
+            then[benchmark.name] = data.reported[benchmark.name]
+            now[benchmark.name] = prepare(benchmark, store=EmbeddingStore(None)).fingerprint
+    if changed := describe_changes(then, now):
+        raise RunError(f"{folder} is of other data or of another start: {changed}; name a new out=")
+
+
+def _hash_items(validation: PairSet) -> str:
+    """Return the SHA-256 of a validation set's items and of their images' files."""
+    return validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
+
+
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
     """The outcome of a training run: the model's name as `tellapart run -m` takes it, and, on rank 0, the record."""
@@ -257,8 +287,7 @@ def _check_data(
         warnings.warn(line, TellapartWarning, stacklevel=2)
     chosen: dict[str, Any] = {}
     if validation is not None:
-        prints = validation.fingerprint(lambda image: validation.content_key(image, validation.read_bytes(image)))
-        metric = metric_of(config.validation.metric, validation.shape)
+        metric, prints = metric_of(config.validation.metric, validation.shape), _hash_items(validation)
         chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
     counts: dict[str, Any] = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
     record = DataRecord(**counts, **chosen, fingerprint=rows.fingerprint, validation_leak=shared)
@@ -414,7 +443,7 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
     if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise RunError(f"{out} holds something already; add resume=True to go on with it, or name a new out=")
     items, start = files.rounds.absolute() / "items", resolve_name(config.model, home)
-    ranks.first(lambda: None if items.exists() else _write_items(config, home, items))
+    ranks.first(lambda: _write_items(config, home, items))
     name, settings = start, settings | {"resume": resume, "allow_leak": True}
     for number, threshold in enumerate(thresholds := config.test_time_matching.thresholds(), 1):
         folder, last = items.with_name(str(number)), number == len(thresholds)
@@ -429,8 +458,12 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
 
 
 def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
-    """Copy the items' pictures and captions, as every round reads them."""
+    """Copy the items' pictures and captions, as every round reads them; a copy of other items is refused."""
     pairs = load_pairs(resolve_name(config.data.train[0], home), data_locations(config.data, home))
+    if folder.exists():
+        if changed := describe_changes({"items": _hash_items(read_pair_set(folder))}, {"items": _hash_items(pairs)}):
+            raise RunError(f"{folder} holds other items than {pairs.name} has now: {changed}; name a new out=")
+        return
     if not METRICS["match_score"].defined_for(pairs.shape):
         raise DataError(
             f"test_time_matching: {pairs.name} has items of {describe(pairs.shape)}, and a match is of as many images "
@@ -439,8 +472,9 @@ def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
     images = dict.fromkeys(image for item in pairs.items for image in item.images)
     copies = {image: f"images/{number}{Path(image).suffix}" for number, image in enumerate(images)}
     named = [{"images": tuple(map(copies.get, item.images)), "provenance": {}} for item in pairs.items]
+    card = {"frames": pairs.frames}  # of videos
     items = [item.model_copy(update=names) for item, names in zip(pairs.items, named, strict=True)]
-    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, {})
+    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, card)
 
 
 def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, threshold: float) -> MatchedRound:

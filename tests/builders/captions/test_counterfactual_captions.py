@@ -1,5 +1,6 @@
 """Counterfactual captions: their stages, as pair sets and as files of pairs, and the released ones."""
 
+import csv
 import json
 import os
 import pickle
@@ -19,7 +20,7 @@ from facts import check_facts, raises
 from published import NEEDS_NLTK_DATA, NLTK_DATA, published
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
-from tellapart.builders.caption_files import read_captions
+from tellapart.builders.caption_files import read_caption_pairs, read_captions
 from tellapart.builders.captions import counterfactuals as rewriting
 from tellapart.builders.captions.counterfactuals import (
     Counterfactual,
@@ -474,6 +475,24 @@ def test_a_file_that_is_no_captions_is_refused_by_line(tmp_path, name, text, mes
     (tmp_path / name).write_text(text)
     with raises(DataError, message):
         read_captions(tmp_path / name)
+
+
+def test_rows_of_jsonl_are_those_of_csv(tmp_path):
+    def read_both(read: Callable[[Path], Any], rows: list[dict[str, Any]]) -> Any:
+        (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        with (tmp_path / "rows.csv").open("w", newline="") as file:
+            (table := csv.DictWriter(file, rows[0])).writeheader()
+            table.writerows(rows)
+        first, second = (read(tmp_path / f"rows{suffix}") for suffix in (".jsonl", ".csv"))
+        assert first == second
+        return first
+
+    captions = [{"caption": "a cup", "image": None, "cluster": 7}]
+    captions += [{"caption": "a cat", "image": "a.png", "cluster": " "}]
+    assert [(one.image, one.cluster) for one in read_both(read_captions, captions)] == [(None, "7"), ("a.png", "a.png")]
+    pair = {"id": "007_1", "caption_0": "a cup", "caption_1": "a cat", "cluster": " ", "tag:size": "1.50"}
+    (first,) = read_both(read_caption_pairs, [pair]).values()
+    assert (first.id, first.cluster, first.tags) == ("007_1", "007", {"size": "1.50"})
 
 
 def test_the_example_recipe_is_one(tmp_path):

@@ -59,6 +59,13 @@ def listed(tmp_path):
     return write
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.txt"])
+def test_a_file_that_no_rows_are_read_from_is_named_with_those_that_are(tmp_path, name):
+    (tmp_path / name).write_bytes(b"PAR1\x80")  # and is no text in another encoding
+    with raises(DataError, name, ".jsonl", ".csv", ".tar"):
+        read_rows([name], tmp_path)
+
+
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
 def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))

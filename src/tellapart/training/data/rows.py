@@ -482,6 +482,9 @@ def _read_source(path: Path, place: Locations, columns: Mapping[str, str], attem
         listed = list(table_rows(path, columns))
     elif suffix in {".json", ".tar"}:
         listed = list((json_rows if suffix == ".json" else shard_rows)(path))
+    elif suffix != ".jsonl" and path.is_file():
+        forms = "a pair set's folder, or a .jsonl, .csv, .tsv, .json or .tar file"
+        raise DataError(f"{path}: training rows are read from {forms}; got {suffix!r}", path=path)
     else:
         listed = [(f"{path}:{line}", fields) for line, fields in read_jsonl(path)]
     rows, dropped = list[TrainingRow](), list[str]()  # dropped: places of negatives that are none
@@ -577,7 +580,7 @@ def _make_row(
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
         positives=tuple(fields.positive_captions),
         item=item,
-        cluster=fields.image if fields.cluster in ("", None) else str(fields.cluster),
+        cluster=fields.image if fields.cluster is None or not str(fields.cluster).strip() else str(fields.cluster),
     )
 
 
