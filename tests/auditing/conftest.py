@@ -72,9 +72,7 @@ def pictured(tmp_path) -> Callable[..., PairSet]:
 
 @pytest.fixture
 def loves_z(tmp_path) -> Path:
-    """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came
-    before.
-    """
+    """A checkpoint of llama2.c that knows bytes alone, to which the letter z is the likeliest after any text."""
     sizes = Sizes(dim=4, hidden=4, layers=1, heads=2, key_heads=2, vocabulary=259, context=64)
     weights = {name: np.zeros(shape) for name, shape in sizes.layout().items()}
     weights["embedding"][:, 0] = 1.0
