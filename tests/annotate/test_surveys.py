@@ -109,15 +109,14 @@ def test_a_sample_takes_whole_items_at_random():
     assert all(len(study.units) == 20 for study in studies)
 
 
-@pytest.mark.parametrize(
-    ("phrase", "problems"),
-    [
-        ("the cup on the left", ["names a place: left"]), ("the left-hand cup", ["names a place: left"]),
-        ("the top-right cup", ["names a place: right, top"]), ("the left-handed player’s bat", []),
-    ],
-)  # fmt: skip
-def test_a_phrase_names_no_place_joined_by_a_hyphen_either(phrase, problems):
-    assert find_survey("expression").problems({"expression": phrase}, frozenset()) == problems
+def test_a_phrase_names_no_place_joined_by_a_hyphen_either():
+    for phrase, *problems in (
+        ("the cup on the left", "names a place: left"),
+        ("the left-hand cup", "names a place: left"),
+        ("the top-right cup", "names a place: right, top"),
+        ("the left-handed player’s bat",),
+    ):
+        assert find_survey("expression").problems({"expression": phrase}, frozenset()) == problems
 
 
 @pytest.mark.parametrize(
