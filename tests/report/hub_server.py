@@ -103,12 +103,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _describe(self, repo: str, files: dict[str, bytes], call: list[str]) -> None:
         """Answer what a repository holds."""
-        sizes = [
-            {"type": "file", "path": path, "oid": blob_id(data), "size": len(data)} for path, data in files.items()
-        ]
+        if call[:1] == ["tree"]:
+            about = {path: {"oid": blob_id(data), "size": len(data)} for path, data in files.items()}
+            self._json(200, [{"type": "file", "path": path, **of} for path, of in about.items()])
+            return
         siblings = [{"rfilename": path} for path in files]
         about = {"id": repo, "sha": COMMIT, "siblings": siblings, "private": False, "gated": False, "tags": []}
-        self._json(200, sizes if call[:1] == ["tree"] else about)
+        self._json(200, about)
 
     def _send_file(self, path: str, data: bytes) -> None:
         """Send a file, from the place that is asked for; a cut one ends early, and the connection with it."""
@@ -145,15 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif files is None:
             self._json(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
         elif what == "preupload":
-            modes = [
-                {
-                    "path": one["path"],
-                    "uploadMode": "regular",
-                    "shouldIgnore": False,
-                    "oid": blob_id(files[one["path"]]) if one["path"] in files else None,
-                }
-                for one in json.loads(body)["files"]
-            ]
+            ids, about = {path: blob_id(data) for path, data in files.items()}, {"uploadMode": "regular"}
+            paths = [sent["path"] for sent in json.loads(body)["files"]]
+            modes = [{"path": path, "shouldIgnore": False, "oid": ids.get(path), **about} for path in paths]
             self._json(200, {"files": modes})
         else:
             self._commit(f"{owner}/{name}", kind, revision, body)
