@@ -16,6 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 import tellapart as ta
 from facts import raises
 from published import published, winoground
+from sets import write_file
 from tellapart import Item, PairSet, choice_score, group_score, image_score, read_samples, text_score
 from tellapart.annotate.findings import (
     HUMAN,
@@ -311,12 +312,10 @@ def test_the_altered_words_of_coco_counterfactuals_are_found():
 
 
 def test_groups_are_lists_of_words(tmp_path):
-    (tmp_path / "a.json").write_text('{"human": ["Girl", "boy"]}')
-    assert read_groups(tmp_path / "a.json") == {"human": ["girl", "boy"]}
-    for wrong in ('{"human": "girl"}', '{"human": []}', '{"human": [1]}'):
-        (tmp_path / "a.json").write_text(wrong)
+    assert read_groups(write_file(tmp_path / "a.json", {"human": ["Girl", "boy"]})) == {"human": ["girl", "boy"]}
+    for wrong in ("girl", [], [1]):
         with raises(DataError, "'human'", "words"):
-            read_groups(tmp_path / "a.json")
+            read_groups(write_file(tmp_path / "a.json", {"human": wrong}))
 
 
 def test_tags_cannot_steer_the_terminal(capsys):
@@ -348,21 +347,21 @@ def test_a_model_helps_to_estimate_peoples_score(judge):
     ids, people = [unit.item for unit in study[0].units[::2]], [0.0] * 10 + [1.0] * 90
     others = [value for name, value in right.items() if name not in ids]
     expected = prediction_powered(people, [right[name] for name in ids], others)
-    assert (row.items, row.judged.others, row.strict.value) == (100, 300, 0.9)
+    assert (row.items, row.judged.others, row.strict.value, row.judged.judge) == (100, 300, 0.9, "judge")
     assert row.judged.estimate.value == pytest.approx(expected.mean)
-    assert row.judged.judge == "judge" and row.judged.estimate.low < 0.9 < row.judged.estimate.high
+    assert row.judged.estimate.low < 0.9 < row.judged.estimate.high
 
 
 def test_a_judge_of_other_items_is_refused(judge):
-    with raises(ScoreError, "judge=", "full set"):
-        human_rows([_of_demo(judge, 1)], judge)
-    with raises(ScoreError, "judge=", "4 items", "demo"):
-        human_rows([answered("i2t", pairs_of(4), {"ann": list("01" * 4)})], judge)
-    # Ids such as `row-1` are those of many sets.
     study, answers = _of_demo(judge, 4)
+    # Ids such as `row-1` are those of many sets.
     changed = study.units[0].model_copy(update={"options": ["no caption of", "the demo"]})
     others = study.model_copy(update={"units": [changed, *study.units[1:]]})
-    with raises(ScoreError, "judge=", changed.item, "'no caption of'", "demo"):
-        human_rows([(others, answers)], judge)
-    with raises(ScoreError, "judge=", "none", "match", "leave it out"):
-        human_rows([(study.model_copy(update={"survey": "match"}), answers)], judge)
+    for asked, *facts in (
+        (_of_demo(judge, 1), "full set"),
+        (answered("i2t", pairs_of(4), {"ann": list("01" * 4)}), "4 items", "demo"),
+        ((others, answers), changed.item, "'no caption of'", "demo"),
+        ((study.model_copy(update={"survey": "match"}), answers), "none", "match", "leave it out"),
+    ):
+        with raises(ScoreError, "judge=", *facts):
+            human_rows([asked], judge)

@@ -154,14 +154,12 @@ def test_neither_tiny_nor_huge_numbers_are_lost_when_they_are_squared(scale):
 
 
 # What VLUE's correlation of 0.75 may be taken over: the table of docs/benchmarks.md, from the paper's Table 2
-
 TEXT = (("coco-retrieval", "i2t_recall@1"), ("vlue-retrieval", "i2t_recall@1"))
 IMAGE = (("coco-retrieval", "t2i_recall@1"), ("vlue-retrieval", "t2i_recall@1"))
 NLVR2 = (("nlvr2", "accuracy"), ("vlue-nlvr2", "accuracy"))
 VQA = (("vqa2", "soft_accuracy"), ("vlue-vqa", "exact_match"))
 GROUNDING = (("refcoco+-val", "box_accuracy"), ("vlue-grounding", "box_accuracy"))
 Task = tuple[tuple[str, str], tuple[str, str]]
-
 MODELS = read_imported(ROOT / "examples" / "vlue_board" / "records.toml").models
 SEVEN = [model for model in MODELS if model.latency is not None]
 

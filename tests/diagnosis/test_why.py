@@ -166,26 +166,21 @@ def four(said: str, *, gold: str = "yes no no yes", group: str = "g") -> list[Sa
     return [*rows, Sample(id=ids, cluster=group, images=("a", "b"), texts=texts, unit="group", outcomes={})]
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("yes no no yes", Reason.RIGHT),
-        ("yes yes no yes", Reason.BOTH),  # [[1, 0], [1, 1]]: D is 1, T is 1, M is -1
-        ("yes yes yes yes", Reason.NO_MATCH),
-        ("no yes yes no", Reason.NO_MATCH),
-        ("yes no yes no", Reason.NO_MATCH),  # the same answers of both questions: picture a alone
-    ],
-)
-def test_answers_of_yes_and_no_in_fours_are_scores_of_one_and_zero(said, reason):
-    (square,), left_out = read_squares(four(said))
-    assert left_out == 0
-    assert reasons([square.scores]) == [reason]
+def test_answers_of_yes_and_no_in_fours_are_scores_of_one_and_zero():
+    for said, reason in {
+        "yes no no yes": Reason.RIGHT,
+        "yes yes no yes": Reason.BOTH,  # [[1, 0], [1, 1]]: D is 1, T is 1, M is -1
+        "yes yes yes yes": Reason.NO_MATCH,
+        "no yes yes no": Reason.NO_MATCH,
+        "yes no yes no": Reason.NO_MATCH,  # the same answers of both questions: picture a alone
+    }.items():
+        (square,), left_out = read_squares(four(said))
+        assert (left_out, *reasons([square.scores])) == (0, reason)
 
 
 def test_fours_are_laid_out_by_the_gold_answers():
     (turned,), _ = read_squares(four("no yes yes no", gold="no yes yes no"))
-    assert turned.scores == ((1.0, 0.0), (0.0, 1.0))
-    assert turned.images == ("b", "a")
+    assert (turned.scores, turned.images) == (((1.0, 0.0), (0.0, 1.0)), ("b", "a"))
     one_sided = four("yes yes no no", gold="yes yes no no", group="h")  # a question without a picture of its own
     squares, left_out = read_squares([*four("yes no no yes"), *one_sided])
     assert (len(squares), left_out) == (1, 1)
@@ -267,22 +262,18 @@ def test_bivlcs_files_give_the_bounds_of_the_findings_page():
     assert (bounds["picture_prior"], bounds["caption_prior"]) == ((0.268, 0.268), (0.033, 0.033))
 
 
-@pytest.mark.parametrize(
-    ("said", "may"),
-    [
-        ("yes no no yes", {Reason.RIGHT}),
-        ("yes yes no yes", {*Reason}),  # image a and question 1 of both: which of two yes is surer is not known
-        ("no yes yes no", {Reason.NO_MATCH}),
-        ("yes no yes no", {Reason.PICTURE, Reason.BOTH, Reason.NO_MATCH}),
-    ],
-)
-def test_answers_alone_bound_what_probabilities_would_show(said, may):
-    squares, _ = read_squares(four(said))
-    record = BenchmarkResult.model_construct(kind=None)
-    row, outcome = measure_reasons("m", "b", record, squares)
-    assert outcome == []
-    assert {reason for reason in Reason if row.at_most.reasons[reason].value} == may
-    assert {reason for reason in Reason if row.reasons[reason].value} == (may if len(may) == 1 else set())
+def test_answers_alone_bound_what_probabilities_would_show():
+    for said, may in {
+        "yes no no yes": {Reason.RIGHT},
+        "yes yes no yes": {*Reason},  # image a and question 1 of both: which of two yes is surer is not known
+        "no yes yes no": {Reason.NO_MATCH},
+        "yes no yes no": {Reason.PICTURE, Reason.BOTH, Reason.NO_MATCH},
+    }.items():
+        squares, _ = read_squares(four(said))
+        row, outcome = measure_reasons("m", "b", BenchmarkResult.model_construct(kind=None), squares)
+        assert outcome == []
+        assert {reason for reason in Reason if row.at_most.reasons[reason].value} == may
+        assert {reason for reason in Reason if row.reasons[reason].value} == (may if len(may) == 1 else set())
 
 
 def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within_the_bounds():

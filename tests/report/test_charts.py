@@ -78,20 +78,16 @@ def test_extreme_items_are_counted_rather_than_stretching_the_axis(inside, beyon
     assert all(abs(float(label)) < 20 for _, label in drawn.ticks)
 
 
-def test_ticks_are_symmetric_and_stay_inside():
+def test_ticks_are_symmetric_and_scales_far_apart_and_kinds_that_differ_share_no_axis():
     for size in (3e-4, 0.7, 1.0, 42.0, 9e5):
         drawn = plot("v1", [trace(0, size * np.linspace(-1, 1, 101))])
         places = np.array([x for x, _ in drawn.ticks])
         assert len(places) >= 3 and places.min() >= 0
         assert np.allclose(places + places[::-1], drawn.width)
-
-
-def test_scales_far_apart_and_kinds_that_differ_share_no_axis():
     spread = np.linspace(-1, 1, 50)
     traces = [trace(style, factor * spread) for style, factor in ((0, 100), (1, 1), (2, 2), (4, 0))]
     traces.append(trace(3, spread, kind="probability"))
-    groups = [[one.style for one in group] for group in share_a_scale(traces)]
-    assert groups == [[3], [1, 2], [0, 4]]
+    assert [[one.style for one in group] for group in share_a_scale(traces)] == [[3], [1, 2], [0, 4]]
 
 
 def heat_table(heat: HeatMap) -> str:
@@ -125,15 +121,12 @@ def test_a_model_without_the_metric_has_dashes(make_run):
     assert str(heat_table(heat)).count("<td>–</td>") == 3
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "tags", "expected"),
-    [
+def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run):
+    for benchmark, tags, expected in (
         ("bivlc", [{"type": "swap", "subtype": "swap obj"}, {"type": "add", "subtype": "add obj"}], "type"),
         ("shapes", [{"type": "a"}, {"type": "b"}], "type"),
         ("shapes", [{"type": "a", "side": "left"}, {"type": "b", "side": "right"}], None),
         ("shapes", [], None),
-    ],
-)
-def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected):
-    record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
-    assert breakdown_tag({"m": record}, benchmark) == expected
+    ):
+        record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
+        assert breakdown_tag({"m": record}, benchmark) == expected

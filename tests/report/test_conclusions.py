@@ -75,18 +75,17 @@ def test_one_model_is_set_against_chance_and_an_interval_that_holds_it_is_no_cla
     assert found.sentences[0].endswith(f" on 100 items {interval}: {standing}, 16.67%.")
 
 
-def test_ties_are_named_where_they_are_why_a_model_is_below_chance(make_run):
-    run = make_run(scores=np.full((60, 2, 2), 0.5, np.float32), n=60, tags=(), model="constant")
-    said = "below chance, 16.67%, with ties in 60 items counted as wrong (16.67% if they were broken at random)."
-    assert concluded(run).sentences[0].endswith(said)
-
-
-def test_a_limited_run_says_of_how_many_and_few_clusters_are_named(make_run):
-    run = with_record(share(make_run, 40, 50), limited_from=3000)
-    assert " on 50 of 3,000 items (95% interval" in concluded(run).sentences[0]
+def test_ties_a_limit_and_few_clusters_are_named(make_run):
     value = Value(value=1.0, low=0.29, high=1.0, method="m", n=30, clusters=3, chance=0.5, average="micro")
-    run = with_record(make_run(), metrics={"group_score": value}, by={})
-    assert " on 30 items in 3 clusters (" in concluded(run).sentences[0]
+    for run, said in (
+        (
+            make_run(scores=np.full((60, 2, 2), 0.5, np.float32), n=60, tags=()),
+            "below chance, 16.67%, with ties in 60 items counted as wrong (16.67% if they were broken at random).",
+        ),
+        (with_record(share(make_run, 40, 50), limited_from=3000), " on 50 of 3,000 items (95% interval"),
+        (with_record(make_run(), metrics={"group_score": value}, by={}), " on 30 items in 3 clusters ("),
+    ):
+        assert said in concluded(run).sentences[0]
 
 
 @pytest.mark.parametrize(("low", "chance"), [(None, 1 / 6), (0.6, None), (0.6, 0.0)])
@@ -108,6 +107,8 @@ def test_the_first_of_several_is_named_with_those_that_no_test_tells_apart(make_
         "All are above chance, 16.67%.",
     )
     assert found.first == ("top", "near")
+    found = concluded(*(share(make_run, right, 100, model=name) for name, right in {"a": 90, "b": 17, "c": 0}.items()))
+    assert found.sentences[1] == "a is above chance, 16.67%; b is not distinguishable from chance; c is below chance."
 
 
 def test_no_model_is_first_of_equals(make_run):
@@ -116,11 +117,6 @@ def test_no_model_is_first_of_equals(make_run):
     assert re.match("(a and b|b and a) are level", first) and "distinguishable" not in first
     among = concluded(*level, share(make_run, 20, 100, model="c")).sentences[0]
     assert all(said in among for said in ("are level", "of 3 models", "c (20.00%) is lower"))
-
-
-def test_models_lie_where_their_intervals_lie(make_run):
-    found = concluded(*(share(make_run, right, 100, model=name) for name, right in {"a": 90, "b": 17, "c": 0}.items()))
-    assert found.sentences[1] == "a is above chance, 16.67%; b is not distinguishable from chance; c is below chance."
 
 
 @pytest.mark.slow
@@ -181,7 +177,7 @@ def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearl
 
 def weak_of(make_run, right, tags, **changes):
     run = make_run(scores=scores_with(right), n=len(right), tags=tags, with_images=False)
-    samples = [replace(sample, **changes.get("update", {})) for sample in run.samples["shapes"]]
+    samples = [replace(sample, **changes) for sample in run.samples["shapes"]]
     return weak_subsets(ranked_models(section_of([ReportRun(run.result, {"shapes": samples})]))[0], "group_score")
 
 
@@ -196,11 +192,14 @@ def test_subsets_that_are_clearly_lower_are_named_lowest_first(make_run):
     ]
 
 
-def test_without_two_values_of_a_tag_or_of_few_wrong_items_there_is_none(make_run):
+def test_without_two_values_of_a_tag_or_of_few_wrong_items_or_clusters_there_is_none(make_run):
     for tags in ((), ({"kind": "all"},)):
         assert weak_of(make_run, [True, False] * 40, tags) == ()
     tags = [{"kind": "rare" if k < 2 else "usual"} for k in range(60)]
     assert weak_of(make_run, [k not in {0, 2, 3} for k in range(60)], tags) == ()
+    tags, right = [{"kind": "swap" if k < 60 else "add"} for k in range(120)], [k >= 48 for k in range(120)]
+    assert [one.value for one in weak_of(make_run, right, tags)] == ["swap"]
+    assert weak_of(make_run, right, tags, cluster="one") == ()
 
 
 @pytest.mark.slow
@@ -209,13 +208,6 @@ def test_many_subsets_of_one_quality_rarely_yield_one(make_run):
     rng = np.random.default_rng(0)
     tags = [{"kind": f"k{k % 20}"} for k in range(400)]
     assert sum(bool(weak_of(make_run, rng.random(400) < 0.6, tags)) for _ in range(30)) <= 3
-
-
-def test_items_of_few_clusters_prove_less(make_run):
-    tags = [{"kind": "swap" if k < 60 else "add"} for k in range(120)]
-    right = [k >= 48 for k in range(120)]
-    assert [one.value for one in weak_of(make_run, right, tags)] == ["swap"]
-    assert weak_of(make_run, right, tags, update={"cluster": "one"}) == ()
 
 
 def in_clusters(run: ReportRun, size: int) -> ReportRun:

@@ -200,11 +200,6 @@ def test_a_dagger_that_every_model_has_becomes_a_note(save):
     assert "dagger" not in write_latex(table)
 
 
-def test_a_reference_model_of_two_runs_is_one_system(save):
-    paths = [save(name, seed=seed, n=12) for seed, name in enumerate(("random", "mine", "random", "mine"))]
-    assert [system.label for system in gather(paths)] == ["random", "mine (run 1)", "mine (run 2)"]
-
-
 @pytest.mark.parametrize("names", [["shapes"], ["one", "two"]], ids=len)
 def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save, names):
     skills = {"oracle": 9.0, "good": 4.0, "bad": -4.0}

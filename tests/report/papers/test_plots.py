@@ -288,9 +288,9 @@ def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
             write_picture(tmp_path / out, prepare_plot("bars", pair))
 
 
-def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save):
-    folders = [save("m", seed=1), save("m", seed=2)]
-    assert [run.label for run in gather([folders[0], *folders])] == ["m (run 1)", "m (run 2)"]
+def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered_but_for_reference_models(save):
+    folders = [save(name, seed=seed) for seed, name in enumerate(("random", "m", "random", "m"))]
+    assert [run.label for run in gather([folders[1], *folders])] == ["m (run 1)", "random", "m (run 2)"]
     with raises(RunError, "run", "named"):
         gather([])
 
