@@ -399,13 +399,16 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path):
     assert card.data.license == "mit" and card.text.strip() == "# A model\n\nText."
     assert card.data.eval_results == [old, *hub.ModelCard(first).data.eval_results]
     path.write_text(once.replace("org/model", "another"))
-    for form, card, *facts in (
-        ("model-index", path, "org/model", "run", "results"),
-        ("model-index", tmp_path / "gone.md", "gone.md", "model", "card"),
-        ("lm-eval", path, "card", "model-index"),
+    empty = measured.model_copy(update={"benchmarks": {}})
+    for result, form, at, error, *facts in (
+        (measured, "model-index", path, RunError, "org/model", "run", "results"),
+        (measured, "model-index", tmp_path / "gone.md", RunError, "gone.md", "model", "card"),
+        (measured, "lm-eval", path, RunError, "card", "model-index"),
+        (measured, "modelindex", None, UnknownNameError, "format", "'modelindex'", "'model-index'"),
+        (empty, "model-index", None, RunError, "org/model", "run", "card"),
     ):
-        with raises(RunError, *facts):
-            format_result(measured, form, card)
+        with raises(error, *facts):
+            format_result(result, form, at)
 
 
 def test_results_of_the_same_set_in_a_card_keep_their_arguments_source_and_model(measured, tmp_path):
@@ -489,14 +492,6 @@ def test_lm_evals_layout_says_of_which_numbers_more_is_better(made_set, tmp_path
     assert held["higher_is_better"]["choice:folder:set"] == stated
     listed = held["configs"]["choice:folder:set"]["metric_list"]
     assert {one["metric"]: one["higher_is_better"] for one in listed} == stated
-
-
-def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured):
-    with raises(UnknownNameError, "format", "'modelindex'", "'model-index'"):
-        format_result(measured, "modelindex")
-    pytest.importorskip("huggingface_hub")
-    with raises(RunError, "org/model", "run", "card"):
-        format_result(measured.model_copy(update={"benchmarks": {}}), "model-index")
 
 
 def test_the_commands_say_what_they_wrote(tmp_path):
