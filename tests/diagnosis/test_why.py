@@ -300,12 +300,10 @@ def test_one_choice_for_both_is_a_prior_above_the_match(made_set):
         value = row.collapse[name]
         expected = (np.mean(prior > match), bounds.low, bounds.high)
         assert (value.value, value.low, value.high) == pytest.approx(expected)
-
-
-def test_the_same_answer_to_both_pictures_is_counted_by_question():
+    # The same answer to both pictures is counted by question.
     square = Sample(id="a", cluster="a", scores=((1.0, 0.0), (1.0, 1.0)), outcomes={})
-    record = BenchmarkResult.model_construct(kind=None)
-    row, _ = measure_reasons("mine", "fours", record, [square, replace(square, id="b", cluster="b")])
+    squares, record = [square, replace(square, id="b", cluster="b")], BenchmarkResult.model_construct(kind=None)
+    row, _ = measure_reasons("mine", "fours", record, squares)
     assert row.collapse["same_answer"].value == 0.5 and "same_caption" not in row.collapse
 
 

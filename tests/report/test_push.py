@@ -21,35 +21,21 @@ constants = pytest.importorskip("huggingface_hub.constants")
 
 CARD = """---
 license: mit
-tags:
-- clip
+tags: [clip]
 model-index:
 - name: Their name
   results:
-  - task:
-      type: image-classification
-    dataset:
-      name: CIFAR-10
-      type: cifar10
-    metrics:
-    - type: accuracy
-      value: 0.9
+  - task: {type: image-classification}
+    dataset: {name: CIFAR-10, type: cifar10}
+    metrics: [{type: accuracy, value: 0.9}]
 ---
 # A model
 
 Words that stay.
 """
-EARLIER = """- dataset:
-    id: facebook/winoground
-    task_id: text_score
-  value: 0.01
-- dataset:
-    id: cais/hle
-    task_id: default
-  value: 20.9
-  notes: kept
+EARLIER = """- {dataset: {id: facebook/winoground, task_id: text_score}, value: 0.01}
+- {dataset: {id: cais/hle, task_id: default}, value: 20.9, notes: kept}
 """
-
 RESULTS = ".eval_results/tellapart.yaml"
 SCORES = ("text_score", "image_score", "group_score", "match_score")
 
