@@ -34,35 +34,29 @@ def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> Pair
     return PairSet("made", tuple(items), Path())
 
 
-@pytest.mark.parametrize(
-    ("survey", "shape", "units", "truths"),
-    [
+def test_each_survey_asks_its_units():
+    for survey, shape, units, truths in (
         ("coco-cf", (2, 2), 2, {"0", "1"}), ("coco-cf", (1, 2), 1, {"0"}), ("i2t", (1, 5), 1, {"0"}),
         ("t2i", (2, 2), 2, {"0", "1"}), ("t2i", (3, 1), 1, {"0"}), ("ambiguity", (2, 2), 2, {"0", "1"}),
         ("best-image", (4, 1), 1, {""}), ("match", (2, 2), 4, {"yes", "no"}), ("match", (1, 3), 3, {"yes", "no"}),
         ("caption", (2, 2), 2, {""}), ("statement", (2, 2), 1, {""}), ("question", (2, 1), 1, {""}),
         ("box", (1, 2), 1, {""}),
-    ],
-)  # fmt: skip
-def test_each_survey_asks_its_units(survey, shape, units, truths):
-    study = deal(find_survey(survey), pairs_of(shape), ("ann",))
-    assert len(study.units) == len(study.tasks) == 8 * units
-    assert {unit.truth for unit in study.units} == truths
+    ):  # fmt: skip
+        study = deal(find_survey(survey), pairs_of(shape), ("ann",))
+        assert len(study.units) == len(study.tasks) == 8 * units, survey
+        assert {unit.truth for unit in study.units} == truths, survey
 
 
-@pytest.mark.parametrize(
-    ("survey", "shape", "message"),
-    [
-        ("coco-cf", (2, 1), ("2", "1", "items")), ("i2t", (3, 2), ("texts", "image")),
-        ("t2i", (1, 2), ("images", "text", "image")), ("best-image", (2, 2), ("text", "images", "candidate")),
-        ("match", (2, 3), ("images", "texts")), ("statement", (1, 2), ("items", "images")),
-        ("question", (3, 1), ("items", "images")), ("expression", (1, 1), ("after", "box")),
-        ("error-category", (2, 2), ("study", "coco-cf")), ("i2t", (1, 27), ("27", "26", "options", "match")),
-    ],
-)  # fmt: skip
-def test_a_survey_that_does_not_fit_is_refused(survey, shape, message):
-    with raises(DataError, message):
-        deal(find_survey(survey), pairs_of(shape), ("ann",))
+def test_a_survey_that_does_not_fit_is_refused():
+    for survey, shape, *facts in (
+        ("coco-cf", (2, 1), "2", "1", "items"), ("i2t", (3, 2), "texts", "image"),
+        ("t2i", (1, 2), "images", "text", "image"), ("best-image", (2, 2), "text", "images", "candidate"),
+        ("match", (2, 3), "images", "texts"), ("statement", (1, 2), "items", "images"),
+        ("question", (3, 1), "items", "images"), ("expression", (1, 1), "after", "box"),
+        ("error-category", (2, 2), "study", "coco-cf"), ("i2t", (1, 27), "27", "26", "options", "match"),
+    ):  # fmt: skip
+        with raises(DataError, *facts):
+            deal(find_survey(survey), pairs_of(shape), ("ann",))
 
 
 def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator():

@@ -272,18 +272,15 @@ def test_a_detector_at_exactly_one_half_calls_it_natural():
     assert (found["ipos_2t"][0], found["ineg_2t"][0], found["tpos_2i"][0]) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "image", "said"),
-    [
-        ([[0.5]], [[0.5, 0.5]], ("(item, 2)", "(1, 1)")),
-        ([[0.5, 1.5]], [[0.5, 0.5]], ("[0, 1]", "text")),
-        ([[0.5, 0.5]], [[0.5, float("nan")]], ("[0, 1]", "image")),
-        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, ("1", "2", "items")),
-    ],
-)
-def test_what_are_no_probabilities_of_pairs_is_refused(text, image, said):
-    with raises(ScoreError, said):
-        origin.detector_outcomes(text, image)
+def test_what_are_no_probabilities_of_pairs_is_refused():
+    for text, image, *said in (
+        ([[0.5]], [[0.5, 0.5]], "(item, 2)", "(1, 1)"),
+        ([[0.5, 1.5]], [[0.5, 0.5]], "[0, 1]", "text"),
+        ([[0.5, 0.5]], [[0.5, float("nan")]], "[0, 1]", "image"),
+        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, "1", "2", "items"),
+    ):
+        with raises(ScoreError, *said):
+            origin.detector_outcomes(text, image)
 
 
 def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted):

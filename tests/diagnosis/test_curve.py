@@ -230,29 +230,21 @@ def test_a_part_that_is_too_small_says_so_beside_the_others(runs, tmp_path):
     assert (part.slope, part.threshold) == (None, None) and str(part.n) in part.reason
 
 
-@pytest.mark.parametrize(
-    ("options", "facts"),
-    [
-        ({"over": "kind"}, ("over=", "kind", "240", "p0", "colour", "pixels")),
-        ({"over": "pixel"}, ("over=", "pixel", "pixels", "caption_edits", "first_difference")),
-        ({"over": "flat"}, ("flat", "1", "3")),
-        ({"over": "pixels", "by": "kin"}, ("by=", "kin", "kind")),
-        ({"over": "pixels", "by": "id"}, ("by=", "id", "240", "64")),
-        ({"over": "pixels", "metric": "choice_scor"}, ("metric=", "choice_scor", "choice_score")),
-        ({"over": ""}, ("over=",)),
-    ],
-)
-def test_refusals_name_what_is_there(runs, options, facts):
-    with raises(RunError, *facts):
-        ta.curve(runs["keen"], **options)
-
-
-def test_runs_of_other_items_are_refused(runs, tmp_path):
-    ta.evaluate("random", "demo", limit=20, out=tmp_path / "demo")
-    with raises(RunError, "table:pairs.csv", "demo"):
-        ta.curve(runs["keen"], tmp_path / "demo", over="pixels")
-    with raises(RunError, "over=", "pixels"):
-        ta.curve(tmp_path / "demo", over="pixels")
+def test_refusals_name_what_is_there(runs, tmp_path):
+    keen, demo = runs["keen"], ta.evaluate("random", "demo", limit=20, out=tmp_path / "demo")
+    for given, options, *facts in (
+        ([keen], {"over": "kind"}, "over=", "kind", "240", "p0", "colour", "pixels"),
+        ([keen], {"over": "pixel"}, "over=", "pixel", "pixels", "caption_edits", "first_difference"),
+        ([keen], {"over": "flat"}, "flat", "1", "3"),
+        ([keen], {"over": "pixels", "by": "kin"}, "by=", "kin", "kind"),
+        ([keen], {"over": "pixels", "by": "id"}, "by=", "id", "240", "64"),
+        ([keen], {"over": "pixels", "metric": "choice_scor"}, "metric=", "choice_scor", "choice_score"),
+        ([keen], {"over": ""}, "over="),
+        ([keen, demo], {"over": "pixels"}, "table:pairs.csv", "demo"),
+        ([demo], {"over": "pixels"}, "over=", "pixels"),
+    ):
+        with raises(RunError, *facts):
+            ta.curve(*given, **options)
 
 
 def test_a_part_starts_from_its_chance(tmp_path):

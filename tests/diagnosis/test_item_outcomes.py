@@ -259,22 +259,17 @@ def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
     assert ta.evaluate("oracle", name, items=form, limit=2).record("group_score").n == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ()), (None, ())]
-)
-def test_a_file_of_ids_that_does_not_fit_is_refused(made_set, tmp_path, text, facts):
-    path = tmp_path / "short.txt"
-    if text is not None:
+def test_a_file_of_ids_that_does_not_fit_or_is_not_of_one_benchmark_is_refused(made_set, tmp_path):
+    path, pairs = tmp_path / "short.txt", f"folder:{made_set()}"
+    with raises(RunError, "items=", path=path):
+        ta.evaluate("oracle", pairs, items=path)
+    for text, *facts in (("\n",), ("item-3\nitem-99\n", "item-99"), ("item-3\nitem-3\n", "item-3")):
         path.write_text(text)
-    with raises(RunError, "items=", *facts, path=path):
-        ta.evaluate("oracle", f"folder:{made_set()}", items=path)
-
-
-def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
-    path = tmp_path / "short.txt"
+        with raises(RunError, "items=", *facts, path=path):
+            ta.evaluate("oracle", pairs, items=path)
     path.write_text("item-3\n")
     with raises(RunError, "items=", "demo"):
-        ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
+        ta.evaluate("oracle", ["demo", pairs], items=path)
     head = 'name = "shelf"\ntitle = "Shelf"\nsource = "made"\nfiles = ["rows.csv"]\n'
     (tmp_path / "shelf.toml").write_text(head + '[gallery]\nimage = "{image}"\ncaptions = ["{caption}"]\n')
     (tmp_path / "rows.csv").write_text("image,caption\na.png,a cup\nb.png,a box\n")

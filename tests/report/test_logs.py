@@ -133,15 +133,13 @@ def test_a_sheet_of_vlmevalkit(tmp_path):
     assert by == pytest.approx({"colour": 1 / 3, "size": 2 / 3})
 
 
-@pytest.mark.parametrize(
-    ("folder", "model"),
-    [("InternVL2_5-8B/T20260101_G1", None), ("InternVL2_5-8B", None), ("any", "InternVL2_5-8B")],
-)
-def test_a_model_of_vlmevalkit_whose_name_has_an_underscore(folder, model, tmp_path):
-    (tmp_path / folder).mkdir(parents=True)
-    sheet = _sheet(tmp_path / folder / "InternVL2_5-8B_MMBench_DEV_EN_result.xlsx")
-    result = ta.import_results(sheet, tmp_path / "run", model=model)
-    assert (result.model.name, *result.benchmarks) == ("InternVL2_5-8B", "vlmevalkit:MMBench_DEV_EN")
+def test_a_model_of_vlmevalkit_whose_name_has_an_underscore(tmp_path):
+    name = "InternVL2_5-8B"
+    for place, model in ((f"{name}/T20260101_G1", None), (name, None), ("any", name)):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        sheet = _sheet(tmp_path / place / f"{name}_MMBench_DEV_EN_result.xlsx")
+        result = ta.import_results(sheet, tmp_path / f"run of {sheet.parent.name}", model=model)
+        assert (result.model.name, *result.benchmarks) == (name, "vlmevalkit:MMBench_DEV_EN")
 
 
 @pytest.mark.parametrize("form", ["{date}_samples_cats.jsonl", "samples_cats_{date}.jsonl.gz"])

@@ -123,6 +123,10 @@ def test_models_are_set_against_each_other_and_by_subset(make_run):
     assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(make_page(runs[:1]).html).text
     assert "Models against each other" not in alone and "Models by side" not in alone
+    # More than ten pairs are folded.
+    many = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
+    assert "<summary>Models against each other: 15 pairs</summary>" in make_page(many).html
+    assert "<h3>Models against each other</h3>" in make_page(many[:5]).html
 
 
 @pytest.mark.slow
@@ -133,12 +137,6 @@ def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run
     assert f"Models by {tag}" in Page(make_page(runs).html).text
     one = [make_run(model=name, seed=k, tags=[{"type": "only"}]) for k, name in enumerate("ab")]
     assert "Models by" not in Page(make_page(one).html).text
-
-
-def test_more_than_ten_pairs_of_models_are_folded(make_run):
-    runs = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
-    assert "<summary>Models against each other: 15 pairs</summary>" in make_page(runs).html
-    assert "<h3>Models against each other</h3>" in make_page(runs[:5]).html
 
 
 def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
