@@ -153,7 +153,7 @@ def test_many_benchmarks_are_counted_up():
     few = [one("x", {"a": ABOVE, "b": ABOVE}, "a"), one("y", {"a": LEVEL, "b": ABOVE}, "a", "b")]
     assert answer_lines(few) == ("x: of x.", "y: of y.")
     many = [*few, one("z", {"a": BELOW, "b": ABOVE}, "b"), one("w", {"b": ABOVE}, "b")]
-    assert answer_lines(many) == conclude_all(many)
+    assert answer_lines(many[:3])[2] == "z: of z." and answer_lines(many) == conclude_all(many)
     assert conclude_all(many) == (
         "a is above chance on 1 of 3 benchmarks, not distinguishable from it on y, below it on z.",
         "b is above chance on 4 of 4 benchmarks.",
