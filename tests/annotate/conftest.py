@@ -127,7 +127,9 @@ def knows(desk) -> Callable[[Desk], Person]:
     """A person who is always right: finds the unit by what is shown, and the option by what it looks like."""
 
     def make(at: Desk) -> Person:
-        captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own_item(item)}
+        # The images and texts of an item belong together in their order; of a single one, the first does.
+        both = ((item, slice(None) if 1 not in at.pairs.shape else slice(1)) for item in at.pairs.items)
+        captions = {(at.content(i), t) for of, k in both for i, t in zip(of.images[k], of.texts[k], strict=True)}
 
         def say(_annotator: str, view: Mapping[str, str]) -> dict[str, Any]:
             options = {name[-1].upper(): value for name, value in view.items() if name.startswith("option_")}
@@ -142,8 +144,3 @@ def knows(desk) -> Callable[[Desk], Person]:
         return say
 
     return make
-
-
-def _own_item(item) -> list[tuple[str, str]]:
-    images, texts = item.images, item.texts
-    return list(zip(images, texts, strict=False)) if 1 not in (len(images), len(texts)) else [(images[0], texts[0])]

@@ -321,17 +321,15 @@ def make_run(folder: Path, *, images: int, tag: str = "") -> Path:
 
 @pytest.mark.parametrize("images", [1, 2])
 def test_a_run_without_such_a_tag_has_a_curve_over_it(images, tmp_path):
-    make_run(tmp_path, images=images)
-    found = ta.curve(tmp_path / "run", over="first_difference").record
-    assert (found.n, found.smallest, found.largest) == (80, 1, 8)
-    assert 5 < found.curves[0].threshold < 6
+    run = make_run(tmp_path, images=images)
+    found = ta.curve(run, over="first_difference").record
+    assert (found.n, found.smallest, found.largest) == (80, 1, 8) and 5 < found.curves[0].threshold < 6
     with raises(RunError, "caption_edits", "1", "3"):  # one word differs in all items
-        ta.curve(tmp_path / "run", over="caption_edits")
+        ta.curve(run, over="caption_edits")
 
 
 def test_a_tag_that_items_carry_is_kept(tmp_path):
-    make_run(tmp_path, images=1, tag="3")
-    items = outcomes_of(*read_systems(choose_models([tmp_path / "run"]).runs)).items
+    items = outcomes_of(*read_systems(choose_models([make_run(tmp_path, images=1, tag="3")]).runs)).items
     assert tag_captions(items, "first_difference") == items
     assert {item.tags["caption_edits"] for item in tag_captions(items, "caption_edits")} == {"1"}
 

@@ -125,10 +125,6 @@ def test_the_reference_models_and_draws_of_several_runs_are_no_models(runs, name
     assert gap(runs) == plain
 
 
-# VLUE Table 2: VQA test-dev and out of domain, for ViLBERT, LXMERT, UNITER, VL-T5, ALBEF, X-VLM 4M and 16M, METER.
-OF_VQA = (72.70, 69.90, 73.82, 69.80, 75.84, 78.07, 78.22, 77.68)
-OF_VQA_OUT = (48.38, 46.18, 47.79, 46.31, 51.52, 51.55, 52.57, 53.76)
-
 NUMBERS = st.lists(st.tuples(*[st.floats(-1e6, 1e6).map(lambda x: round(x, 3))] * 2), min_size=3, max_size=12)
 
 
@@ -148,7 +144,7 @@ def test_it_is_scipys_wherever_both_vary_and_none_elsewhere(pairs):
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_neither_tiny_nor_huge_numbers_are_lost_when_they_are_squared(scale):
-    x, y = np.array(OF_VQA), np.array(OF_VQA_OUT)
+    x, y = np.random.default_rng(0).uniform(46, 79, (2, 8))
     for found in (pearson(scale * x, y), pearson(x, scale * y)):
         assert found == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
 

@@ -43,22 +43,19 @@ def _rewards(path: Path, **columns) -> Path:
     return write_file(path, rows | columns)
 
 
-@pytest.mark.parametrize(
-    ("log", "model", "stated"),
-    [
+def test_a_log_has_the_aggregates_of_its_tool(tmp_path):
+    for log, model, stated in (
         (LOGS / "a.eval", "mockllm/model", {"inspect:match": 0.5, "inspect:includes": 0.5}),
         (LOGS / "b.eval", "mockllm/model", {"inspect:match": 0.375, "inspect:includes": 0.375}),
         (_alternate(3), "alternate-3", {"lm-eval:exact_match": 0.875}),
         (_alternate(5), "alternate-5", {"lm-eval:exact_match": 0.375}),
-    ],
-)
-def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
-    result = ta.import_results(log, tmp_path / "run")
-    (record,) = result.benchmarks.values()
-    assert result.model.name == model
-    assert {name: value.value for name, value in record.metrics.items()} == pytest.approx(stated)
-    assert all(value.n == 8 and value.low is not None for value in record.metrics.values())
-    assert not any("another mean" in note for note in record.notes)
+    ):
+        result = ta.import_results(log, tmp_path / log.name)
+        (record,) = result.benchmarks.values()
+        assert result.model.name == model
+        assert {name: value.value for name, value in record.metrics.items()} == pytest.approx(stated)
+        assert all(value.n == 8 and value.low is not None for value in record.metrics.values())
+        assert not any("another mean" in note for note in record.notes)
 
 
 @pytest.mark.parametrize(("name", "value"), [("match", 1), ("colour", {"colour": 1}), ("colour", {"colour": 0})])
