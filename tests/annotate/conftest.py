@@ -36,16 +36,14 @@ class Desk:
     def seen(self, annotator: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
         """Each task's data, and the same as it is seen: images by their content."""
         for task in json.loads((self.folder / "label_studio" / f"tasks_{annotator}.json").read_text()):
-            view = {}
-            for name, value in task["data"].items():
+            view = dict(task["data"])
+            for name, value in view.items():
                 if str(value).startswith("/data/local-files/?d="):
                     file = self.folder.parent / unquote(value.partition("?d=")[2])
                     view[name] = hashlib.sha256(file.read_bytes()).hexdigest()
-                else:
-                    view[name] = value
             yield task["data"], view
 
-    def export(self, person: Person, name: str = "export.json") -> Path:
+    def export(self, person: Person) -> Path:
         """Label Studio's JSON export of all projects together."""
         rows = []
         for user, annotator in enumerate(self.study.annotators, start=1):
@@ -54,9 +52,9 @@ class Desk:
                 annotation = {"id": len(rows) + 100, "completed_by": user, "was_cancelled": reply is None}
                 annotation |= {"result": [self._result(field, value) for field, value in (reply or {}).items()]}
                 rows.append({"id": len(rows) + 1, "data": data, "annotations": [annotation], "predictions": []})
-        return write_file(self.folder.parent / name, rows)
+        return write_file(self.folder.parent / "export.json", rows)
 
-    def export_minimal(self, person: Person, name: str = "minimal.json") -> Path:
+    def export_minimal(self, person: Person) -> Path:
         """Its JSON_MIN export, as Label Studio's converter makes it of the JSON one: skipped tasks are left out."""
         rows = []
         for task in json.loads(self.export(person).read_text()):
@@ -73,7 +71,7 @@ class Desk:
                     (row[part["from_name"]],) = value["choices" if part["type"] == "choices" else "text"]
             row |= {"annotator": annotation["completed_by"], "annotation_id": annotation["id"], "lead_time": 1.5}
             rows.append(row)
-        return write_file(self.folder.parent / name, rows)
+        return write_file(self.folder.parent / "minimal.json", rows)
 
     def sheets(self, person: Person) -> list[Path]:
         """The sheets, filled in."""
@@ -83,7 +81,8 @@ class Desk:
                 rows = list(csv.DictReader(stream))
             for row, (_, view) in zip(rows, self.seen(annotator), strict=True):
                 reply = person(annotator, view)
-                row.update({"skip": "x"} if reply is None else {key: _cell(value) for key, value in reply.items()})
+                cells = {key: json.dumps(of) if isinstance(of, list) else of for key, of in (reply or {}).items()}
+                row.update({"skip": "x"} if reply is None else cells)
             paths.append(write_file(self.folder.parent / f"filled_{annotator}.csv", rows))
         return paths
 
@@ -108,10 +107,6 @@ class Desk:
         return {"id": "Dx_aB91ISN", "from_name": field, "to_name": to_name, **part}
 
 
-def _cell(value) -> str:
-    return json.dumps(value) if isinstance(value, list) else value
-
-
 @pytest.fixture
 def desk(made_set, tmp_path) -> Callable[..., Desk]:
     """Write a study of a made set to disk."""
@@ -132,7 +127,9 @@ def knows(desk) -> Callable[[Desk], Person]:
     """A person who is always right: finds the unit by what is shown, and the option by what it looks like."""
 
     def make(at: Desk) -> Person:
-        captions = {(at.content(image), text) for item in at.pairs.items for image, text in _own_item(item)}
+        # The images and texts of an item belong together in their order; of a single one, the first does.
+        both = ((item, slice(None) if 1 not in at.pairs.shape else slice(1)) for item in at.pairs.items)
+        captions = {(at.content(i), t) for of, k in both for i, t in zip(of.images[k], of.texts[k], strict=True)}
 
         def say(_annotator: str, view: Mapping[str, str]) -> dict[str, Any]:
             options = {name[-1].upper(): value for name, value in view.items() if name.startswith("option_")}
@@ -147,8 +144,3 @@ def knows(desk) -> Callable[[Desk], Person]:
         return say
 
     return make
-
-
-def _own_item(item) -> list[tuple[str, str]]:
-    images, texts = item.images, item.texts
-    return list(zip(images, texts, strict=False)) if 1 not in (len(images), len(texts)) else [(images[0], texts[0])]

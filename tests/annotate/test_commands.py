@@ -9,6 +9,7 @@ import pytest
 from facts import check_facts
 from sets import write_file
 from tellapart.annotate.study import read_study
+from tellapart.annotate.surveys import SURVEYS
 
 
 def fill(sheet: Path, choose) -> Path:
@@ -45,8 +46,7 @@ def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(comma
     right, first = true_option("caption"), min(unit.id for unit in read_study(tmp_path / "i2t").units)
 
     def one_wrong(task):
-        answer = right(task)["caption"]
-        return {"caption": answer if task.unit != first else "BA"["AB".index(answer)]}
+        return {"caption": {"A": "B", "B": "A"}[right(task)["caption"]]} if task.unit == first else right(task)
 
     files = [fill(tmp_path / "i2t" / "sheets" / f"{who}.csv", how) for who, how in (("ann", right), ("bob", one_wrong))]
     command("annotate", "import", "i2t", *files)
@@ -75,8 +75,7 @@ def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path):
     assert values == dict.fromkeys(("text_score", "image_score", "group_score"), 1.0)
     assert record["studies"][0]["agreement"][0]["alpha"]["value"] == 1.0
     scored = command("score", "demo", "--scores", "human.npz", "--name", "human", "--out", "run", "--json")
-    (run,) = scored.json["runs"]
-    (result,) = run["benchmarks"].values()
+    (result,) = scored.json["runs"][0]["benchmarks"].values()
     assert result["metrics"]["group_score"]["value"] == 1
     ran = command("annotate", "agree", "i2t", "t2i", "--scores", "human.npz")
     assert "people's scores are in human.npz; tellapart score BENCHMARK --scores human.npz --name human" in ran.out
@@ -112,40 +111,41 @@ def test_a_second_import_adds_to_the_first(command, made_set, tmp_path):
     assert command("annotate", "import", "study", ann).code == 0 and answers.read_text() == both  # the same again
 
 
-@pytest.mark.parametrize("other", ["B", "", "skipped"])
-def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other):
+def exported(study: Path, task: int, *choices: str | None) -> Path:
+    """Label Studio's export of a task of ann, with an annotation for each choice; one without a choice is cancelled."""
+    data = json.loads((study / "label_studio" / "tasks_ann.json").read_text())[task]["data"]
+    results = [[{"from_name": "caption", "value": {"choices": [choice]}}] if choice else [] for choice in choices]
+    annotations = [{"result": result, "was_cancelled": not result} for result in results]
+    return write_file(study.parent / "export.json", [{"data": data, "annotations": annotations}])
+
+
+def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
-    sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", lambda _task: {"caption": "A"})
-    answers, export = tmp_path / "study" / "answers.jsonl", tmp_path / "export.json"
+    study, answers = tmp_path / "study", tmp_path / "study" / "answers.jsonl"
+    sheet = fill(study / "sheets" / "ann.csv", lambda _task: {"caption": "A"})
     assert command("annotate", "import", "study", sheet).code == 0
     before = answers.read_bytes()
-    token = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[2]["data"]
-    if other == "B":
-        sheet.write_text(sheet.read_text().replace('"A"', '"B"'))
-        given = sheet
-    else:
-        result = [] if other else [{"from_name": "caption", "value": {"choices": ["B"]}}]
-        annotation = {"result": result, "was_cancelled": bool(other)}
-        export.write_text(json.dumps([{"data": token, "annotations": [annotation]}]))
-        given = export
-    failed = command("annotate", "import", "study", given, "--partial")
-    assert failed.code == 2 and failed.err.count("\n") == 1
-    check_facts(failed.err, "ann-00001" if other == "B" else "ann-00003", "before", "answers.jsonl", "remove")
-    assert answers.read_bytes() == before
-    answers.unlink()
-    assert command("annotate", "import", "study", given, "--partial").code == 0
+    sheet.write_text(sheet.read_text().replace('"A"', '"B"'))
+    for make, task in (
+        (lambda: sheet, "ann-00001"),
+        (lambda: exported(study, 2, "B"), "ann-00003"),
+        (lambda: exported(study, 2, None), "ann-00003"),
+    ):
+        answers.write_bytes(before)
+        given = make()
+        failed = command("annotate", "import", "study", given, "--partial", code=2)
+        check_facts(failed.err, task, "before", "answers.jsonl", "remove")
+        assert failed.err.count("\n") == 1 and answers.read_bytes() == before
+        answers.unlink()
+        command("annotate", "import", "study", given, "--partial", code=0)
 
 
 @pytest.mark.parametrize("second", ["A", None])
 def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
-    data = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[0]["data"]
-    results = ([{"from_name": "caption", "value": {"choices": [choice]}}] if choice else [] for choice in (second, "A"))
-    annotations = [{"result": result, "was_cancelled": not result} for result in results]
-    (tmp_path / "export.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
-    command("annotate", "import", "study", tmp_path / "export.json", "--partial", code=0)
+    command("annotate", "import", "study", exported(tmp_path / "study", 0, second, "A"), "--partial", code=0)
     assert json.loads((tmp_path / "study" / "answers.jsonl").read_text().splitlines()[-1])["values"]
 
 
@@ -174,5 +174,5 @@ def test_a_wrong_use_is_one_helpful_line(command, made_set, arguments, message):
 
 def test_the_surveys_are_listed(command):
     names = [row["name"] for row in command("annotate", "ls", "--json").json]
-    assert {"coco-cf", "best-image", "ambiguity", "i2t", "t2i", "caption", "statement", "question", "box"} <= set(names)
+    assert names == [*SURVEYS]
     assert all(name in command("annotate", "ls").out for name in names)

@@ -16,6 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 import tellapart as ta
 from facts import raises
 from published import published, winoground
+from sets import write_file
 from tellapart import Item, PairSet, choice_score, group_score, image_score, read_samples, text_score
 from tellapart.annotate.findings import (
     HUMAN,
@@ -54,9 +55,6 @@ def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) 
     ]
 
 
-# The human row
-
-
 @pytest.mark.slow
 def test_people_on_winoground_get_the_published_scores():
     """89.5, 88.5 and 85.5: each pair's share of people who replies yes, made again from single answers."""
@@ -77,9 +75,8 @@ def test_the_human_row_counts_ties_as_wrong_and_says_how_many():
     captions = answered("i2t", pairs_of(4), {"ann": list("01010001"), "bob": list("01000001")})
     text, image, group = human_rows([captions, answered("t2i", pairs_of(4), {"ann": list("01010110")})])
     # Item 1: the second image is a tie of one vote each. Item 2: its second image is wrong. Item 3: wrong both ways.
-    assert (text.metric, text.strict.value, text.ties, text.neutral) == ("text_score", 0.5, 1, 0.625)
-    assert (image.metric, image.strict.value, image.ties, image.neutral) == ("image_score", 0.75, 0, 0.75)
-    assert (group.metric, group.strict.value, group.ties, group.neutral) == ("group_score", 0.25, 1, 0.375)
+    expected = [("text_score", 0.5, 1, 0.625), ("image_score", 0.75, 0, 0.75), ("group_score", 0.25, 1, 0.375)]
+    assert [(row.metric, row.strict.value, row.ties, row.neutral) for row in (text, image, group)] == expected
     assert text.strict.low < 0.5 < text.strict.high
 
 
@@ -141,17 +138,14 @@ def test_people_s_score_of_one_image_or_text_has_the_name_that_a_model_s_has(sur
     assert (row.metric, row.strict.value) == ("choice_score", choice_score(values).mean()) == ("choice_score", 0.75)
 
 
-PLACED = [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))]
-
-
-@pytest.mark.parametrize(("survey", "shape"), PLACED)
+@pytest.mark.parametrize(("survey", "shape"), [("i2t", (1, 3)), ("t2i", (3, 1)), ("match", (1, 3)), ("match", (3, 1))])
 def test_scores_stand_in_the_set_s_order_wherever_the_truth_stands(survey, shape):
     whole, truths = pairs_of(3, shape, texts=("a cup", "a mug", "a pan")), [(2,), (0,), (1,)]
     items = (item.model_copy(update={"true": true}) for item, true in zip(whole.items, truths, strict=True))
     pairs = PairSet("made", tuple(items), Path())
-    study = deal(find_survey(survey), pairs, ("ann",))
+    units = deal(find_survey(survey), pairs, ("ann",)).units
     # Who knows the key is right about every item, as `tellapart score` counts it.
-    study, answers = answered(survey, pairs, {"ann": [unit.truth for unit in study.units]})
+    study, answers = answered(survey, pairs, {"ann": [unit.truth for unit in units]})
     places = human_scores([(study, answers)]).values.reshape(3, 3).argmax(axis=1)
     assert places.tolist() == [place for (place,) in truths]
     if survey != "match":
@@ -221,9 +215,6 @@ def test_a_survey_of_words_gives_no_scores_and_studies_of_different_sets_no_row(
         human_rows([one, (two[0].model_copy(update={"pairs": "other"}), two[1])])
 
 
-# LabelAgreement
-
-
 def test_agreement_is_between_pairs_and_over_all_in_each_view():
     rng = np.random.default_rng(0)
     truth, replies = rng.integers(0, 4, 50), {}
@@ -263,42 +254,34 @@ def test_an_undefined_kappa_is_explained_in_words(capsys):
 
 def test_broken_and_skipped_answers_are_no_labels():
     study, answers = answered("i2t", pairs_of(4), {"ann": list("01010101"), "bob": list("01010111")})
+    changes = {"ann": {"skipped": True, "values": {}}, "bob": {"problems": ["x"]}}
     others = [each for each in answers if each.unit != "0/image 0"]
-    marked = [
-        each.model_copy(update={"skipped": True, "values": {}} if each.annotator == "ann" else {"problems": ["x"]})
-        for each in answers
-        if each.unit == "0/image 0"
-    ]
+    marked = [each.model_copy(update=changes[each.annotator]) for each in answers if each.unit == "0/image 0"]
     survey = find_survey("i2t")
-    assert agreement(survey, study, [*marked, *others]) == agreement(survey, study, others)
-    assert shares(survey, study, [*marked, *others]) == shares(survey, study, others)
+    for measure in (agreement, shares):
+        assert measure(survey, study, [*marked, *others]) == measure(survey, study, others)
 
 
 def test_shares_tell_right_from_wrong_and_from_neither():
-    study, answers = answered("coco-cf", pairs_of(3), {"ann": ["0", "1", "0", "0", "both", "neither"]})
-    label_shares = {share.label: share.answers for share in shares(find_survey("coco-cf"), study, answers)}
-    assert label_shares == {"right": 3, "wrong": 1, "both": 1, "neither": 1}
-    study, answers = answered("match", pairs_of(1), {"ann": ["yes", "yes", "no", "no"]})
-    label_shares = {share.label: share.answers for share in shares(find_survey("match"), study, answers)}
-    assert label_shares == {"right": 2, "wrong": 2}
-
-
-# Errors
+    for survey, n, replies, expected in (
+        ("coco-cf", 3, ["0", "1", "0", "0", "both", "neither"], {"right": 3, "wrong": 1, "both": 1, "neither": 1}),
+        ("match", 1, ["yes", "yes", "no", "no"], {"right": 2, "wrong": 2}),
+    ):
+        found = shares(find_survey(survey), *answered(survey, pairs_of(n), {"ann": replies}))
+        assert {share.label: share.answers for share in found} == expected
 
 
 def test_error_rates_by_tag_by_altered_words_and_by_group():
-    items = [("a man runs", "a boy runs"), ("a man sits", "a boy sits"), ("a red cup", "a red mug"), ("a b", "c d")]
-    rows = (
-        Item(id=str(k), images=(f"{k}0.png", f"{k}1.png"), texts=texts, tags={"half": "ab"[k // 2]})
-        for k, texts in enumerate(items)
-    )
-    pairs = PairSet("made", tuple(rows), Path())
+    texts = [("a man runs", "a boy runs"), ("a man sits", "a boy sits"), ("a red cup", "a red mug"), ("a b", "c d")]
+    changes = [{"texts": own, "tags": {"half": "ab"[k // 2]}} for k, own in enumerate(texts)]
+    items = (item.model_copy(update=of) for item, of in zip(pairs_of(4).items, changes, strict=True))
+    pairs = PairSet("made", tuple(items), Path())
     study, answers = answered("coco-cf", pairs, {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]})
     found = errors_by(find_survey("coco-cf"), study, answers, {"people": ["man"], "cups": ["cup", "mug"]})
     assert (found.all.errors, found.all.answers) == (3, 8)
-    assert {row.of: (row.errors, row.answers) for row in found.by_tag} == {"half: a": (2, 4), "half: b": (1, 4)}
-    altered = [(row.of, row.errors, row.answers) for row in found.by_alteration]
-    assert altered == [("man -> boy", 2, 4), ("cup -> mug", 1, 2)]
+    counted = [{row.of: (row.errors, row.answers) for row in of} for of in (found.by_tag, found.by_alteration)]
+    assert counted == [{"half: a": (2, 4), "half: b": (1, 4)}, {"man -> boy": (2, 4), "cup -> mug": (1, 2)}]
+    assert [row.of for row in found.by_alteration] == ["man -> boy", "cup -> mug"]
     # A unit belongs to the group of its own caption's word: "boy" is in none.
     assert {row.of: (row.errors, row.answers) for row in found.by_group} == {"people": (1, 2), "cups": (1, 2)}
     assert all(row.rate.low <= row.rate.value <= row.rate.high for row in [found.all, *found.by_tag])
@@ -329,15 +312,10 @@ def test_the_altered_words_of_coco_counterfactuals_are_found():
 
 
 def test_groups_are_lists_of_words(tmp_path):
-    (tmp_path / "a.json").write_text('{"human": ["Girl", "boy"]}')
-    assert read_groups(tmp_path / "a.json") == {"human": ["girl", "boy"]}
-    for wrong in ('{"human": "girl"}', '{"human": []}', '{"human": [1]}'):
-        (tmp_path / "a.json").write_text(wrong)
+    assert read_groups(write_file(tmp_path / "a.json", {"human": ["Girl", "boy"]})) == {"human": ["girl", "boy"]}
+    for wrong in ("girl", [], [1]):
         with raises(DataError, "'human'", "words"):
-            read_groups(tmp_path / "a.json")
-
-
-# On the terminal
+            read_groups(write_file(tmp_path / "a.json", {"human": wrong}))
 
 
 def test_tags_cannot_steer_the_terminal(capsys):
@@ -345,9 +323,6 @@ def test_tags_cannot_steer_the_terminal(capsys):
     print_findings(findings([answered("i2t", PairSet("s", (item,), Path()), {"ann": ["0"]})]))
     out = capsys.readouterr().out
     assert "[bold]t" in out and "[/nope]" in out and "\x1b" not in out
-
-
-# With the help of a model
 
 
 @pytest.fixture(scope="module")
@@ -372,21 +347,21 @@ def test_a_model_helps_to_estimate_peoples_score(judge):
     ids, people = [unit.item for unit in study[0].units[::2]], [0.0] * 10 + [1.0] * 90
     others = [value for name, value in right.items() if name not in ids]
     expected = prediction_powered(people, [right[name] for name in ids], others)
-    assert (row.items, row.judged.others, row.strict.value) == (100, 300, 0.9)
+    assert (row.items, row.judged.others, row.strict.value, row.judged.judge) == (100, 300, 0.9, "judge")
     assert row.judged.estimate.value == pytest.approx(expected.mean)
-    assert row.judged.judge == "judge" and row.judged.estimate.low < 0.9 < row.judged.estimate.high
+    assert row.judged.estimate.low < 0.9 < row.judged.estimate.high
 
 
 def test_a_judge_of_other_items_is_refused(judge):
-    with raises(ScoreError, "judge=", "full set"):
-        human_rows([_of_demo(judge, 1)], judge)
-    with raises(ScoreError, "judge=", "4 items", "demo"):
-        human_rows([answered("i2t", pairs_of(4), {"ann": list("01" * 4)})], judge)
-    # Ids such as `row-1` are those of many sets.
     study, answers = _of_demo(judge, 4)
+    # Ids such as `row-1` are those of many sets.
     changed = study.units[0].model_copy(update={"options": ["no caption of", "the demo"]})
     others = study.model_copy(update={"units": [changed, *study.units[1:]]})
-    with raises(ScoreError, "judge=", changed.item, "'no caption of'", "demo"):
-        human_rows([(others, answers)], judge)
-    with raises(ScoreError, "judge=", "none", "match", "leave it out"):
-        human_rows([(study.model_copy(update={"survey": "match"}), answers)], judge)
+    for asked, *facts in (
+        (_of_demo(judge, 1), "full set"),
+        (answered("i2t", pairs_of(4), {"ann": list("01" * 4)}), "4 items", "demo"),
+        ((others, answers), changed.item, "'no caption of'", "demo"),
+        ((study.model_copy(update={"survey": "match"}), answers), "none", "match", "leave it out"),
+    ):
+        with raises(ScoreError, "judge=", *facts):
+            human_rows([asked], judge)

@@ -37,11 +37,11 @@ def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, sur
     assert all(row.strict.value == 1 and row.ties == 0 for row in human_rows([(at.study, answers)]))
 
 
-@pytest.mark.parametrize("reply", ["Both", "both", " NEITHER "])
-def test_both_and_neither_are_read_in_any_case(desk, reply):
-    at = desk("coco-cf", n=2)
-    answers = at.imported(*at.sheets(lambda *_: {"caption": reply}))
-    assert {answer.values["caption"] for answer in answers} == {reply.strip().lower()}
+def test_both_and_neither_are_read_in_any_case(desk):
+    at, replies = desk("coco-cf", n=2), ("Both", "both", " NEITHER ", "neither")
+    said = iter(replies * 2)
+    answers = at.imported(*at.sheets(lambda *_: {"caption": next(said)}))
+    assert {answer.values["caption"] for answer in answers} == {"both", "neither"}
 
 
 def test_a_skipped_task_is_kept_as_skipped(desk, knows):
@@ -132,19 +132,16 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
     assert published_tasks.read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
 
 
-@pytest.mark.parametrize(
-    ("caption", "problems"),
-    [
-        ("A man rides a small red bicycle home.", []),
-        ("A man rides a red bicycle.", ["has 6 words, fewer than 8"]),
-        ("There is.", ["has 2 words, fewer than 8", "starts with 'there is'"]),
-        ("There isn't anybody who rides a red bicycle here.", []),
-        ("The man’s dog’s red ball - a toy.", ["has 7 words, fewer than 8"]),  # as Word writes an apostrophe
-    ],
-)
-def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems):
+def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk):
     at = desk("caption", shape=(1, 2), n=1)
-    assert at.imported(at.export(lambda *_: {"caption": caption}))[0].problems == problems
+    for caption, *problems in (
+        ("A man rides a small red bicycle home.",),
+        ("A man rides a red bicycle.", "has 6 words, fewer than 8"),
+        ("There is.", "has 2 words, fewer than 8", "starts with 'there is'"),
+        ("There isn't anybody who rides a red bicycle here.",),
+        ("The man’s dog’s red ball - a toy.", "has 7 words, fewer than 8"),  # as Word writes an apostrophe
+    ):
+        assert at.imported(at.export(lambda *_, said=caption: {"caption": said}))[0].problems == problems
 
 
 def test_statements_make_an_nlvr2_set(desk, tmp_path):
@@ -250,8 +247,6 @@ def test_errors_are_sampled_and_put_into_categories(desk, knows):
     assert answer.values == {"category": "wrong number of objects"}
 
 
-# Answers of a crowd: MTurk's results, and tables of other tools whose columns are named.
-
 Row = dict[str, str]
 
 
@@ -291,17 +286,15 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
 
 def test_rejected_assignments_are_left_out_and_a_worker_counts_once(desk, knows, tmp_path):
     at, path = desk("i2t", n=2), tmp_path / "batch.csv"
-    good = batch(at, knows(at), [["W1", "W2"]])
     bad = batch(at, lambda *_: {"caption": "no letter"}, [["W3"]], "Rejected")
     with pytest.warns(TellapartWarning, match="rejected: 4"):
-        answers = at.imported(write_file(path, [*bad, *good]))
-    assert len(answers) == 8
-    for rows, facts in (
-        ([{**bad[0], "AssignmentStatus": "Submitted"}], ("caption", "no letter", "A, B")),
-        (batch(at, knows(at), [["W1", "W1"]]), ("batch.csv:3", "'W1'", "image", "keep one")),
-        (batch(at, knows(at), [["W1", "W2", "W3"]]), ("batch.csv:4", "2 annotators", "export")),
+        assert len(at.imported(write_file(path, [*bad, *batch(at, knows(at), [["W1", "W2"]])]))) == 8
+    for rows, *facts in (
+        ([{**bad[0], "AssignmentStatus": "Submitted"}], "caption", "no letter", "A, B"),
+        (batch(at, knows(at), [["W1", "W1"]]), "batch.csv:3", "'W1'", "image", "keep one"),
+        (batch(at, knows(at), [["W1", "W2", "W3"]]), "batch.csv:4", "2 annotators", "export"),
     ):
-        with raises(DataError, facts):
+        with raises(DataError, *facts):
             at.imported(write_file(path, rows))
 
 
@@ -314,18 +307,15 @@ def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
     by_answer = at.imported(path, columns={**columns, "answer": "Q2, chosen"})
     assert by_answer == at.imported(path, columns={**columns, "caption": "Q2, chosen"})
     assert all(answer.values["caption"] == at.study.unit_of[answer.unit].truth for answer in by_answer)
-    with raises(DataError, "survey.csv:2", "'study'", "columns={'study': 'COLUMN'}"):
-        at.imported(path)
-    with raises(DataError, "survey.csv:2", "'Q9'"):
-        at.imported(path, columns={**columns, "answer": "Q9"})
-    with raises(DataError, "'item'", "study, task, worker, skip, caption"):
-        at.imported(path, columns={"item": "Q1"})
-
-
-def test_a_list_of_participants_is_named_as_one_without_answers(desk, tmp_path):
-    row = {"Submission id": "1", "Participant id": "p1", "Status": "APPROVED", "Age": "30"}
-    with raises(DataError, "people.csv:2", "Prolific", "no answers", "tool"):
-        desk("i2t", n=2).imported(write_file(tmp_path / "people.csv", [row]))
+    people = {"Submission id": "1", "Participant id": "p1", "Status": "APPROVED", "Age": "30"}
+    for file, named, *facts in (
+        (path, None, "survey.csv:2", "'study'", "columns={'study': 'COLUMN'}"),
+        (path, {**columns, "answer": "Q9"}, "survey.csv:2", "'Q9'"),
+        (path, {"item": "Q1"}, "'item'", "study, task, worker, skip, caption"),
+        (write_file(tmp_path / "people.csv", [people]), None, "people.csv:2", "Prolific", "no answers", "tool"),
+    ):
+        with raises(DataError, *facts):
+            at.imported(file, columns=named)
 
 
 @pytest.mark.filterwarnings("default::tellapart.errors.TellapartWarning")
@@ -342,8 +332,6 @@ def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, kn
     check_facts(read.err, "warning", "batch.csv", "rejected: 1")
 
 
-# Files that are wrong: each is named with its row, and nothing of it is taken.
-
 Rows = list[dict[str, Any]]
 
 
@@ -353,28 +341,26 @@ def asked(desk, knows):
     return at, at.export(knows(at))
 
 
-def broken(path: Path, change: Callable[[Rows], object]) -> Path:
-    """Change the rows of a file; a tuple has what the file then holds in their place."""
-    rows = json.loads(path.read_text())
-    changed = change(rows)
-    path.write_text(json.dumps(changed[0] if isinstance(changed, tuple) else rows))
-    return path
+def broken(path: Path, change: Callable[[Any], object]) -> Path:
+    """Change what a JSON file holds; a tuple has what it then holds in its place."""
+    held = json.loads(path.read_text())
+    changed = change(held)
+    return write_file(path, changed[0] if isinstance(changed, tuple) else held)
 
 
-def result(rows: Rows, task: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = rows[task]["annotations"][0]["result"][0]
-    return found
+def result(rows: Rows) -> dict[str, Any]:
+    return rows[0]["annotations"][0]["result"][0]
 
 
 def other_answer(row: dict[str, Any]) -> dict[str, Any]:
     """A copy of a task whose annotation has the other choice, as a second annotator may give."""
     other: dict[str, Any] = json.loads(json.dumps(row))
-    value = other["annotations"][0]["result"][0]["value"]
+    value = result([other])["value"]
     value["choices"] = ["B" if value["choices"] == ["A"] else "A"]
     return other
 
 
-def twice(rows: Rows) -> None:
+def add_other(rows: Rows) -> None:
     rows[1]["annotations"] += other_answer(rows[1])["annotations"]
 
 
@@ -386,7 +372,7 @@ def twice(rows: Rows) -> None:
         (lambda rows: rows[0]["data"].pop("task"), ("task", "0", "task", "export")),
         (lambda rows: rows.pop(), ("1", "4", "ann-00004", "all")),
         (lambda rows: rows[2]["annotations"].clear(), ("1", "4", "ann-00003")),
-        (twice, ("task", "1", "task", "ann-00002", "/image", "task", "1")),
+        (add_other, ("task", "1", "task", "ann-00002", "/image", "task", "1")),
         (lambda rows: rows.append(other_answer(rows[0])), ("task", "4", "task", "ann-00001")),
         (lambda rows: result(rows)["value"].update(choices=["C"]), ("'caption'", "'C'", "A", "B")),
         (lambda rows: result(rows)["value"].update(choices=["A", "B"]), ("'caption'", "2", "['A', 'B']")),
@@ -408,30 +394,22 @@ def test_a_wrong_export_is_named(asked, change, message):
         at.imported(broken(path, change))
 
 
-def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows):
+def test_a_wrong_sheet_and_a_minimal_export_of_an_unanswered_task_are_named(desk, knows):
     at, empty = desk("coco-cf", n=2, annotators=("ann",)), {"annotation_id": None}
+    for reply, *facts in (
+        ({"caption": "maybe"}, "filled_ann.csv:2", "task", "ann-00001", "'caption'", "'maybe'"),
+        ({"caption": "A", "skip": "yes"}, "task", "ann-00001", "skipped"),
+        ({"study": "feed", "caption": "A"}, "filled_ann.csv:2", "task", "ann-00001", "'feed'"),
+        ({"task": "ann-00009", "caption": "A"}, "task", "'ann-00009'"),
+        ({}, "4", "4", "answer"),
+    ):
+        with raises(DataError, *facts):
+            at.imported(*at.sheets(lambda *_, said=reply: said))
+    with raises(DataError, "a.csv:2", "'caption'"):
+        at.imported(write_file(at.folder.parent / "a.csv", [{"study": "x", "task": "y"}]))
     path = broken(at.export_minimal(knows(at)), lambda rows: [rows[0].pop("caption"), rows[0].update(empty)])
     with raises(DataError, "1", "4", "ann-00001"):
         at.imported(path)
-
-
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        ({"caption": "maybe"}, ("filled_ann.csv:2", "task", "ann-00001", "'caption'", "'maybe'")),
-        ({"caption": "A", "skip": "yes"}, ("task", "ann-00001", "skipped")),
-        ({"study": "feed", "caption": "A"}, ("filled_ann.csv:2", "task", "ann-00001", "'feed'")),
-        ({"task": "ann-00009", "caption": "A"}, ("task", "'ann-00009'")),
-        ({}, ("4", "4", "answer")),
-    ],
-)
-def test_a_wrong_sheet_is_named(desk, reply, message):
-    at = desk("coco-cf", n=2, annotators=("ann",))
-    with raises(DataError, message):
-        at.imported(*at.sheets(lambda *_: reply))
-    without = write_file(at.folder.parent / "a.csv", [{"study": "x", "task": "y"}])
-    with raises(DataError, "a.csv:2", "'caption'"):
-        at.imported(without)
 
 
 @pytest.mark.parametrize(
@@ -452,22 +430,17 @@ def test_a_wrong_box_or_text_is_named(desk, survey, reply, change, message):
         at.imported(broken(path, lambda rows: change(rows[0]["annotations"][0]["result"])))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.json", "{}", ("answers", "list")),
-        ("a.json", "[1]", ("answers", "list")),
-        ("a.txt", "\n", ("answers", "list")),
-        ("a.txt", "\udcff", "a.txt"),
-    ],
-)
-def test_a_list_of_answers_is_json_or_lines_and_a_wrong_one_is_named(tmp_path, name, content, message):
-    good = {"a.json": '["yes", "no"]', "a.txt": "yes\n\nno\n"}
-    (tmp_path / name).write_text(good[name])
-    assert read_allowed(tmp_path / name) == {"yes", "no"}
-    (tmp_path / name).write_text(content, errors="surrogateescape")
-    with raises(DataError, message):
-        read_allowed(tmp_path / name)
+def test_a_list_of_answers_is_json_or_lines_and_a_wrong_one_is_named(tmp_path):
+    for name, content in (("a.json", b'["yes", "no"]'), ("a.txt", b"yes\n\nno\n")):
+        assert read_allowed(write_file(tmp_path / name, content)) == {"yes", "no"}
+    for name, content, *facts in (
+        ("a.json", b"{}", "answers", "list"),
+        ("a.json", b"[1]", "answers", "list"),
+        ("a.txt", b"\n", "answers", "list"),
+        ("a.txt", b"\xff", "a.txt"),
+    ):
+        with raises(DataError, *facts):
+            read_allowed(write_file(tmp_path / name, content))
 
 
 @pytest.mark.parametrize(
@@ -494,10 +467,7 @@ def test_a_list_of_answers_is_json_or_lines_and_a_wrong_one_is_named(tmp_path, n
 )
 def test_a_wrong_key_is_named(desk, change, message):
     at = desk("coco-cf", n=2, annotators=("ann",))
-    path = at.folder / "study.json"
-    key = json.loads(path.read_text())
-    change(key)
-    path.write_text(json.dumps(key))
+    broken(at.folder / "study.json", change)
     with raises(DataError, "study.json", message):
         read_study(at.folder)
 
@@ -523,7 +493,7 @@ def test_a_wrong_row_of_answers_is_named(asked, change, line, message):
     file = write_answers(at.folder, at.imported(path))
     rows = [json.loads(row) for row in file.read_text().splitlines()]
     change(rows)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_file(file, rows)
     with raises(DataError, f"answers.jsonl:{line}", message):
         read_answers(at.folder, at.study)
 
@@ -549,8 +519,5 @@ def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk):
     wrong = Study(**at.study.model_dump() | {"units": [unit.model_copy(update={"earlier": {"size": [8]}})]})
     with raises(DataError, repr(unit.id), "'size'", "[8]"):
         survey.records(wrong, answers)
-
-
-def test_records_that_cannot_be_written_are_an_error_that_names_the_file():
     with raises(DataError, "folder/a.json", "No such file or directory"):
         write_rows(Path("no such folder/a.json"), [])

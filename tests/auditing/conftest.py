@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,14 +47,9 @@ def pictured(tmp_path) -> Callable[..., PairSet]:
     """A set on disk, of pictures; captions are distinct if none are given."""
 
     def make(
-        pictures: Sequence[Sequence[Pixels | bytes]],
-        *,
-        texts: Sequence[Sequence[str]] | None = None,
-        clusters: Sequence[str] | None = None,
-        tags: Sequence[dict[str, str]] | None = None,
-        card: dict[str, Any] | None = None,
-        name: str = "pictured",
-    ) -> PairSet:
+        pictures: Sequence[Sequence[Pixels | bytes]], *,
+        texts=None, clusters=None, tags=None, card=None, name: str = "pictured",
+    ) -> PairSet:  # fmt: skip
         items, files = [], {}
         for k, row in enumerate(pictures):
             references = tuple(f"images/{k}_{side}.png" for side in range(len(row)))
@@ -72,9 +66,7 @@ def pictured(tmp_path) -> Callable[..., PairSet]:
 
 @pytest.fixture
 def loves_z(tmp_path) -> Path:
-    """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came
-    before.
-    """
+    """A checkpoint of llama2.c that knows bytes alone, to which the letter z is the likeliest after any text."""
     sizes = Sizes(dim=4, hidden=4, layers=1, heads=2, key_heads=2, vocabulary=259, context=64)
     weights = {name: np.zeros(shape) for name, shape in sizes.layout().items()}
     weights["embedding"][:, 0] = 1.0

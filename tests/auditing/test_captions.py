@@ -28,6 +28,7 @@ from tellapart.auditing.captions import (
     text_scores,
 )
 from tellapart.auditing.card import html, make_card, markdown
+from tellapart.auditing.finding import Finding
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.builders.captions.stages import NltkTagger
 from tellapart.errors import DataError, ModelError, RunError
@@ -59,9 +60,10 @@ def test_a_set_is_as_hard_without_its_pictures_as_the_length_of_captions_tells(c
 @pytest.mark.parametrize("captions", [2, 5])
 def test_a_model_that_ties_gets_chance_whatever_the_number_of_captions(captioned, captions):
     finding = blind_accuracy(Constant(), captioned([[f"{k} {n}" for n in range(captions)] for k in range(30)]))
-    assert finding.value == pytest.approx(1 / captions)
-    assert finding.verdict == "pass"
+    assert (finding.value, finding.verdict) == (pytest.approx(1 / captions), "pass")
     assert "30 items tied" in finding.says
+    single = blind_accuracy(Blind(), captioned([("x y", "y x")]))
+    assert single.says.startswith("no difference from chance")
 
 
 def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(captioned):
@@ -74,10 +76,6 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
     assert (words.value, words.low, words.verdict) == (0, None, "pass")  # 0 is no share here
     words, _ = length_gaps(captioned([("aa bb", "bb aa"), ("aa bb", "aa")] * 20))
     assert words.low < 0.4 and words.method == "bootstrap"
-
-
-def test_a_tie_of_a_single_item_is_chance(captioned):
-    assert blind_accuracy(Blind(), captioned([("x y", "y x")])).says.startswith("no difference from chance")
 
 
 def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned):
@@ -117,9 +115,8 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned, lo
     assert isinstance(model, TinyStories)
     assert blind_accuracy(model, pairs).value == 1.0
     gap = plausibility_gap(model, pairs)
-    likely = [[model.log_likelihoods(text).mean() for text in item.texts] for item in pairs.items]
-    direct = np.mean([first - second for first, second in likely])
-    assert gap.value == pytest.approx(direct, abs=1e-6)
+    likely = np.array([[model.log_likelihoods(text).mean() for text in item.texts] for item in pairs.items])
+    assert gap.value == pytest.approx(-np.diff(likely).mean(), abs=1e-6)
     assert gap.value > 1 and gap.verdict == "warn"
     record = audit(pairs, Options(pictures=False, text_model=f"tinystories:{loves_z}"))
     names = ["blind: blind", f"blind: {model.name}", f"plausibility: {model.name}"]
@@ -152,28 +149,26 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
         text_scores(Broken(), captioned([("a", "b")]))
 
 
+def grammar_gap(pairs: PairSet, model: str) -> Finding:
+    record = audit(pairs, Options(pictures=False, grammar_model=model))
+    assert "grammar" not in [each.name for each in record.not_done]
+    return next(finding for finding in record.findings if finding.name.startswith("grammar"))
+
+
 @pytest.mark.slow
 def test_a_caption_that_is_better_english_is_found(captioned):
     pairs = captioned([(f"a cat and {n} dogs sit on the mat", f"cat and {n} dogs sit mat") for n in range(30)])
-    record = audit(pairs, Options(pictures=False, grammar_model="words"))
-    gap = next(finding for finding in record.findings if finding.name == "grammar: words")
+    gap = grammar_gap(pairs, "words")
     # Nine words against six, so all scores are one deviation from their mean: two deviations between them.
-    assert gap.value == pytest.approx(2.0) and gap.verdict == "warn" and gap.unit == "deviations"
-    assert "grammar" not in [each.name for each in record.not_done]
-    equal = captioned([(f"{n} cats", f"{n} dogs") for n in range(30)])
-    alike = audit(equal, Options(pictures=False, grammar_model="words"))
-    assert next(finding for finding in alike.findings if finding.name == "grammar: words").verdict == "pass"
+    assert (gap.name, gap.value, gap.verdict, gap.unit) == ("grammar: words", pytest.approx(2), "warn", "deviations")
+    assert grammar_gap(captioned([(f"{n} cats", f"{n} dogs") for n in range(30)]), "words").verdict == "pass"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("link-parser") is None, reason="the Link Grammar parser (link-parser) is not installed"
-)
+@pytest.mark.skipif(shutil.which("link-parser") is None, reason="the parser link-parser is not installed")
 def test_a_parser_tells_scrambled_captions(captioned):
     cat = ("A cat is sitting on the mat.", "Mat the on sitting is cat a.")
-    pairs = captioned([cat, ("Two dogs run.", "Two dogs runs.")] * 12)
-    record = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
-    gap = next(finding for finding in record.findings if finding.name.startswith("grammar"))
+    gap = grammar_gap(captioned([cat, ("Two dogs run.", "Two dogs runs.")] * 12), "link-grammar")
     assert gap.verdict == "warn" and gap.value > 1
 
 
@@ -186,33 +181,24 @@ def test_captions_are_scored_block_by_block_with_the_same_numbers(captioned, mon
     assert told == [("captions read by blind", done, 10) for done in (4, 8, 10)]
 
 
-# Mixed scripts, the place of the truth, torn pairs and cut captions: planted ones are found, fair sets pass.
-
-
 def named(ids: list[str], images: list[tuple[str, ...]] | None = None, texts: tuple[str, ...] = ("x", "y")) -> PairSet:
     shown = images or [("0.png",)] * len(ids)
     items = tuple(Item(id=id_, images=own, texts=texts) for id_, own in zip(ids, shown, strict=True))
     return PairSet("named", items, Path())
 
 
-@pytest.mark.parametrize(
-    ("text", "scripts"),
-    [
-        ("two cats", {"LATIN"}),
-        ("قطتان", {"ARABIC"}),
-        ("два кота", {"CYRILLIC"}),
-        ("猫のカフェ 고양이", {"CJK"}),  # written together
-        ("இரண்டு பூனைகள்", {"TAMIL"}),
-        ("一件T恤 x 3", {"CJK"}),  # single letters are labels and shapes
-        ("ｔｗｏ ｃａｔｓ", {"LATIN"}),  # wide letters are the same letters
-        ("قطتان and a dog", {"ARABIC", "LATIN"}),
-    ],
-)
-def test_a_texts_scripts(text, scripts):
-    assert captions.list_scripts(text) == scripts
-
-
-def test_untranslated_captions_are_found_and_a_few_names_pass(captioned):
+def test_untranslated_captions_are_found_by_their_scripts_and_a_few_names_pass(captioned):
+    scripts = {
+        "two cats": {"LATIN"},
+        "قطتان": {"ARABIC"},
+        "два кота": {"CYRILLIC"},
+        "猫のカフェ 고양이": {"CJK"},  # written together
+        "இரண்டு பூனைகள்": {"TAMIL"},
+        "一件T恤 x 3": {"CJK"},  # single letters are labels and shapes
+        "ｔｗｏ ｃａｔｓ": {"LATIN"},  # wide letters are the same letters
+        "قطتان and a dog": {"ARABIC", "LATIN"},
+    }
+    assert {text: captions.list_scripts(text) for text in scripts} == scripts
     pairs = captioned([("قطتان", "كلب") if k % 3 else ("قطتان", "a dog") for k in range(90)])
     finding = captions.mixed_scripts(pairs)
     assert (finding.value, finding.verdict, finding.items[:2]) == (30 / 90, "warn", ("0", "3"))
@@ -224,15 +210,12 @@ def test_untranslated_captions_are_found_and_a_few_names_pass(captioned):
 @given(st.integers(0, 30), st.integers(1, 30), st.integers(2, 6))
 @example(1, 4, 2)
 def test_the_probability_of_first_places_is_the_binomials(first, others, entries):
-    truths = [(0,)] * first + [(1,)] * others
-    items = tuple(
-        Item(id=str(k), images=("0.png",), texts=tuple(map(str, range(entries))), true=true)
-        for k, true in enumerate(truths)
-    )
-    finding = captions.truth_first(PairSet("s", items, Path()))
-    chances = binom.pmf(range(len(items) + 1), len(items), 1 / entries)
+    n, about = first + others, {"images": ("0.png",), "texts": tuple(map(str, range(entries)))}
+    items = (Item(id=str(k), true=(int(k >= first),), **about) for k in range(n))
+    finding = captions.truth_first(PairSet("s", tuple(items), Path()))
+    chances = binom.pmf(range(n + 1), n, 1 / entries)
     p = min(1, sum(each for each in chances if each <= chances[first] * (1 + 1e-7)))
-    assert finding.value == first / len(items)
+    assert finding.value == first / n
     # A sum in another order may lie on the other side of a half that is rounded.
     assert any(f"p = {p * (1 + near):.2g}" in finding.says for near in (-1e-9, 0, 1e-9))
     assert (finding.verdict == "warn") is bool(p < 0.01)
@@ -246,33 +229,30 @@ def test_truths_that_always_stand_first_are_found_and_two_of_three_are_not(capti
     assert captions.truth_first(captioned([("a", "b")] * 40)) is None  # by the form the first is true: nothing is named
     pairs = captioned([("a", "b", "c")] * 30, true=[(0, 1)] * 10 + [(0, 2)] * 10 + [(1, 2)] * 10)
     finding = captions.truth_first(pairs)
-    assert finding is not None and (finding.verdict, finding.value) == ("pass", 20 / 30)
+    assert (finding.verdict, finding.value) == ("pass", 20 / 30)
 
 
 def test_torn_sides_are_found_by_empty_captions_and_ids(captioned):
     assert captions.torn_sides(captioned([("a cat", "a dog"), ("a cat", "nan"), (" ", "a dog")])).items == ("1", "2")
     assert captions.torn_sides(captioned([("a cat", "a nan is bread")])).verdict == "pass"
     ids = [f"{k}_{side}" for k in range(30) for side in ("pos", "neg")]
-    assert captions.torn_sides(named(ids)).value == 0
     assert captions.torn_sides(named([id_ for id_ in ids if id_ != "7_neg"])).items == ("7_pos",)
     # Subsets are no families, and neither are numbers.
-    assert captions.torn_sides(named([f"swap/{k}" for k in range(30)] + ["replace/0"])).value == 0
-    assert captions.torn_sides(named([*map(str, range(30))])).value == 0
+    for whole in (ids, [f"swap/{k}" for k in range(30)] + ["replace/0"], [*map(str, range(30))]):
+        assert captions.torn_sides(named(whole)).value == 0
 
 
-@pytest.mark.parametrize("form", ["{k}_{side}.png", "set/{k}/{side}.jpg", "ex_{k}_img_{side}.png"])
-def test_pictures_of_two_items_are_found_by_their_names(form):
-    images = [tuple(form.format(k=k, side=side) for side in (0, 1)) for k in range(40)]
-    assert captions.torn_sides(named([*map(str, range(40))], images)).value == 0
-    images[3], images[4] = (images[3][0], images[4][1]), (images[4][0], images[3][1])
-    found = captions.torn_sides(named([*map(str, range(40))], images))
-    assert (found.items, found.verdict) == (("3", "4"), "warn")
-
-
-@pytest.mark.parametrize("form", ["{n}.jpg", "train/{n}.jpg", "{n}_{n}.jpg"])
-def test_names_that_follow_no_rule_show_nothing(form):
-    images = [(form.format(n=17 * k), form.format(n=17 * k + 5)) for k in range(40)]
-    assert captions.torn_sides(named([*map(str, range(40))], images)).value == 0
+def test_pictures_of_two_items_are_found_by_their_names_if_these_follow_a_rule():
+    ids = [*map(str, range(40))]
+    for form in ("{k}_{side}.png", "set/{k}/{side}.jpg", "ex_{k}_img_{side}.png"):
+        images = [tuple(form.format(k=k, side=side) for side in (0, 1)) for k in range(40)]
+        assert captions.torn_sides(named(ids, images)).value == 0, form
+        images[3], images[4] = (images[3][0], images[4][1]), (images[4][0], images[3][1])
+        found = captions.torn_sides(named(ids, images))
+        assert (found.items, found.verdict) == (("3", "4"), "warn"), form
+    for form in ("{n}.jpg", "train/{n}.jpg", "{n}_{n}.jpg"):
+        images = [(form.format(n=17 * k), form.format(n=17 * k + 5)) for k in range(40)]
+        assert captions.torn_sides(named(ids, images)).value == 0, form
 
 
 class Words:
@@ -289,13 +269,9 @@ class Words:
 def test_cut_captions_are_those_that_lose_words_and_equal_ones_cannot_be_solved(rows):
     items = tuple(Item(id=str(k), images=("0.png",), texts=row) for k, row in enumerate(rows))
     cut, equal = captions.lost_captions(Words(), "words", PairSet("s", items, Path()))
-    long = [str(k) for k, row in enumerate(rows) if any(len(text.split()) > 3 for text in row)]
-    assert list(cut.items) == long
-    same = [
-        str(k)
-        for k, row in enumerate(rows)
-        if row[0] != row[1] and row[0].lower().split()[:3] == row[1].lower().split()[:3]
-    ]
+    assert list(cut.items) == [str(k) for k, row in enumerate(rows) if any(len(text.split()) > 3 for text in row)]
+    read = [[text.lower().split()[:3] for text in row] for row in rows]
+    same = [str(k) for k, (a, b) in enumerate(read) if a == b and rows[k][0] != rows[k][1]]
     assert list(equal.items) == same and (equal.verdict == "warn") is bool(same)
 
 
@@ -312,13 +288,8 @@ def test_clips_tokens_count_their_start_and_end(captioned):
 
 def test_every_one_of_several_true_captions_is_looked_at(captioned, monkeypatch):
     monkeypatch.setattr("tellapart.auditing.audit.find_context", lambda _name: Words())
-    texts = [
-        ("a b c", "A b c d", "x"),
-        ("a", "два слова", "xx yy"),
-        ("a", "b", "b"),
-        ("a", "a", "c"),
-        ("e f", "E f", "g"),
-    ]
+    texts = [("a b c", "A b c d", "x"), ("a", "два слова", "xx yy"), ("a", "b", "b"), ("a", "a", "c")]
+    texts.append(("e f", "E f", "g"))
     ours, theirs = captioned(texts, true=[(0, 1)] * 5), captioned([("xx", "два слова"), ("b", "yy")])
     record = audit(ours, Options(pictures=False, model="words", against=theirs))
     found = {finding.name: finding.items for finding in record.findings}
@@ -330,14 +301,15 @@ def test_every_one_of_several_true_captions_is_looked_at(captioned, monkeypatch)
 
 
 def test_a_context_and_a_corpus_without_what_they_need_are_refused():
-    with raises(ModelError, "'constant'", "open_clip:", "77"):
-        captions.find_context("constant")
-    with raises(ModelError, "'2'", "3 tokens"):
-        captions.find_context("2")
+    for find, name, *facts in (
+        (captions.find_context, "constant", "'constant'", "open_clip:", "77"),
+        (captions.find_context, "2", "'2'", "3 tokens"),
+        (open_tagger, "spacy:en", "spacy:en", "nltk:FOLDER"),
+    ):
+        with raises(ModelError, *facts):
+            find(name)
     with raises(RunError, "corpus=", "tagger=", "nltk:FOLDER"):
         ta.audit("demo", corpus="captions.txt", read_images=False)
-    with raises(ModelError, "spacy:en", "nltk:FOLDER"):
-        open_tagger("spacy:en")
 
 
 def test_the_findings_are_in_the_record_and_on_both_cards(captioned, monkeypatch):
@@ -350,11 +322,6 @@ def test_the_findings_are_in_the_record_and_on_both_cards(captioned, monkeypatch
     card = make_card(pairs, record)
     for name in (*names, "sides: torn"):
         assert by_name[name].title in html(card) and by_name[name].title in markdown(card)
-    plain = audit(captioned([("a", "b")] * 3), Options(pictures=False))
-    assert {"context", "order: truth first"} <= {each.name for each in plain.not_done}
-
-
-# Bindings of captions, and which of them a corpus holds.
 
 
 @pytest.fixture(scope="module")
@@ -363,50 +330,40 @@ def tagger() -> NltkTagger:
 
 
 @NEEDS_NLTK_DATA
-@pytest.mark.parametrize(
-    ("caption", "bindings"),
-    [
-        ("a red car and a blue sky", {("red", "car"), ("blue", "sky")}),
-        ("the car is red", {("red", "car")}),
-        ("the horse is eating the grass", {("hors", "eat", "grass")}),
-        ("the door is to the left of the bus", {("door", "to left of", "bu")}),
-        (
-            "two men in front of a large wooden table",
-            {("men", "in front of", "tabl"), ("larg", "tabl"), ("wooden", "tabl")},
-        ),
-        ("an old person kisses a young person", {("old", "person"), ("person", "kiss", "person"), ("young", "person")}),
-        ("there are three clocks", set()),
-    ],
-)
-def test_bindings_are_attributes_and_relations(tagger, caption, bindings):
-    assert list_bindings(tagger.read(caption)) == bindings
+def test_bindings_are_attributes_and_relations(tagger):
+    bindings = {
+        "a red car and a blue sky": {("red", "car"), ("blue", "sky")},
+        "the car is red": {("red", "car")},
+        "the horse is eating the grass": {("hors", "eat", "grass")},
+        "the door is to the left of the bus": {("door", "to left of", "bu")},
+        "men in front of a large wooden table": {("men", "in front of", "tabl"), ("larg", "tabl"), ("wooden", "tabl")},
+        "an old man kisses a young man": {("old", "man"), ("man", "kiss", "man"), ("young", "man")},
+        "there are three clocks": set(),
+    }
+    assert {caption: list_bindings(tagger.read(caption)) for caption in bindings} == bindings
 
 
 @NEEDS_NLTK_DATA
-def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger):
+def test_a_binding_is_in_a_corpus_that_holds_its_caption_and_not_where_its_words_stand_apart(tagger):
+    for caption in ("a man in a red T-shirt", "a black-and-white photo of a dog", "a big 747 plane"):
+        wanted = list_bindings(tagger.read(caption))
+        assert wanted and find_in_corpus(wanted, [caption.upper(), caption], tagger) == wanted
     wanted = {("red", "car"), ("blue", "sky"), ("hors", "eat", "grass")}
     corpus = ["a red sky over a blue car", "Red cars in the rain", "grass and a horse", "a horse eats grass"]
     assert find_in_corpus(wanted, corpus, tagger) == {("red", "car"), ("hors", "eat", "grass")}
 
 
 @NEEDS_NLTK_DATA
-@pytest.mark.parametrize("caption", ["a man in a red T-shirt", "a black-and-white photo of a dog", "a big 747 plane"])
-def test_every_binding_of_a_caption_is_in_a_corpus_that_holds_the_caption(tagger, caption):
-    wanted = list_bindings(tagger.read(caption))
-    assert wanted and find_in_corpus(wanted, [caption.upper(), caption], tagger) == wanted
-
-
-@NEEDS_NLTK_DATA
 def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path):
     pairs = captioned([("a red car under a blue sky", "a blue car under a red sky")] * 30)
     corpus = tmp_path / "captions.txt"
-    corpus.write_text("a red car is parked\n7\ta blue sky\na car under a sky\n")
-    finding, classes = seen_bindings(pairs, corpus, tagger)
-    assert (finding.value, finding.verdict, {*classes.values()}) == (1.0, "warn", {"seen"})
-    assert "100.0 % of true and 0.0 % of false" in finding.says
-    corpus.write_text("a red car is parked\n")
-    finding, classes = seen_bindings(pairs, corpus, tagger)
-    assert (finding.value, finding.verdict, {*classes.values()}) == (0.0, "pass", {"partly"})
+    for text, expected, says in (
+        ("a red car is parked\n7\ta blue sky\na car under a sky\n", (1.0, "warn", {"seen"}), "100.0 % of true"),
+        ("a red car is parked\n", (0.0, "pass", {"partly"}), "0.0 % of false"),
+    ):
+        corpus.write_text(text)
+        finding, classes = seen_bindings(pairs, corpus, tagger)
+        assert (finding.value, finding.verdict, {*classes.values()}) == expected and says in finding.says
     corpus.write_text("\n")
     with raises(DataError, "captions.txt"):
         seen_bindings(pairs, corpus, tagger)

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.name: finding for finding in findings}
 
 
-def rows(second: Callable[[Pixels], Pixels], n: int = 24) -> list[tuple[Pixels, Pixels]]:
+def rows(second: Callable[[Pixels], Any], n: int = 24) -> list[tuple[Pixels, Any]]:
     return [(natural(2 * k), second(natural(2 * k + 1))) for k in range(n)]
 
 
@@ -62,57 +63,44 @@ def pairs_of(n: int) -> PairSet:
 
 @pytest.mark.slow
 def test_pictures_of_one_process_are_at_chance(pictured):
-    pairs = pictured(rows(lambda pixels: pixels))
-    findings = by_name(origin.detectability(pairs, pictures=True)[0])
+    findings = by_name(origin.detectability(pictured(rows(lambda pixels: pixels)), pictures=True)[0])
     for name in ("detectable: images, by file", "detectable: images, by pixels"):
-        assert findings[name].verdict == "pass"
-        assert findings[name].low is not None
-        assert findings[name].low < 0.5 < float(findings[name].high or 0)
+        assert findings[name].verdict == "pass" and findings[name].low < 0.5 < findings[name].high
 
 
 @pytest.mark.slow
 def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured):
     pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
     record = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
-    assert record.value > 0.9
-    assert record.items
+    assert record.value > 0.9 and record.items
     assert "p = 0.010 (99 swaps): they come from different processes; most by " in record.says
 
 
-@pytest.mark.slow
-def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away():
-    finding = origin.detectable(of_pixels(rows(blurred)), pairs_of(24))
+def test_pictures_of_which_one_is_blurred_are_told_unless_half_of_the_items_are_swapped():
+    blurs = rows(blurred)
+    finding = origin.detectable(of_pixels(blurs), pairs_of(24))
     assert (finding.value, finding.verdict) == (1.0, "warn")
     assert finding.says.endswith("lower in the others")
+    mixed = [row if k % 2 else row[::-1] for k, row in enumerate(blurs)]
+    assert origin.detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
 
 
 @pytest.mark.slow
 def test_a_file_of_another_format_is_told_by_the_file_alone(pictured):
-    pairs = pictured(
-        [
-            (first, encoded(second, "JPEG", quality=100, subsampling=0))
-            for first, second in rows(lambda pixels: pixels, 24)
-        ]
-    )
+    pairs = pictured(rows(lambda pixels: encoded(pixels, "JPEG", quality=100, subsampling=0)))
     finding = by_name(origin.detectability(pairs, pictures=True)[0])["detectable: images, by file"]
     assert (finding.value, finding.verdict) == (1.0, "warn")
-
-
-def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it():
-    mixed = [row if k % 2 else row[::-1] for k, row in enumerate(rows(blurred))]
-    assert origin.detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
 
 
 @pytest.mark.slow
 def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned):
     names = ("cat", "dog", "cow", "hen", "ox")
     texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
-    findings, _ = origin.detectability(captioned(texts), pictures=True)
-    (told,) = findings
+    (told,), _ = origin.detectability(captioned(texts), pictures=True)
     assert (told.name, told.value, told.verdict) == ("detectable: captions, by words", 1.0, "warn")
     texts = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
-    findings, _ = origin.detectability(captioned(texts), pictures=True)
-    assert (findings[0].value, findings[0].verdict) == (0.5, "pass")
+    (alike,), _ = origin.detectability(captioned(texts), pictures=True)
+    assert (alike.value, alike.verdict) == (0.5, "pass")
 
 
 @pytest.mark.slow
@@ -149,8 +137,7 @@ def test_what_is_not_judged_is_said(captioned, pictured):
 def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned):
     pairs = captioned([("a", "b")] * (2 * origin.MOST_ITEMS))
     finding = origin.detectability(pairs, pictures=False)[0][0]
-    assert finding.n == origin.MOST_ITEMS
-    assert finding.items[:3] == ("0", "2", "4")
+    assert (finding.n, finding.items[:3]) == (origin.MOST_ITEMS, ("0", "2", "4"))
 
 
 def test_clusters_are_counted_among_the_items_that_are_judged(captioned, monkeypatch):
@@ -162,17 +149,13 @@ def test_clusters_are_counted_among_the_items_that_are_judged(captioned, monkeyp
 
 @pytest.mark.slow
 def test_a_set_of_one_process_is_flagged_no_more_often_than_promised():
-    """25 sets whose entries are exchangeable.
-
-    A warning in one of a hundred, so three or more is a chance of 2 in 1,000.
-    """
+    """25 sets whose entries are exchangeable: a warning in a hundred, three or more by a chance of 2 in 1,000."""
     flagged = 0
     for seed in range(25):
         rng = np.random.default_rng(seed)
         features = rng.standard_normal((24, 1, 3)) + rng.standard_normal((24, 2, 3))
         flagged += origin.detectable(origin.Evidence("images", "noise", features), pairs_of(24)).verdict == "warn"
-    assert origin.LARGEST_P == 0.01
-    assert 1 / (origin.SWAPS + 1) <= origin.LARGEST_P
+    assert 1 / (origin.SWAPS + 1) <= origin.LARGEST_P == 0.01
     assert flagged <= 2
 
 
@@ -184,13 +167,11 @@ def test_the_commonest_words_are_counted_whatever_their_case():
     assert evidence.features[0, :, -2:].tolist() == [[1, 5], [0, 12]]
 
 
-@pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
-def test_statistics_of_small_and_flat_pictures_are_finite(side):
-    for pixels in (np.zeros((side, side, 3), np.uint8), natural(0, 40)[:side, : side + 1]):
-        assert np.isfinite(origin.pixel_statistics(pixels)).all()
+def test_statistics_move_as_they_should_and_those_of_small_and_flat_pictures_are_finite():
+    for side in (1, 2, 7, 8, 9, 40):
+        for pixels in (np.zeros((side, side, 3), np.uint8), natural(0, 40)[:side, : side + 1]):
+            assert np.isfinite(origin.pixel_statistics(pixels)).all(), side
 
-
-def test_statistics_move_as_they_should():
     def of(pixels: Pixels) -> dict[str, float]:
         return dict(zip(origin.PIXEL_STATISTICS, origin.pixel_statistics(pixels).tolist(), strict=True))
 
@@ -219,13 +200,10 @@ def test_swaps_that_end_early_are_all_done(captioned):
     told: list[tuple[str, int, int]] = []
     evidence = origin.Evidence("captions", "noise", rng.standard_normal((40, 2, 1)) + np.array([[0.0], [0.4]]))
     pairs = captioned([(f"cat {k}", f"dog {k}") for k in range(40)])
-    finding = origin.detectable(evidence, pairs, progress=lambda *at: told.append(at))
-    assert finding.verdict == "pass"
+    assert origin.detectable(evidence, pairs, progress=lambda *at: told.append(at)).verdict == "pass"
     assert told[-1] == ("captions told by noise: swaps", origin.SWAPS, origin.SWAPS)
     assert len(told) < origin.SWAPS
 
-
-# Heads on frozen features tell origins where there are some, and play the benchmark by them as published.
 
 #: Accuracy of images and of texts, of the published probabilities.
 ACCURACIES = {"baseline": (0.9995, 0.573), "TROHN-Img": (1.0, 0.613)}
@@ -263,8 +241,6 @@ def tinted(made_set) -> Callable[..., PairSet]:
     """A set of noise whose second pictures are redder; captions are drawn alike."""
 
     def make(name: str = "tinted", **options) -> PairSet:
-        from PIL import Image
-
         folder = made_set(name, **options)
         for path in (folder / "images").glob("*_1.png"):
             pixels = np.asarray(Image.open(path)).copy()
@@ -279,8 +255,7 @@ def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     with published("bivlc", f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv").open(newline="", encoding="utf-8") as stream:
         rows = [[float(row[column]) for column in ("text_pred", "img_pred", "label")] for row in csv.DictReader(stream)]
     text, image, label = np.array(rows).T
-    sides = [np.stack([values[label == 0], values[label == 1]], axis=1) for values in (image, text)]
-    return sides[0], sides[1]
+    return tuple(np.stack([values[label == 0], values[label == 1]], axis=1) for values in (image, text))
 
 
 @pytest.mark.parametrize("model", ACCURACIES)
@@ -297,26 +272,22 @@ def test_a_detector_at_exactly_one_half_calls_it_natural():
     assert (found["ipos_2t"][0], found["ineg_2t"][0], found["tpos_2i"][0]) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "image", "said"),
-    [
-        ([[0.5]], [[0.5, 0.5]], ("(item, 2)", "(1, 1)")),
-        ([[0.5, 1.5]], [[0.5, 0.5]], ("[0, 1]", "text")),
-        ([[0.5, 0.5]], [[0.5, float("nan")]], ("[0, 1]", "image")),
-        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, ("1", "2", "items")),
-    ],
-)
-def test_what_are_no_probabilities_of_pairs_is_refused(text, image, said):
-    with raises(ScoreError, said):
-        origin.detector_outcomes(text, image)
+def test_what_are_no_probabilities_of_pairs_is_refused():
+    for text, image, *said in (
+        ([[0.5]], [[0.5, 0.5]], "(item, 2)", "(1, 1)"),
+        ([[0.5, 1.5]], [[0.5, 0.5]], "[0, 1]", "text"),
+        ([[0.5, 0.5]], [[0.5, float("nan")]], "[0, 1]", "image"),
+        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, "1", "2", "items"),
+    ):
+        with raises(ScoreError, *said):
+            origin.detector_outcomes(text, image)
 
 
 def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted):
     pairs = tinted(n=60)
     result = detect(pairs, Means(), cache=EmbeddingStore(None))
     assert result.scores["image_accuracy"].value > 0.95
-    text = result.scores["text_accuracy"]
-    assert text.low < 0.5 < float(text.high or 0)
+    assert result.scores["text_accuracy"].low < 0.5 < result.scores["text_accuracy"].high
     assert result.scores["group_score"].value < result.scores["text_score"].value + 0.01 < 0.8
     assert (result.items, result.clusters, result.folds, result.trained_on) == (60, 60, 5, None)
     assert type(result).model_validate_json(result.model_dump_json()) == result
@@ -344,35 +315,27 @@ def test_what_is_measured_is_not_trained_on(tinted):
 def test_vectors_come_from_the_store_the_second_time(tinted, tmp_path):
     pairs = tinted(n=20)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        model = Means()
-        first = detect(pairs, model, cache=store)
-        assert model.encoded > 0
-        again = Means()
-        assert detect(pairs, again, cache=store) == first
-        assert again.encoded == 0
+        model, again = Means(), Means()
+        assert detect(pairs, model, cache=store) == detect(pairs, again, cache=store)
+        assert model.encoded > 0 == again.encoded
 
 
 def test_no_number_depends_on_the_order_of_the_items(tinted):
     pairs = tinted(n=30, clusters=12)
     order = np.random.default_rng(0).permutation(len(pairs))
-    one = origins(pairs, Means(), store=EmbeddingStore(None))
-    other = origins(pairs.select(order.tolist()), Means(), store=EmbeddingStore(None))
-    assert np.array_equal(one.images[order], other.images)
-    assert np.array_equal(one.texts[order], other.texts)
+    one, other = (origins(of, Means(), store=EmbeddingStore(None)) for of in (pairs, pairs.select(order.tolist())))
+    assert np.array_equal(one.images[order], other.images) and np.array_equal(one.texts[order], other.texts)
 
 
 def test_sets_and_models_that_no_detector_plays_are_refused(tinted, made_set):
-    single = read_pair_set(made_set("single", shape=(1, 2)))
-    pairs = tinted(n=6)
-    with raises(DataError, "1", "2", "2", "2"):
-        detect(pairs, Means(), cache=EmbeddingStore(None), trained_on=single)
-    with raises(ModelError, "vectors", "images"):
-        detect(pairs, Constant(), cache=EmbeddingStore(None))
-    with raises(DataError, "9", "6", "2"):
-        detect(pairs, Means(), cache=EmbeddingStore(None), folds=9)
-
-
-# The command `tellapart detect`: what it prints, writes and refuses.
+    single, pairs = read_pair_set(made_set("single", shape=(1, 2))), tinted(n=6)
+    for model, options, error, *facts in (
+        (Means(), {"trained_on": single}, DataError, "1", "2", "2", "2"),
+        (Constant(), {}, ModelError, "vectors", "images"),
+        (Means(), {"folds": 9}, DataError, "9", "6", "2"),
+    ):
+        with raises(error, *facts):
+            detect(pairs, model, cache=EmbeddingStore(None), **options)
 
 
 @pytest.mark.slow
@@ -388,8 +351,6 @@ def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(command, m
 
 @pytest.mark.parametrize("kinds", [("JPEG", "PNG"), ("PNG", "PNG"), ("JPEG", "JPEG")])
 def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(command, made_set, kinds):
-    from PIL import Image
-
     folder = made_set(n=20)
     for path in (folder / "images").iterdir():  # all of them are named .png
         Image.open(path).copy().save(path, kinds[path.stem.endswith("_1")])
@@ -404,12 +365,9 @@ def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(command, ma
 
 
 def test_the_format_is_judged_on_the_measured_set_alone(command, made_set):
-    from PIL import Image
-
     here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)
     for path in (here / "images").glob("*_1.png"):
         Image.open(path).copy().save(path, "WEBP")
     done = command("detect", here, "-m", "demo-encoder", "--trained-on", there, "--out", "detection.json", code=0)
     assert "heads on demo-encoder, fitted on folder:there" in " ".join(done.out.split())
-    score = Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"]
-    assert score.value == 1
+    assert Detection.model_validate_json(Path("detection.json").read_text()).scores["format_accuracy"].value == 1

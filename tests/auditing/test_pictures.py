@@ -2,6 +2,7 @@
 
 import io
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from PIL import Image
 import tellapart as ta
 from facts import raises
 from pictures import encoded, film
+from sets import put
+from tellapart import PairSet
 from tellapart.auditing import pictures
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
@@ -46,6 +49,10 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.name: finding for finding in findings}
 
 
+def duplicates(pairs: PairSet) -> dict[str, Finding]:
+    return by_name(pictures.picture_duplicates(pairs, pictures.scan_images(pairs)))
+
+
 @pytest.mark.slow
 def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured, blots):
     # Which picture is the changed one, and which caption says so, is as good as tossed: else the order tells them
@@ -55,9 +62,8 @@ def test_a_clean_set_of_minimal_pairs_passes_every_check(pictured, blots):
     texts = [(f"blots {k}", f"patched {k}")[:: -1 if turned[k] else 1] for k in range(30)]
     pairs = pictured(rows, texts=texts)
     record = audit(pairs)
-    assert [finding.name for finding in record.warnings] == []
-    assert (record.images, record.items, record.clusters) == (60, 30, 30)
-    assert record.fingerprint == pairs.fingerprint()
+    assert record.warnings == []
+    assert (record.images, record.items, record.clusters, record.fingerprint) == (60, 30, 30, pairs.fingerprint())
 
 
 def test_planted_duplicates_are_named(pictured, blots):
@@ -68,22 +74,20 @@ def test_planted_duplicates_are_named(pictured, blots):
     texts = [(f"a {k}", f"b {k}") for k in range(6)]
     texts[3] = texts[2][::-1]
     pairs = pictured(rows, texts=texts, clusters=["0", "1", "2", "2", "4", "5"])
-    findings = by_name(pictures.picture_duplicates(pairs, pictures.scan_images(pairs)))
-    assert findings["images: twice in an item"].items == ("item-1",)
-    assert findings["items: twice"].items == ("item-2", "item-3")
-    assert findings["images: shared"].items == ("item-4", "item-5")  # 2 and 3 are one cluster
-    assert findings["images: near-duplicates"].items == ()
-    assert {each.verdict for each in findings.values()} == {"warn", "pass"}
+    assert {name: (finding.items, finding.verdict) for name, finding in duplicates(pairs).items()} == {
+        "images: twice in an item": (("item-1",), "warn"),
+        "items: twice": (("item-2", "item-3"), "warn"),
+        "images: shared": (("item-4", "item-5"), "warn"),  # 2 and 3 are one cluster
+        "images: near-duplicates": ((), "pass"),
+    }
 
 
 def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same_is_not(pictured, blots):
     brighter = np.clip(blots(0).astype(np.int16) + 3, 0, 255).astype(np.uint8)
     rows = [[blots(0), blots(1)], [brighter, blots(2)], [blots(3), blots(4)]]
-    pairs = pictured(rows)
-    near = by_name(pictures.picture_duplicates(pairs, pictures.scan_images(pairs)))["images: near-duplicates"]
+    near = duplicates(pictured(rows))["images: near-duplicates"]
     assert (near.items, near.verdict) == (("item-0", "item-1"), "warn")
-    pairs = pictured(rows, clusters=["a", "a", "b"], name="clustered")
-    near = by_name(pictures.picture_duplicates(pairs, pictures.scan_images(pairs)))["images: near-duplicates"]
+    near = duplicates(pictured(rows, clusters=["a", "a", "b"], name="clustered"))["images: near-duplicates"]
     assert (near.items, near.verdict) == ((), "pass")
 
 
@@ -108,19 +112,14 @@ def test_pictures_and_captions_that_two_sets_share_are_a_leak(pictured, blots):
 def test_a_change_is_measured_to_the_pixel_beyond_noise_and_the_largest_counts(blots):
     picture = blots(0)
     change = pictures.change_of([picture, patched(picture, 16, (32, 8))])
-    assert change.share == 16 * 16 / 64**2
-    assert change.box == (32 / 64, 8 / 64, 48 / 64, 24 / 64)
-    assert change.box_share == change.share
-    assert change.centre == (40 / 64, 16 / 64)
+    assert change.share == change.box_share == 16 * 16 / 64**2
+    assert (change.box, change.centre) == ((32 / 64, 8 / 64, 48 / 64, 24 / 64), (40 / 64, 16 / 64))
     assert pictures.changes_by_field([change, change]) == [[0, 2, 0], [0, 0, 0], [0, 0, 0]]
-    grey = np.full((20, 20, 3), 100, np.uint8)
-    assert pictures.change_of([grey, grey + np.uint8(pictures.LEVEL)]) == pictures.Change(
-        share=0.0, mean_absolute=float(pictures.LEVEL)
-    )
-    assert pictures.change_of([grey, grey + np.uint8(pictures.LEVEL + 1)]).share == 1.0
-    picture = blots(0)
-    change = pictures.change_of([picture, picture, patched(picture, 8), patched(picture, 4)])
-    assert change.share == 64 / 64**2
+    grey, level = np.full((20, 20, 3), 100, np.uint8), pictures.LEVEL
+    unseen = pictures.Change(share=0.0, mean_absolute=float(level))
+    assert pictures.change_of([grey, grey + np.uint8(level)]) == unseen
+    assert pictures.change_of([grey, grey + np.uint8(level + 1)]).share == 1.0
+    assert pictures.change_of([picture, picture, patched(picture, 8), patched(picture, 4)]).share == 64 / 64**2
 
 
 def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictured, blots):
@@ -129,29 +128,20 @@ def test_a_pair_that_is_not_minimal_and_one_that_cannot_be_seen_are_named(pictur
     rows[6] = [blots(6), blots(6, 32)]
     rows[7] = [blots(7), patched(blots(7), 1)]
     pairs = pictured(rows)
-    scan = pictures.scan_images(pairs)
-    findings = by_name(pictures.change_findings(scan.changes, pairs))
-    large = findings["change: not minimal"]
+    findings = by_name(pictures.change_findings(pictures.scan_images(pairs).changes, pairs))
+    large, small, share = (findings[f"change: {name}"] for name in ("not minimal", "hardly seen", "share"))
     assert (large.items, large.value, large.verdict) == (("item-4", "item-6"), 0.2, "warn")
     assert "1 items have pictures of different sizes" in large.says
-    assert (findings["change: hardly seen"].items, findings["change: hardly seen"].verdict) == (("item-7",), "warn")
-    assert findings["change: share"].items[0] == "item-4"
-    assert findings["change: share"].n == 9
+    assert (small.items, small.verdict) == (("item-7",), "warn")
+    assert (share.items[0], share.n) == ("item-4", 9)
+    with raises(DataError, "pairs.jsonl:1", "'images[1]'"):
+        audit(pictured([[blots(0), b"no picture"]], name="broken"))
 
 
 def test_items_of_one_picture_change_nothing(pictured, blots):
     record = audit(pictured([[blots(k)] for k in range(3)]))
     assert record.changes == []
     assert "change" in [each.name for each in record.not_done]
-
-
-def test_a_picture_that_cannot_be_decoded_is_an_error_that_names_its_place(pictured, blots):
-    pairs = pictured([[blots(0), b"no picture"]])
-    with raises(DataError, "pairs.jsonl:1", "'images[1]'"):
-        audit(pairs)
-
-
-# Near-duplicates: the hash is pHash, the search misses nothing.
 
 
 def bits(a: int, b: int) -> int:
@@ -183,9 +173,7 @@ def test_a_scaled_or_compressed_picture_is_near_and_other_colours_are_not(blots)
         assert near_pairs(print_of(np.asarray(picture)), print_of(np.asarray(other.convert("RGB")))) == {(0, 0)}
     assert bits(perceptual_hash(blots(0)), perceptual_hash(blots(1))) > BITS
     assert near_pairs(print_of(blots(0)), print_of(blots(1))) == set()
-    red = np.zeros((32, 32, 3), np.uint8)
-    red[:, :, 0] = 130
-    blue = red[:, :, ::-1].copy()
+    red, blue = (np.full((32, 32, 3), colour, np.uint8) for colour in ((130, 0, 0), (0, 0, 130)))
     assert perceptual_hash(red) == perceptual_hash(blue)
     assert near_pairs(print_of(red), print_of(blue)) == set()
 
@@ -195,14 +183,12 @@ hashes = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0
 
 @given(st.lists(hashes, max_size=12), st.lists(hashes, max_size=12), st.integers(0, 12))
 def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, theirs, spread):
-    one = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(ours)])
-    other = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(theirs)])
-    expected = {
-        (i, j)
-        for i, a in enumerate(ours)
-        for j, b in enumerate(theirs)
-        if bits(a, b) <= BITS and abs(i - j) * spread <= LEVELS
-    }
+    one, other = (
+        gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(values)])
+        for values in (ours, theirs)
+    )
+    near = product(enumerate(ours), enumerate(theirs))
+    expected = {(i, j) for (i, a), (j, b) in near if bits(a, b) <= BITS and abs(i - j) * spread <= LEVELS}
     assert near_pairs(one, other) == expected
 
 
@@ -212,9 +198,6 @@ def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch):
     same, more = (gather_hashes([(value, np.zeros(192, np.uint8)) for value in few]) for few in (values[:30], values))
     assert near_pairs(more, same) == {(i, j) for i in range(33) for j in range(30)}
     assert near_pairs(more, more) > near_pairs(same, more) == {(i, j) for i in range(30) for j in range(33)}
-
-
-# Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames.
 
 
 @pytest.fixture
@@ -232,8 +215,7 @@ def folder(tmp_path, blots) -> Path:
         for name, frames in zip(names, (plain, changed), strict=True):
             film(tmp_path / "set" / name, frames, "ffv1", form="bgr0")  # without loss
         rows.append({"id": str(k), "images": names, "texts": [f"no patch {k}", f"a patch {k}"], "cluster": str(k)})
-    (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path / "set"
+    return put(tmp_path / "set", rows, images={})
 
 
 def test_films_are_compared_frame_by_frame(folder):
@@ -246,7 +228,7 @@ def test_films_are_compared_frame_by_frame(folder):
 
 def test_a_set_of_films_is_audited_whole(folder, tmp_path):
     found = ta.audit(str(folder), to=tmp_path / "card", against=str(folder)).record
-    findings = {finding.name: finding for finding in found.findings}
+    findings = by_name(found.findings)
     assert found.images == 6
     assert findings["images: near-duplicates"].items == ("0", "1")
     assert findings["leak: images"].value == 1.0

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tellapart as ta
-from facts import raises
+from facts import check_facts, raises
+from sets import put, write_file
 from tellapart.errors import RunError, TellapartError
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
@@ -31,10 +32,16 @@ def systems(made_set, tmp_path):
     return f"folder:{folder}", scores
 
 
-def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, tmp_path):
+@pytest.fixture
+def runs(systems, tmp_path) -> list[ta.Run]:
+    """The same systems as runs."""
+    name, scores = systems
+    return [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
+
+
+def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, runs):
     name, scores = systems
     files = sorted(scores.iterdir())
-    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in files]
     of_files, of_runs = ta.items(scores=scores, benchmark=name), ta.items(*runs)
     assert of_files.record.items == of_runs.record.items and of_files.record.tags == of_runs.record.tags
     assert of_files.record.systems == of_runs.record.systems == tuple(path.stem for path in files)
@@ -84,29 +91,26 @@ def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(ma
         ta.items(elsewhere, here, changed)
 
 
-def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems, tmp_path):
-    name, scores = systems
-    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
-    limit = {"limited_from": 300, "limited_to": 7}
+def change_record(run: ta.Run, **changes: object) -> None:
+    result = ta.read_result(run)
+    changed = {name: record.model_copy(update=changes) for name, record in result.benchmarks.items()}
+    write_result(run.folder, result.model_copy(update={"benchmarks": changed}))
+
+
+def test_items_of_a_limited_run_are_counted_with_the_benchmarks(runs):
     for run in runs:
-        result = ta.read_result(run)
-        part = {name: of.model_copy(update=limit) for name, of in result.benchmarks.items()}
-        write_result(run.folder, result.model_copy(update={"benchmarks": part}))
+        change_record(run, limited_from=300, limited_to=7)
     found = ta.items(*runs)
     assert found.record.limited_from == 300
     assert "20 (7 of 300) items" in repr(found) and "measured, 7 of 300" in repr(found)
 
 
-def test_items_without_a_value_of_a_system_are_left_out_and_counted(systems, tmp_path):
-    name, scores = systems
-    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
-    for number, lost in ((0, 4), (3, 9)):  # the first system, too
-        folder, result = runs[number].folder, ta.read_result(runs[number])
-        ((of_run, record),) = result.benchmarks.items()
-        samples = list(read_samples(folder, of_run, record))
+def test_items_without_a_value_of_a_system_are_left_out_and_counted(runs):
+    for run, lost in ((runs[0], 4), (runs[3], 9)):  # the first system, too
+        ((name, record),) = ta.read_result(run).benchmarks.items()
+        samples = list(read_samples(run.folder, name, record))
         samples[lost] = replace(samples[lost], outcomes={})
-        changed = record.model_copy(update={"samples": write_samples(folder, of_run, samples)})
-        write_result(folder, result.model_copy(update={"benchmarks": {of_run: changed}}))
+        change_record(run, samples=write_samples(run.folder, name, samples))
     found = ta.items(*runs).record
     assert (found.unmeasured, len(found.items)) == (2, 18)
     assert not {"item-4", "item-9"} & {row.id for row in found.items}
@@ -129,11 +133,11 @@ answer = "{answer}"
 
 def test_answers_to_questions_are_a_third_kind_of_input(tmp_path):
     (tmp_path / "cups.toml").write_text(ASKED)
-    (tmp_path / "asked.csv").write_text("id,answer\n" + "".join(f"{k},a red cup\n" for k in range(12)))
-    for system in range(6):
-        rows = [{"id": str(k), "prediction": "AB"[k > 2 * system]} for k in range(12)]
-        (tmp_path / f"s{system}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    files = [tmp_path / f"s{k}.jsonl" for k in range(6)]
+    write_file(tmp_path / "asked.csv", [{"id": k, "answer": "a red cup"} for k in range(12)])
+    files = [
+        write_file(tmp_path / f"s{n}.jsonl", [{"id": str(k), "prediction": "AB"[k > 2 * n]} for k in range(12)])
+        for n in range(6)
+    ]
     found = ta.items(scores=files, benchmark=str(tmp_path / "cups.toml")).record
     assert (found.metric, found.nobody, found.everybody) == ("a_acc", 1, 1)
     assert [row.solved for row in found.items] == [6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0]
@@ -186,39 +190,36 @@ def test_families_are_those_of_a_file_a_mapping_or_the_names(systems, tmp_path):
         for each in ("name", table, {each: each[0] for each in names})
     )
     assert one == two == three and set(one.families) == {"a", "b"} and one.low is None
-    table.write_text("system,family\na_0,a\n")
-    with raises(RunError, "a_2", path=table):
-        ta.items(scores=scores, benchmark=name, family=table)
-    with raises(RunError, "family=", "a_0"):
-        ta.items(scores=scores, benchmark=name, family={"b_1": "b"})
-    for text, facts in (("system\na_0\n", ("columns", "family")), ("system,family\na_0,a\na_0,b\n", (":3", "'a_0'"))):
+    for text, *facts in (
+        ("system,family\na_0,a\n", "a_2"),
+        ("system\na_0\n", "columns", "family"),
+        ("system,family\na_0,a\na_0,b\n", ":3", "'a_0'"),
+    ):
         table.write_text(text)
         with raises(RunError, *facts, path=table):
             ta.items(scores=scores, benchmark=name, family=table)
-    with raises(RunError, "family=", "none.csv"):
-        ta.items(scores=scores, benchmark=name, family=tmp_path / "none.csv")
 
 
 def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(systems, command):
     name, scores = systems
-    files = sorted(scores.iterdir())
-    with raises(RunError, "4", "5"):
-        ta.items(scores=files[:4], benchmark=name)
-    with raises(RunError, "without=", "c_9", "a_0"):
-        ta.items(scores=scores, benchmark=name, without="c_9")
-    with raises(RunError, "metric=", "group_scor", "group_score"):
-        ta.items(scores=scores, benchmark=name, metric="group_scor")
-    with raises(RunError, "benchmark="):
-        ta.items(scores=scores)
-    with raises(RunError, "scores=", scores / "none"):
-        ta.items(scores=scores / "none", benchmark=name)
-    (scores.parent / "empty").mkdir()
-    with raises(RunError, "scores=", scores.parent / "empty", ".npz"):
-        ta.items(scores=scores.parent / "empty", benchmark=name)
-    with raises(RunError, "no system"):
-        ta.items(scores=files[0], benchmark=name, without=files[0].stem)
+    files, empty = sorted(scores.iterdir()), scores.parent / "empty"
+    empty.mkdir()
+    for options, *facts in (
+        ({"scores": files[:4]}, "4", "5"),
+        ({"without": "c_9"}, "without=", "c_9", "a_0"),
+        ({"metric": "group_scor"}, "metric=", "group_scor", "group_score"),
+        ({"benchmark": None}, "benchmark="),
+        ({"scores": scores / "none"}, "scores=", scores / "none"),
+        ({"scores": empty}, "scores=", empty, ".npz"),
+        ({"scores": files[0], "without": files[0].stem}, "no system"),
+        ({"family": {"b_1": "b"}}, "family=", "a_0"),
+        ({"family": scores / "none.csv"}, "family=", "none.csv"),
+        ({"to": scores / "short.txt"}, "to=", "short="),
+        ({"short": 20}, "short=20", 19),
+    ):
+        with raises(RunError, *facts):
+            ta.items(**{"scores": scores, "benchmark": name} | options)
     assert ta.items(scores=scores, benchmark=name, without=["a_0", "b_1"]).record.systems[0] == "a_2"
-    name, scores = systems
     typed = ("items", "--scores", str(scores), "-b", name)
     found = ta.items(scores=scores, benchmark=name)
     shown = command(*typed)
@@ -228,8 +229,7 @@ def test_refusals_name_what_is_there_and_the_command_prints_tables_json_and_csv(
     assert [row["id"] for row in rows] == found["id"] and float(rows[0]["right"]) == found["right"][0]
     found.columns["tag:type"][0] = "=HYPERLINK(1)"
     assert next(csv.DictReader(io.StringIO(found.to_csv())))["tag:type"] == "'=HYPERLINK(1)"
-    refused = command(*typed, "--csv", "--json")
-    assert refused.code == 2 and "--csv" in refused.err and "--json" in refused.err
+    check_facts(command(*typed, "--csv", "--json", code=2).err, "--csv", "--json")
 
 
 @pytest.mark.slow
@@ -246,10 +246,6 @@ def test_winogrounds_55_systems():
 def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
     name, scores = systems
     files, form = sorted(scores.iterdir()), tmp_path / "short.txt"
-    with raises(RunError, "to=", "short="):
-        ta.items(scores=scores, benchmark=name, to=form)
-    with raises(RunError, "short=20", 19):
-        ta.items(scores=scores, benchmark=name, short=20)
     with raises(TellapartError, 8, 10):  # too few systems to try it on others
         ta.items(scores=scores, benchmark=name, short=4)
     for k, path in enumerate(files[:4]):
@@ -263,22 +259,17 @@ def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
     assert ta.evaluate("oracle", name, items=form, limit=2).record("group_score").n == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ()), (None, ())]
-)
-def test_a_file_of_ids_that_does_not_fit_is_refused(made_set, tmp_path, text, facts):
-    path = tmp_path / "short.txt"
-    if text is not None:
+def test_a_file_of_ids_that_does_not_fit_or_is_not_of_one_benchmark_is_refused(made_set, tmp_path):
+    path, pairs = tmp_path / "short.txt", f"folder:{made_set()}"
+    with raises(RunError, "items=", path=path):
+        ta.evaluate("oracle", pairs, items=path)
+    for text, *facts in (("\n",), ("item-3\nitem-99\n", "item-99"), ("item-3\nitem-3\n", "item-3")):
         path.write_text(text)
-    with raises(RunError, "items=", *facts, path=path):
-        ta.evaluate("oracle", f"folder:{made_set()}", items=path)
-
-
-def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
-    path = tmp_path / "short.txt"
+        with raises(RunError, "items=", *facts, path=path):
+            ta.evaluate("oracle", pairs, items=path)
     path.write_text("item-3\n")
     with raises(RunError, "items=", "demo"):
-        ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
+        ta.evaluate("oracle", ["demo", pairs], items=path)
     head = 'name = "shelf"\ntitle = "Shelf"\nsource = "made"\nfiles = ["rows.csv"]\n'
     (tmp_path / "shelf.toml").write_text(head + '[gallery]\nimage = "{image}"\ncaptions = ["{caption}"]\n')
     (tmp_path / "rows.csv").write_text("image,caption\na.png,a cup\nb.png,a box\n")
@@ -286,7 +277,7 @@ def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
         ta.evaluate("demo-encoder", str(tmp_path / "shelf.toml"), items=path)
 
 
-def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(systems, tmp_path):
+def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(systems, runs, tmp_path):
     name, scores = systems
     page = tmp_path / "items.html"
     found = ta.items(scores=scores, benchmark=name, page=page).record
@@ -296,26 +287,16 @@ def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_capt
     assert text.count('src="data:image/png') == 40 and "<script" not in text
     first = ta.load_pairs(name.removeprefix("folder:")).items[0]
     assert all(caption in text for caption in first.texts)
-    runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())[:5]]
-    ta.items(*runs, page=page)
+    ta.items(*runs[:5], page=page)
     assert page.read_text().count('src="data:image/png') == 40
 
 
 def test_a_page_escapes_ids_and_does_without_files(tmp_path):
-    rows = [{"id": f"<b>{k}</b>", "scores": [[1.0, 0.0], [0.0, 1.0]]} for k in range(4)]
-    sets = tmp_path / "pairs"
-    sets.mkdir()
-    (sets / "pairs.jsonl").write_text(
-        "".join(json.dumps({"id": row["id"], "images": ["a.png", "b.png"], "texts": ["x", "y"]}) + "\n" for row in rows)
-    )
-    for name in ("a.png", "b.png"):
-        (sets / name).write_bytes(b"not an image")
-    files = []
-    rng = np.random.default_rng(0)
-    for k in range(6):
-        files.append(tmp_path / f"s{k}.npy")
-        np.save(files[-1], rng.random((4, 2, 2)))
-    page = tmp_path / "items.html"
-    ta.items(scores=files, benchmark=f"folder:{sets}", page=page)
+    rows = [{"id": f"<b>{k}</b>", "images": ["a.png", "b.png"], "texts": ["x", "y"]} for k in range(4)]
+    folder = put(tmp_path / "pairs", rows, images={"a.png": b"not an image", "b.png": b"not an image"})
+    files, page = [tmp_path / f"s{k}.npy" for k in range(6)], tmp_path / "items.html"
+    for k, file in enumerate(files):
+        np.save(file, np.random.default_rng(k).random((4, 2, 2)))
+    ta.items(scores=files, benchmark=f"folder:{folder}", page=page)
     text = page.read_text()
     assert "<b>0</b>" not in text and "&lt;b&gt;0" in text and "data:image" not in text

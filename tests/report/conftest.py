@@ -72,18 +72,10 @@ def made_run(plan: Plan, scores: NDArray[np.float32]) -> ReportRun:
         for k, item in enumerate(ids)
     ]
     record = BenchmarkResult(
-        title=plan.benchmark.capitalize(),
-        fingerprint=f"{plan.benchmark}{plan.n}".encode().hex(),
-        shape=plan.shape,
-        kind=plan.kind,
-        metrics=table.metrics,
-        by=table.by,
-        macro=table.macro,
-        curves=table.curves,
-        images=plan.n * plan.shape[0] if plan.with_images else 0,
-        texts=plan.n * plan.shape[1],
-        origin=plan.benchmark,
-    )
+        title=plan.benchmark.capitalize(), fingerprint=f"{plan.benchmark}{plan.n}".encode().hex(),
+        shape=plan.shape, kind=plan.kind, metrics=table.metrics, by=table.by, macro=table.macro, curves=table.curves,
+        images=plan.n * plan.shape[0] if plan.with_images else 0, texts=plan.n * plan.shape[1], origin=plan.benchmark,
+    )  # fmt: skip
     result = Result(
         run=RunRecord(started="2026-11-21T07:00:00+00:00", seed=0, versions={"tellapart": "0.1.0"}, command="run"),
         model=ModelRecord(name=plan.model, fingerprint="ab" * 32, kind=plan.kind),
@@ -111,9 +103,7 @@ def drawn_image(benchmark: str, reference: str) -> bytes:
 def make_run() -> Callable[..., ReportRun]:
     """Make a run: `make_run(skill=1.0, seed=0, model="m", shape=(2, 2), ...)`."""
 
-    def make(
-        *, skill: float = 1.0, seed: int = 0, scores: NDArray[np.float32] | None = None, **plan: object
-    ) -> ReportRun:
+    def make(*, skill: float = 1.0, seed: int = 0, scores: NDArray[np.float32] | None = None, **plan) -> ReportRun:
         described = Plan(**plan)
         return made_run(described, drawn_scores(described, skill, seed) if scores is None else scores)
 

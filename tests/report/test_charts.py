@@ -29,15 +29,12 @@ def trace(style: int, values, kind: str = "similarity") -> Trace:
     return Trace(f"m{style}", style, kind, {"v1": np.asarray(values, np.float64)})
 
 
-def xy(points: str) -> np.ndarray:
-    return np.array([[float(number) for number in point.split(",")] for point in points.split()])
-
-
 def test_the_area_under_a_curve_is_its_share_of_items_inside():
     values = np.random.default_rng(1).normal(size=4000)
     drawn = plot("v1", [trace(0, values), trace(1, 0.5 * values)])
-    areas = [np.trapezoid(drawn.height - xy(line.points)[:, 1], xy(line.points)[:, 0]) for line in drawn.lines]
-    assert areas[1] == pytest.approx(areas[0], rel=0.03)
+    points = (np.array([[*map(float, point.split(","))] for point in line.points.split()]) for line in drawn.lines)
+    first, second = (np.trapezoid(drawn.height - y, x) for x, y in (of.T for of in points))
+    assert second == pytest.approx(first, rel=0.03)
 
 
 def test_a_model_of_one_value_is_a_spike_and_leaves_the_scale_alone():
@@ -81,21 +78,16 @@ def test_extreme_items_are_counted_rather_than_stretching_the_axis(inside, beyon
     assert all(abs(float(label)) < 20 for _, label in drawn.ticks)
 
 
-def test_ticks_are_symmetric_and_stay_inside():
+def test_ticks_are_symmetric_and_scales_far_apart_and_kinds_that_differ_share_no_axis():
     for size in (3e-4, 0.7, 1.0, 42.0, 9e5):
         drawn = plot("v1", [trace(0, size * np.linspace(-1, 1, 101))])
         places = np.array([x for x, _ in drawn.ticks])
-        assert len(places) >= 3
+        assert len(places) >= 3 and places.min() >= 0
         assert np.allclose(places + places[::-1], drawn.width)
-        assert places.min() >= 0
-
-
-def test_scales_far_apart_and_kinds_that_differ_share_no_axis():
     spread = np.linspace(-1, 1, 50)
     traces = [trace(style, factor * spread) for style, factor in ((0, 100), (1, 1), (2, 2), (4, 0))]
     traces.append(trace(3, spread, kind="probability"))
-    groups = [[one.style for one in group] for group in share_a_scale(traces)]
-    assert groups == [[3], [1, 2], [0, 4]]
+    assert [[one.style for one in group] for group in share_a_scale(traces)] == [[3], [1, 2], [0, 4]]
 
 
 def heat_table(heat: HeatMap) -> str:
@@ -103,14 +95,10 @@ def heat_table(heat: HeatMap) -> str:
     return str(page_environment().get_template("shared.html.j2").module.heat(heat))
 
 
-HOSTILE = """<script>alert(1)</script>"'&"""
-
-
 def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(make_run):
-    records = {
-        name: make_run(model=name, skill=3 - 3 * k, seed=k, n=90).result.benchmarks["shapes"]
-        for k, name in enumerate(("a", HOSTILE))
-    }
+    names = ("a", """<script>alert(1)</script>"'&""")
+    runs = [make_run(model=name, skill=3 - 3 * k, seed=k, n=90) for k, name in enumerate(names)]
+    records = {run.result.model.name: run.result.benchmarks["shapes"] for run in runs}
     table = str(heat_table(heat_map(records, "shapes", "text_score", "type")))
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(\d+)</td>(.*?)</tr>', table)
     assert [(name, n) for name, n, _ in rows] == [("colour", "30"), ("place", "30"), ("all items", "90")]
@@ -129,20 +117,16 @@ def test_a_model_without_the_metric_has_dashes(make_run):
     plan = {"shape": (1, 2), "n": 30}
     records = {kind: make_run(kind=kind, **plan).result.benchmarks["shapes"] for kind in ("similarity", "probability")}
     heat = heat_map(records, "shapes", "acc", "type")
-    assert [row.values[0] for row in heat.rows] == [None] * 3
-    assert all(isinstance(row.values[1], Value) for row in heat.rows)
+    assert all(row.values[0] is None and isinstance(row.values[1], Value) for row in heat.rows)
     assert str(heat_table(heat)).count("<td>–</td>") == 3
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "tags", "expected"),
-    [
+def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run):
+    for benchmark, tags, expected in (
         ("bivlc", [{"type": "swap", "subtype": "swap obj"}, {"type": "add", "subtype": "add obj"}], "type"),
         ("shapes", [{"type": "a"}, {"type": "b"}], "type"),
         ("shapes", [{"type": "a", "side": "left"}, {"type": "b", "side": "right"}], None),
         ("shapes", [], None),
-    ],
-)
-def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected):
-    record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
-    assert breakdown_tag({"m": record}, benchmark) == expected
+    ):
+        record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
+        assert breakdown_tag({"m": record}, benchmark) == expected

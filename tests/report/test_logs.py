@@ -41,26 +41,22 @@ def _sheet(path: Path, *, hits: bool = True, right: object = 1) -> Path:
 def _rewards(path: Path, **columns) -> Path:
     rows = {"model": "reward", "subset": ["easy", "easy", "hard"], "id": [1, 2, 3], "results": [1, 1, 0]}
     rows |= {"scores_chosen": [0.5, [1.5], 0.1], "scores_rejected": [0.1, [0.2], 0.9]}
-    path.write_text(json.dumps(rows | columns))
-    return path
+    return write_file(path, rows | columns)
 
 
-@pytest.mark.parametrize(
-    ("log", "model", "stated"),
-    [
+def test_a_log_has_the_aggregates_of_its_tool(tmp_path):
+    for log, model, stated in (
         (LOGS / "a.eval", "mockllm/model", {"inspect:match": 0.5, "inspect:includes": 0.5}),
         (LOGS / "b.eval", "mockllm/model", {"inspect:match": 0.375, "inspect:includes": 0.375}),
         (_alternate(3), "alternate-3", {"lm-eval:exact_match": 0.875}),
         (_alternate(5), "alternate-5", {"lm-eval:exact_match": 0.375}),
-    ],
-)
-def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
-    result = ta.import_results(log, tmp_path / "run")
-    (record,) = result.benchmarks.values()
-    assert result.model.name == model
-    assert {name: value.value for name, value in record.metrics.items()} == pytest.approx(stated)
-    assert all(value.n == 8 and value.low is not None for value in record.metrics.values())
-    assert not any("another mean" in note for note in record.notes)
+    ):
+        result = ta.import_results(log, tmp_path / log.name)
+        (record,) = result.benchmarks.values()
+        assert result.model.name == model
+        assert {name: value.value for name, value in record.metrics.items()} == pytest.approx(stated)
+        assert all(value.n == 8 and value.low is not None for value in record.metrics.values())
+        assert not any("another mean" in note for note in record.notes)
 
 
 @pytest.mark.parametrize(("name", "value"), [("match", 1), ("colour", {"colour": 1}), ("colour", {"colour": 0})])
@@ -68,8 +64,7 @@ def test_a_mean_of_inspect_that_is_not_that_of_its_items_is_noted(name, value, t
     samples = [{"id": k, "input": "?", "target": "A", "scores": {"match": {"value": value}}} for k in range(4)]
     scores = [{"name": name, "scorer": "match", "metrics": {"accuracy": {"name": "accuracy", "value": 1}}}]
     log = {"eval": {"model": "m", "task": "t"}, "status": "success", "samples": samples, "results": {"scores": scores}}
-    write_file(tmp_path / "log.json", log)
-    (record,) = ta.import_results(tmp_path / "log.json", tmp_path / "run").benchmarks.values()
+    (record,) = ta.import_results(write_file(tmp_path / "log.json", log), tmp_path / "run").benchmarks.values()
     noted = [note for note in record.notes if "another mean" in note]
     assert len(noted) == (record.metrics.popitem()[1].value < 1)
 
@@ -194,13 +189,17 @@ def test_the_question_of_a_row_is_its_document(first, second, same, tmp_path):
     assert (prints[0] == prints[1]) is same
 
 
-def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
+def test_logs_of_one_set_are_compared_item_by_item_and_those_of_other_items_are_not(tmp_path):
     for step in (3, 5):
         ta.import_results(_alternate(step), tmp_path / str(step))
     (row,) = ta.compare(tmp_path / "3", tmp_path / "5").two.rows
     assert (row.n, row.a, row.b, row.only_a - row.only_b) == (8, 0.875, 0.375, 4)
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
+    changed = [line | {"doc_hash": "0" * 64} for line in _rows()]
+    ta.import_results(write_file(tmp_path / "samples_cats.jsonl", changed), tmp_path / "b", model="other")
+    with raises(RunError, "lm-eval:cats", "other items"):
+        ta.compare(tmp_path / "3", tmp_path / "b")
 
 
 def test_a_log_of_an_early_lm_eval_is_one_of_lm_eval(tmp_path):
@@ -229,15 +228,6 @@ def test_the_first_metric_of_a_log_is_the_main_one_in_every_process(tmp_path):
     assert (benchmark.headline, benchmark.metric) == (tuple(compared["metric"]), "lm-eval:m0")
 
 
-def test_logs_of_other_items_or_tools_are_not_compared(tmp_path):
-    changed = [line | {"doc_hash": "0" * 64} for line in _rows()]
-    log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", changed)
-    ta.import_results(_alternate(3), tmp_path / "a")
-    ta.import_results(log, tmp_path / "b", model="other")
-    with raises(RunError, "lm-eval:cats", "other items"):
-        ta.compare(tmp_path / "a", tmp_path / "b")
-
-
 def test_the_order_of_items_is_nothing(tmp_path):
     log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", _rows()[::-1])
     one = ta.import_results(_alternate(3), tmp_path / "a")
@@ -246,26 +236,23 @@ def test_the_order_of_items_is_nothing(tmp_path):
     assert (a.fingerprint, a.metrics, a.samples) == (b.fingerprint, b.metrics, b.samples)
 
 
-@pytest.mark.parametrize("stated", [True, False], ids=["stated", "known"])
-def test_a_metric_that_is_best_low_is_left_out_and_named(stated, tmp_path):
+@pytest.mark.parametrize(
+    ("directions", "low"),
+    [
+        ({"cats": {"exact_match": True, "my_error": False}}, "my_error"),
+        (None, "brier_score"),  # known without a statement
+        *(({"cats": ["exact_match"]}, None), (["cats"], None)),  # no object: it says nothing
+    ],
+)
+def test_a_metric_that_is_best_low_is_left_out_and_named(directions, low, tmp_path):
     # A comparison would call the model with more errors the better one.
-    low = "my_error" if stated else "brier_score"
-    rows = [line | {"metrics": [*line["metrics"], low], low: 0.5} for line in _rows()]
+    rows = [line | ({"metrics": [*line["metrics"], low], low: 0.5} if low else {}) for line in _rows()]
     log = write_file(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", rows)
-    results = {"results": {"cats": {}}, "higher_is_better": {"cats": {"exact_match": True, low: False}}}
-    write_file(tmp_path / "results_2026.json", results if stated else {})
-    (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
-    assert set(record.metrics) == {"lm-eval:exact_match"}
-    assert any(f"{low} (lower is better)" in note for note in record.notes)
-
-
-@pytest.mark.parametrize("directions", [{"cats": ["exact_match"]}, ["cats"]])
-def test_directions_that_are_no_object_say_nothing(directions, tmp_path):
-    log = _unnamed(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl")
     results = {"results": {"cats": {}}, "higher_is_better": directions}
-    (tmp_path / "results_2026.json").write_text(json.dumps(results))
+    write_file(tmp_path / "results_2026.json", results if directions else {})
     (record,) = ta.import_results(log, tmp_path / "run", model="mine").benchmarks.values()
     assert set(record.metrics) == {"lm-eval:exact_match"}
+    assert low is None or any(f"{low} (lower is better)" in note for note in record.notes)
 
 
 def test_a_sheet_of_vlmevalkit(tmp_path):
@@ -276,15 +263,13 @@ def test_a_sheet_of_vlmevalkit(tmp_path):
     assert by == pytest.approx({"colour": 1 / 3, "size": 2 / 3})
 
 
-@pytest.mark.parametrize(
-    ("folder", "model"),
-    [("InternVL2_5-8B/T20260101_G1", None), ("InternVL2_5-8B", None), ("any", "InternVL2_5-8B")],
-)
-def test_a_model_of_vlmevalkit_whose_name_has_an_underscore(folder, model, tmp_path):
-    (tmp_path / folder).mkdir(parents=True)
-    sheet = _sheet(tmp_path / folder / "InternVL2_5-8B_MMBench_DEV_EN_result.xlsx")
-    result = ta.import_results(sheet, tmp_path / "run", model=model)
-    assert (result.model.name, *result.benchmarks) == ("InternVL2_5-8B", "vlmevalkit:MMBench_DEV_EN")
+def test_a_model_of_vlmevalkit_whose_name_has_an_underscore(tmp_path):
+    name = "InternVL2_5-8B"
+    for place, model in ((f"{name}/T20260101_G1", None), (name, None), ("any", name)):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        sheet = _sheet(tmp_path / place / f"{name}_MMBench_DEV_EN_result.xlsx")
+        result = ta.import_results(sheet, tmp_path / f"run of {sheet.parent.name}", model=model)
+        assert (result.model.name, *result.benchmarks) == (name, "vlmevalkit:MMBench_DEV_EN")
 
 
 @pytest.mark.parametrize("form", ["{date}_samples_cats.jsonl", "samples_cats_{date}.jsonl.gz"])
@@ -292,10 +277,9 @@ def test_a_log_has_the_model_of_the_results_of_its_date(form, tmp_path):
     dates = ("20260101_000000", "20260202_000000") if form[0] == "{" else ("2026-01-01T00-00-00", "2026-02-02T00-00-00")
     for date in dates:
         results = {"results": {"cats": {"exact_match,none": 0.875}}, "model_name": date}
-        (tmp_path / f"{date}_results_{date}.json").write_text(json.dumps(results))
-    data = _alternate(3).read_bytes()
-    log = tmp_path / form.format(date=dates[1])
-    log.write_bytes(gzip.compress(data) if log.suffix == ".gz" else data)
+        write_file(tmp_path / f"{date}_results_{date}.json", results)
+    data, name = _alternate(3).read_bytes(), form.format(date=dates[1])
+    log = write_file(tmp_path / name, gzip.compress(data) if name.endswith(".gz") else data)
     assert ta.import_results(log, tmp_path / "run").model.name == dates[1]
 
 
@@ -331,8 +315,11 @@ def test_scores_of_rewardbench(tmp_path):
         (lambda folder: _rewards(folder / "r.json", results=[1, None, 0]), ("row 1", "0 or 1", "None")),
         (lambda folder: _rewards(folder / "r.json", results=[1, 0, 7]), ("row 2", "0 or 1", "7")),
         (lambda folder: _rewards(folder / "r.json", scores_chosen=[1, "x", 2]), ("row 1", "two numbers")),
-        (lambda folder: _cut(folder / "cut.eval"), ("cut.eval", "Inspect")),
-        (lambda folder: _unnamed(folder / "samples_cats.jsonl"), ("model=NAME",)),
+        (
+            lambda folder: write_file(folder / "cut.eval", (LOGS / "a.eval").read_bytes()[:9000]),
+            ("cut.eval", "Inspect"),
+        ),
+        (lambda folder: shutil.copy(_alternate(3), folder / "samples_cats.jsonl"), ("model=NAME",)),
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
         (lambda folder: _torn(folder, samples=[7]), ("sample 0", "an object", "7")),
@@ -380,5 +367,4 @@ def _all_low(path: Path) -> Path:
 
 
 def _unjudged(path: Path) -> Path:
-    path.write_text(_alternate(3).read_text().replace('"exact_match": 1.0', '"exact_match": null'))
-    return path
+    return write_file(path, _alternate(3).read_text().replace('"exact_match": 1.0', '"exact_match": null'))

@@ -7,6 +7,7 @@ from functools import reduce
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -18,8 +19,6 @@ from sets import write_file
 from tellapart.diagnosis.why import Reasons
 from tellapart.errors import DataError, RunError
 from tellapart.evaluation.compare import judge_pair
-from tellapart.evaluation.run import run_scores
-from tellapart.evaluation.verified import read_result
 from tellapart.metrics.matching import Reason, reasons
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
 from tellapart.report import diagnoses
@@ -124,6 +123,10 @@ def test_models_are_set_against_each_other_and_by_subset(make_run):
     assert by_side.index(" b a left ") < by_side.index("a by tag")  # the best first, no reference model
     alone = Page(make_page(runs[:1]).html).text
     assert "Models against each other" not in alone and "Models by side" not in alone
+    # More than ten pairs are folded.
+    many = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
+    assert "<summary>Models against each other: 15 pairs</summary>" in make_page(many).html
+    assert "<h3>Models against each other</h3>" in make_page(many[:5]).html
 
 
 @pytest.mark.slow
@@ -134,12 +137,6 @@ def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run
     assert f"Models by {tag}" in Page(make_page(runs).html).text
     one = [make_run(model=name, seed=k, tags=[{"type": "only"}]) for k, name in enumerate("ab")]
     assert "Models by" not in Page(make_page(one).html).text
-
-
-def test_more_than_ten_pairs_of_models_are_folded(make_run):
-    runs = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
-    assert "<summary>Models against each other: 15 pairs</summary>" in make_page(runs).html
-    assert "<h3>Models against each other</h3>" in make_page(runs[:5]).html
 
 
 def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
@@ -195,7 +192,7 @@ def test_untrusted_text_adds_no_element_and_no_attribute(make_run):
     plain = Page(make_page([make_run(n=3), make_run()]).html)
     page = Page(html)
     assert "<script>window" not in html and "<img src=x" not in html.split("<script>")[0]
-    assert sum(tag == "script" for tag, _ in page.elements) == sum(tag == "script" for tag, _ in plain.elements)
+    assert len({sum(tag == "script" for tag, _ in of.elements) for of in (page, plain)}) == 1
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert page.json["report-data"]["models"][0] == HOSTILE
     assert page.json["report-data"]["sections"][0]["items"]["texts"][0][0] == HOSTILE
@@ -206,24 +203,18 @@ def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(
     turned = ReportRun(second.result, {"shapes": second.samples["shapes"][::-1]}, second.read_image)
     data = Page(make_page([first, turned]).html).json["report-data"]
     assert (len(data["sections"]), data) == (1, Page(make_page([first, second]).html).json["report-data"])
-
-
-def test_the_same_name_with_another_fingerprint_is_another_section(make_run):
+    # The same name with another fingerprint is another section.
     data = Page(make_page([make_run(n=30), make_run(n=20)]).html).json["report-data"]
     assert [len(section["items"]["ids"]) for section in data["sections"]] == [30, 20]
     assert data["models"] == ["plain (run 1)", "plain (run 2)"]
 
 
 def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run):
-    def missing(benchmark: str, reference: str) -> bytes:
-        raise DataError(f"{benchmark}: no image {reference!r}")
-
     run = make_run()
-    for read in (missing, None):
+    for read in (Mock(side_effect=DataError("no image")), None):
         assert "images were not at hand" in Page(make_page([ReportRun(run.result, run.samples, read)]).html).text
     page = Page(make_page([make_run(with_images=False)]).html)
-    assert "These scores came without images." in page.text
-    assert page.json["benchmark-1-pictures"] == []
+    assert "These scores came without images." in page.text and page.json["benchmark-1-pictures"] == []
 
 
 def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run):
@@ -253,9 +244,8 @@ def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_bes
     assert "Shown are" not in Page(make_page([make_run(n=10)]).html).text
     # The filters count what can be browsed, and number a tag's values as the items do.
     types = section["items"]["tags"]["type"]
-    counts = [types["of"].count(code) for code in range(len(types["values"]))]
-    for value, count in zip(types["values"], counts, strict=True):
-        assert f"{value} ({count})" in cut.text
+    for code, value in enumerate(types["values"]):
+        assert f"{value} ({types['of'].count(code)})" in cut.text
 
 
 def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run):
@@ -299,50 +289,43 @@ def test_a_tag_that_is_an_identifier_gets_no_list_of_values(make_run):
 
 def test_samples_that_are_missing_or_do_not_match_are_refused(make_run):
     run, other = make_run(model="a"), make_run(model="b")
-    with raises(RunError, "read_samples", "shapes"):
-        make_page([ReportRun(run.result, {})])
-    short = ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})
-    with raises(RunError, "b", "29", "30"):
-        make_page([run, short])
     bent = [replace(run.samples["shapes"][0], scores=((0.5, 0.1),))]
-    with raises(RunError, "shapes-0000", "1x2", "2x2"):
-        make_page([ReportRun(run.result, {"shapes": bent})])
-    with raises(RunError, "benchmark", "0", "run"):
-        make_page([])
+    for runs, *facts in (
+        ([ReportRun(run.result, {})], "read_samples", "shapes"),
+        ([run, ReportRun(other.result, {"shapes": other.samples["shapes"][:-1]})], "b", "29", "30"),
+        ([ReportRun(run.result, {"shapes": bent})], "shapes-0000", "1x2", "2x2"),
+        ([], "benchmark", "0", "run"),
+    ):
+        with raises(RunError, *facts):
+            make_page(runs)
 
 
-RUN = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+def report_run(name: str, samples: list[Sample], **about: str) -> ReportRun:
+    record = BenchmarkResult(title="t", fingerprint="0", metrics={}, origin="", **about)
+    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
+    result = Result(run=run, model=ModelRecord(name=name, fingerprint=name), benchmarks={"set": record})
+    return ReportRun(result, {"set": samples})
 
 
-def report_run(name: str, values: list[float | None], *, shape: tuple[int, int] | None = None) -> ReportRun:
-    record = BenchmarkResult(title="t", fingerprint="0", task="vqa", output="text", metrics={}, origin="", shape=shape)
-    samples = [
-        Sample(id=str(k), cluster=str(k), unit="question", output=f"answer {k}",
-               outcomes={} if value is None else {"exact_match": value})
-        for k, value in enumerate(values)
-    ]  # fmt: skip
-    result = Result(run=RUN, model=ModelRecord(name=name, fingerprint=name), benchmarks={"vqa": record})
-    return ReportRun(result, {"vqa": samples})
+def answers_of(name: str, values: list[float | None]) -> ReportRun:
+    """A model's outcomes of questions; the answer to question 20 is long, and one that is None has no outcome."""
+    samples = []
+    for k, value in enumerate(values):
+        about = {"unit": "question", "output": "x" * 500 if k == 20 else f"answer {k}"}
+        outcomes = {} if value is None else {"exact_match": value}
+        samples.append(Sample(id=str(k), cluster=str(k), outcomes=outcomes, **about))
+    return report_run(name, samples, task="vqa", output="text")
 
 
 def test_the_worst_over_all_models_come_first_and_no_more_than_fit():
     good, bad = [1.0] * 100, [1.0] * 100
     good[70], bad[70], bad[20] = 0.0, 0.0, 0.0
     good[0] = bad[1] = None  # left without an answer
-    (section,) = arrange_runs([report_run("a", good), report_run("b", bad)])
+    (section,) = arrange_runs([answers_of("a", good), answers_of("b", bad)])
     (shown,) = examples(section)
     assert (shown.noun, shown.metric, shown.total, len(shown.rows)) == ("question", "exact_match", 98, MOST_EXAMPLES)
     assert [sample.id for sample, _ in shown.rows[:3]] == ["70", "20", "2"]
-    assert [value for _, value in shown.rows[1][1]] == [1.0, 0.0]
-
-
-def test_a_long_output_is_shortened():
-    run = report_run("a", [0.0])
-    run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
-    (section,) = arrange_runs([run])
-    output = examples(section)[0].rows[0][1][0][0]
-    assert len(output) == 160
-    assert output.endswith("…")
+    assert [*shown.rows[1][1]] == [("x" * 159 + "…", 1.0), ("x" * 159 + "…", 0.0)]
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>"])
@@ -388,9 +371,7 @@ def test_outcomes_alone_are_bounded_on_the_page():
     sides = [(1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]  # right, lost to the picture's prior, no match or both priors
     outcomes = [{"text_score": text, "image_score": image} for text, image in sides]
     samples = [Sample(id=str(k), cluster=str(k), outcomes=values) for k, values in enumerate(outcomes)]
-    record = BenchmarkResult(title="t", fingerprint="0", task="pairs", output="scores", metrics={}, origin="")
-    result = Result(run=RUN, model=ModelRecord(name="m", fingerprint="m"), benchmarks={"sides": record})
-    (section,) = arrange_runs([ReportRun(result, {"sides": samples})])
+    (section,) = arrange_runs([report_run("m", samples, task="pairs", output="scores")])
     (row,) = explain_section(section)
     cells = {head: cell for head, (cell,) in reason_rows([row])}
     assert row.at_most is not None
@@ -398,32 +379,19 @@ def test_outcomes_alone_are_bounded_on_the_page():
     assert " to " in cells["match score"]
 
 
-@pytest.fixture
-def clustered(made_set, tmp_path) -> Path:
-    """A run on 60 items in 20 clusters, of which half the clusters are all right and half are all wrong."""
+def test_what_clustered_items_are_worth_is_shown_beside_their_number(made_set, command):
+    """60 items in 20 clusters, of which half are all right and half are all wrong."""
     folder = made_set(n=60, clusters=20)
-    rows = ["id,image,text,score"]
-    for k in range(60):
-        right = k % 20 % 2 == 1
-        rows += [f"item-{k},{i},{t},{float((i == t) == right)}" for i in range(2) for t in range(2)]
-    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
-    return run_scores({f"folder:{folder}": tmp_path / "scores.csv"}, tmp_path / "run", name="mine")
-
-
-def test_it_is_shown_beside_the_number_of_items(clustered, command):
-    worth = round(read_result(clustered).benchmarks["folder:set"].metrics["group_score"].effective)
-    shown = command("show", clustered)
-    assert f"percent of 60 items in 20 clusters, as good as {worth}, 95% intervals" in shown.out
-    page = (clustered / "report.html").read_text()
+    scores = np.array([np.eye(2) if k % 2 else 1 - np.eye(2) for k in range(60)])
+    run = ta.score(f"folder:{folder}", scores, name="mine", out=Path("run")).write_report()
+    worth = round(ta.read_result("run").benchmarks["folder:set"].metrics["group_score"].effective)
+    assert f"percent of 60 items in 20 clusters, as good as {worth}, 95% intervals" in command("show", "run").out
+    page = run.path.read_text()
     assert f"in 20 clusters, as good as {worth} independent ones" in page
     assert '<th scope="col">as good as</th>' in page
-    value = command("show", clustered, "--json").json["runs"][0]["benchmarks"]["folder:set"]["metrics"]["group_score"]
+    value = command("show", "run", "--json").json["runs"][0]["benchmarks"]["folder:set"]["metrics"]["group_score"]
     assert round(value["effective"]) == worth
-
-
-def test_items_that_are_independent_say_nothing(made_set, command):
     made_set("plain", n=12)
     shown = command("run", "-m", "random", "-b", "folder:plain", "--out", "r", "--no-cache", code=0)
-    assert "as good as" not in shown.out
-    assert "as good as" not in Path("r/report.html").read_text()
-    assert read_result(Path("r")).benchmarks["folder:plain"].metrics["group_score"].effective is None
+    assert "as good as" not in shown.out + Path("r/report.html").read_text()
+    assert ta.read_result("r").benchmarks["folder:plain"].metrics["group_score"].effective is None

@@ -8,47 +8,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hub_server import TOKEN, Hub, client_of_hub
 
+import tellapart as ta
 from facts import check_facts
-from tellapart.evaluation.run import run_scores
 
 hub_client = pytest.importorskip("huggingface_hub")
 constants = pytest.importorskip("huggingface_hub.constants")
 
 CARD = """---
 license: mit
-tags:
-- clip
+tags: [clip]
 model-index:
 - name: Their name
   results:
-  - task:
-      type: image-classification
-    dataset:
-      name: CIFAR-10
-      type: cifar10
-    metrics:
-    - type: accuracy
-      value: 0.9
+  - task: {type: image-classification}
+    dataset: {name: CIFAR-10, type: cifar10}
+    metrics: [{type: accuracy, value: 0.9}]
 ---
 # A model
 
 Words that stay.
 """
-EARLIER = """- dataset:
-    id: facebook/winoground
-    task_id: text_score
-  value: 0.01
-- dataset:
-    id: cais/hle
-    task_id: default
-  value: 20.9
-  notes: kept
+EARLIER = """- {dataset: {id: facebook/winoground, task_id: text_score}, value: 0.01}
+- {dataset: {id: cais/hle, task_id: default}, value: 20.9, notes: kept}
 """
-
 RESULTS = ".eval_results/tellapart.yaml"
 SCORES = ("text_score", "image_score", "group_score", "match_score")
 
@@ -63,11 +50,8 @@ def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
 @pytest.fixture
 def winoground(tmp_path) -> Path:
     """A run on Winoground's ids, which are known without its files: every third item all right."""
-    rows = ["id,image,text,score"]
-    for k in range(400):
-        rows += [f"{k},{i},{t},{float(i == t) if k % 3 == 0 else 0.5}" for i in range(2) for t in range(2)]
-    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
-    return run_scores({"winoground": tmp_path / "scores.csv"}, tmp_path / "run", name="mine/clip")
+    scores = [np.eye(2) if k % 3 == 0 else np.full((2, 2), 0.5) for k in range(400)]
+    return ta.score("winoground", np.array(scores), name="mine/clip", out=tmp_path / "run").folder
 
 
 def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, command):
@@ -76,17 +60,14 @@ def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, co
     ran = command("push", winoground, "me/clip", code=0)
     assert ran.out == f"pull request: {hub.address}/me/clip/discussions/1\n"
     (request,) = hub.pull_requests
-    assert request["repo"] == "me/clip"
-    assert request["summary"] == "Results on winoground, measured with tellapart"
-    assert set(request["files"]) == {"README.md", RESULTS}
+    said = ("me/clip", "Results on winoground, measured with tellapart", {"README.md", RESULTS})
+    assert (request["repo"], request["summary"], set(request["files"])) == said
     assert hub.repositories["models/me/clip"] == files  # nothing but the pull request was written
-
     card = hub_client.ModelCard(request["files"]["README.md"])
     assert "Words that stay." in card.text
     assert (card.data.license, card.data.model_name) == ("mit", "Their name")
     values = {one.metric_type: one.metric_value for one in card.data.eval_results}
     assert values == {"accuracy": 0.9, **dict.fromkeys(SCORES, 134 / 400)}
-
     entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][RESULTS]))
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
         ("cais/hle", "default", 20.9),
@@ -122,11 +103,8 @@ def test_the_token_is_from_the_environment_alone(hub, winoground, command, monke
     (tmp_path / "token").write_text(TOKEN)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.delenv("HF_TOKEN")
-    ran = command("push", winoground, "me/clip", code=2)
-    check_facts(ran.err, "HF_TOKEN")
-    assert "--dry-run" in ran.err
-    assert hub.tokens == {None}
-    assert not hub.pull_requests
+    check_facts(command("push", winoground, "me/clip", code=2).err, "HF_TOKEN", "--dry-run")
+    assert hub.tokens == {None} and not hub.pull_requests
 
 
 @pytest.mark.parametrize(

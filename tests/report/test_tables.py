@@ -12,12 +12,12 @@ from aro_rule import original_choice
 from rich.console import Console
 
 import tellapart as ta
-from facts import raises
+from facts import check_facts, raises
 from tellapart.catalog import REFERENCES
 from tellapart.diagnosis import probes
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
-from tellapart.records.result import BenchmarkResult, Result, Value
+from tellapart.records.result import BenchmarkResult, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.report.benchmark_runs import BenchmarkRuns, ReportRun, arrange_runs
@@ -43,14 +43,19 @@ def printed(table: Table | None, width: int = 100) -> str:
     return target.getvalue()
 
 
-def same(results: Sequence[Result]) -> BenchmarkRuns:
-    (group,) = arrange_runs([ReportRun(result) for result in results])
+def same(*runs: ReportRun) -> BenchmarkRuns:
+    (group,) = arrange_runs(runs)
     return group
 
 
-def result_table(of: BenchmarkRuns, names: Sequence[str] = ()) -> Table:
-    (table,) = result_tables(of, names)
+def result_table(*runs: ReportRun, names: Sequence[str] = ()) -> Table:
+    (table,) = result_tables(same(*runs), names)
     return table
+
+
+def with_record(run: ReportRun, **changes: object) -> ReportRun:
+    record = run.result.benchmarks["shapes"].model_copy(update=changes)
+    return ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples)
 
 
 def row(text: str, start: str) -> str:
@@ -60,16 +65,15 @@ def row(text: str, start: str) -> str:
 
 
 def test_each_column_names_the_number_that_it_is_of(make_run):
-    result = make_run(n=30).result
-    record = result.benchmarks["shapes"]
-    assert "percent of 30 items" in printed(result_table(same([result])))
-    groups = record.metrics["group_score"].model_copy(update={"n": 10, "clusters": 10})
-    record = record.model_copy(update={"metrics": {**record.metrics, "group_score": groups}})
-    result = result.model_copy(update={"benchmarks": {"shapes": record}})
-    text = printed(result_table(same([result]), names=["group_score", "text_score"]))
+    run = make_run(n=30)
+    metrics = run.result.benchmarks["shapes"].metrics
+    assert "percent of 30 items" in printed(result_table(run))
+    groups = metrics["group_score"].model_copy(update={"n": 10, "clusters": 10})
+    run = with_record(run, metrics={**metrics, "group_score": groups})
+    text = printed(result_table(run, names=["group_score", "text_score"]))
     assert "30 items, percent of n" in text and row(text, "n").split() == ["n", "10", "30"]
-    assert "of 10" in printed(breakdown_table(same([result])), 160)
-    first = printed(first_table(same([result]), width=200), 200)
+    assert "of 10" in printed(breakdown_table(same(run)), 160)
+    first = printed(first_table(same(run), width=200), 200)
     assert "30 items, percent of n" in first and row(first, "n").split()[1] == "10"
 
 
@@ -79,7 +83,7 @@ def strong_and_weak(make_run) -> list[ReportRun]:
 
 
 def test_first_look_has_a_row_for_each_model_and_chance_last(strong_and_weak):
-    text = printed(result_table(same([run.result for run in strong_and_weak])))
+    text = printed(result_table(*strong_and_weak))
     for run in strong_and_weak:
         metrics = run.result.benchmarks["shapes"].metrics
         line = row(text, run.result.model.name)
@@ -90,24 +94,21 @@ def test_first_look_has_a_row_for_each_model_and_chance_last(strong_and_weak):
 
 def test_tables_fit_100_columns_and_hold_no_escape_when_piped(make_run):
     run = make_run(model="open_clip:ViT-B-32/laion2b_s34b_b79k", skill=9.0)
-    results = [run.result, make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32)).result]
-    tables = [make(same(results)) for make in (result_table, equivariance_table)]
-    tables.append(breakdown_table(same(results[:1])))
-    for table in tables:
+    runs = [run, make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32))]
+    for table in (result_table(*runs), equivariance_table(same(*runs)), breakdown_table(same(run))):
         text = printed(table)
-        assert "\x1b" not in text
         assert max(map(len, text.splitlines())) <= 100
-        assert "…" not in text  # nothing is cut
-    assert "100.00 [88.4, 100.0]" in printed(tables[0])
+        assert "\x1b" not in text and "…" not in text  # nothing is cut
+    assert "100.00 [88.4, 100.0]" in printed(result_table(*runs))
 
 
 def test_ties_show_only_where_a_tie_occurred(make_run):
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.95]]), (30, 1, 1))
-    clean = make_run(scores=scores).result
+    clean = make_run(scores=scores)
     scores[:6, 0, 1] = 0.9  # six items tie image 0 with both texts
-    tied = make_run(scores=scores, model="tied").result
-    assert "ties broken at random" not in printed(result_table(same([clean])))
-    text = printed(result_table(same([clean, tied]), names=("text_score", "image_score", "group_score")))
+    tied = make_run(scores=scores, model="tied")
+    assert "ties broken at random" not in printed(result_table(clean))
+    text = printed(result_table(clean, tied, names=("text_score", "image_score", "group_score")))
     # The image score has no tie: its cell stays empty, between the two others.
     assert row(text, "  ties").split("random")[1].split() == ["90.00", "(6", "tied)"] * 2
 
@@ -120,71 +121,64 @@ def orders(n: int = 50, equal: int = 2) -> np.ndarray:
 
 
 def test_aros_own_rule_stands_under_the_strict_one(make_run):
+    def measured(benchmark: str, scores: np.ndarray) -> str:
+        run = make_run(benchmark=benchmark, shape=scores.shape[1:], n=50, tags=(), scores=scores)
+        return printed(result_table(run))
+
     scores = orders()
-    original = 100 * original_choice(scores).mean()
-    strict = 100 * choice_score(scores).mean()
+    original, strict = (100 * rule(scores).mean() for rule in (original_choice, choice_score))
     assert original == strict + 4
-    run = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=scores)
-    text = printed(result_table(same([run.result])))
+    text = measured("aro-coco-order", scores)
     assert f"{strict:.2f}" in row(text, "plain")
     assert row(text, "  ties as its authors count").split("count")[1].split() == [f"{original:.2f}"]
-    other = make_run(benchmark="mine", shape=(1, 5), n=50, tags=(), scores=scores)
-    # Not without ties, nor where it is the strict one.
-    clean = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=orders(equal=0))
-    relation = make_run(benchmark="aro-relation", shape=(1, 2), n=50, tags=(), scores=np.zeros((50, 1, 2), np.float32))
-    for unlike in (other, clean, relation):
-        assert "authors" not in printed(result_table(same([unlike.result])))
+    # Not of another set, not without ties, nor where it is the strict one.
+    zeros = np.zeros((50, 1, 2), np.float32)
+    for unlike in (("mine", scores), ("aro-coco-order", orders(equal=0)), ("aro-relation", zeros)):
+        assert "authors" not in measured(*unlike)
 
 
 def test_breakdown_labels_macro_and_micro_and_leaves_a_tag_of_many_values_to_the_report(make_run):
     run = make_run(n=30)
     record = run.result.benchmarks["shapes"]
-    text = printed(breakdown_table(same([run.result])), 140)
+    text = printed(breakdown_table(same(run)), 140)
     assert score(record.by["type"]["colour"].metrics["group_score"]) in row(text, "type = colour")
     assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
-    many = record.model_copy(update={"by": {"type": {f"value {k}": record.by["type"]["colour"] for k in range(13)}}})
-    text = printed(breakdown_table(same([run.result.model_copy(update={"benchmarks": {"shapes": many}})])), 140)
-    assert "type = " not in text
-    assert "macro: mean of type's 13 values" in text
+    values = {f"value {k}": record.by["type"]["colour"] for k in range(13)}
+    text = printed(breakdown_table(same(with_record(run, by={"type": values}))), 140)
+    assert "type = " not in text and "macro: mean of type's 13 values" in text
+    assert breakdown_table(same(make_run(tags=()))) is None
 
 
 def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_run):
     types = ({"type": "colour"}, {"type": "place"})
     tags = (types[0] | {"side": "left"}, types[1] | {"side": "right"}, *types)
-    text = printed(breakdown_table(same([make_run(n=40, tags=tags).result])), 140)
+    text = printed(breakdown_table(same(make_run(n=40, tags=tags))), 140)
     assert "macro: mean of type's" not in text and "macro: mean of side's" in text  # half of the items have a side
     assert "micro: all items (= macro of" in text and "type)" in text
 
 
-def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run):
-    assert breakdown_table(same([make_run(tags=()).result])) is None
-    assert equivariance_table(same([make_run(shape=(1, 3)).result])) is None
-
-
-def test_equivariance_is_shown_as_mean_spread_and_size(make_run):
+def test_equivariance_is_shown_as_mean_spread_and_size_of_2x2_items(make_run):
     run = make_run()
     value = run.result.benchmarks["shapes"].metrics["v2_text"]
-    line = next(line for line in printed(equivariance_table(same([run.result]))).splitlines() if "v2_text" in line)
+    (line,) = (line for line in printed(equivariance_table(same(run))).splitlines() if "v2_text" in line)
     assert line.split() == ["v2_text", *map(deviation, (value.value, value.sd, value.mean_absolute)), "30"]
+    assert equivariance_table(same(make_run(shape=(1, 3)))) is None
 
 
-@pytest.mark.parametrize(
-    ("shape", "kind", "names"),
-    [
-        ((2, 2), "logit", ("text_score", "image_score", "group_score", "match_score")),
-        ((1, 2), "probability", ("pairwise", "acc", "min_pc_pf")),
-        ((1, 2), "similarity", ("choice_score",)),
-        ((1, 5), "similarity", ("choice_score",)),
-        ((3, 1), "probability", ("choice_score",)),
-    ],
-)
-def test_headline_follows_shape_and_kind(make_run, shape, kind, names):
-    assert headline(make_run(shape=shape, kind=kind).result.benchmarks["shapes"].metrics) == names
+def test_headline_follows_shape_and_kind(make_run):
+    for shape, kind, *names in (
+        ((2, 2), "logit", "text_score", "image_score", "group_score", "match_score"),
+        ((1, 2), "probability", "pairwise", "acc", "min_pc_pf"),
+        ((1, 2), "similarity", "choice_score"),
+        ((1, 5), "similarity", "choice_score"),
+        ((3, 1), "probability", "choice_score"),
+    ):
+        assert [*headline(make_run(shape=shape, kind=kind).result.benchmarks["shapes"].metrics)] == names
 
 
 def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run):
-    text = printed(result_table(same([make_run(model="[bold red]x[/] \x1b[2J").result])), 140)
+    text = printed(result_table(make_run(model="[bold red]x[/] \x1b[2J")), 140)
     assert "[bold red]x[/] \\x1b[2J" in text
     assert plain("a\u202eb\n") == "a\\u202eb\\n"
 
@@ -210,7 +204,7 @@ def test_the_demo_fits_thirty_lines_of_a_hundred_columns_and_the_rest_is_one_opt
 
 
 def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_a_tag(strong_and_weak):
-    text = printed(first_table(same([run.result for run in strong_and_weak])))
+    text = printed(first_table(same(*strong_and_weak)))
     assert cells(text, "model") == ["model", "group_score", "left", "right"]
     for run in strong_and_weak:
         record = run.result.benchmarks["shapes"]
@@ -224,36 +218,35 @@ def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_
 
 def test_ties_of_the_main_metric_are_never_hidden(make_run):
     run = make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32))
-    assert "constant 16.67 (30 tied)" in " ".join(printed(first_table(same([run.result]))).split())
+    assert "constant 16.67 (30 tied)" in " ".join(printed(first_table(same(run))).split())
 
 
-@pytest.mark.parametrize(("width", "columns"), [(60, ["group_score", "left", "right"]), (40, ["text_score"])])
-def test_a_table_that_is_too_wide_has_the_metrics_as_columns(make_run, width, columns):
-    assert first_table(same([make_run().result]), width=width).headings[1:][: len(columns)] == columns
-
-
-def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns(make_run):
-    many = make_run(tags=[{"type": f"value {k}"} for k in range(9)], n=36)
-    for run in (many, make_run(tags=())):
-        text = printed(first_table(same([run.result])))
-        assert cells(text, "model") == ["model", "text_score", "image_score", "group_score", "match_score"]
+def test_a_table_that_is_too_wide_has_many_values_or_no_tags_has_the_metrics_as_columns(make_run):
+    scores = ["text_score", "image_score", "group_score", "match_score"]
+    for plan, width, columns in (
+        ({}, 60, ["group_score", "left", "right"]),
+        ({}, 40, scores),
+        ({"tags": [{"type": f"value {k}"} for k in range(9)], "n": 36}, 100, scores),
+        ({"tags": ()}, 100, scores),
+    ):
+        assert [*first_table(same(make_run(**plan)), width=width).headings] == ["model", *columns]
 
 
 def test_a_long_name_is_folded_and_every_column_stays(make_run):
-    text = printed(first_table(same([make_run(model="open_clip:" + "ViT-B-32/laion2b_s34b_b79k" * 4).result])))
+    text = printed(first_table(same(make_run(model="open_clip:" + "ViT-B-32/laion2b_s34b_b79k" * 4))))
     assert "left   right" in text and "…" not in text
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
     names = [f"set-{k}" for k in range(5)]
-    runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
-    runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
-    groups = arrange_runs([ReportRun(run) for run in runs], ["a", "b"] * 5)
+    runs = [make_run(benchmark=name, model=model) for name in names for model in ("a", "b")]
+    runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32))
+    groups = arrange_runs(runs, ["a", "b"] * 5)
     (table,) = first_tables(groups)
     text = printed(table, 120)
     assert len(table.rows) == 10 and all(name in text for name in names)
-    of_a, of_b = (score(run.benchmarks["set-0"].metrics["group_score"]).split() for run in runs[:2])
+    of_a, of_b = (score(run.result.benchmarks["set-0"].metrics["group_score"]).split() for run in runs[:2])
     assert cells(text, "set-0") == ["set-0", "30", "group_score", "a", *of_a, "16.67"]
     assert next(line for line in text.splitlines() if " b " in line).split() == ["b", *of_b, "30", "16.67"]
     assert len(first_tables(groups[:3])) == 3
@@ -262,10 +255,10 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run):
 def test_a_tag_s_table_has_its_values_down_and_models_across(make_run):
     runs = [make_run(model=f"m{k}", skill=k, seed=k) for k in range(3)]
     records = [run.result.benchmarks["shapes"] for run in runs]
-    text = printed(tag_table(same([run.result for run in runs]), "side"))
+    text = printed(tag_table(same(*runs), "side"))
     left = [record.by["side"]["left"].metrics["group_score"] for record in records]
     assert cells(text, "left") == ["left", "10", *" ".join(map(score, left)).split()]
-    many = tag_table(same([run.result for run in runs * 4]), "side")
+    many = tag_table(same(*runs * 4), "side")
     assert cells(printed(many, 300), "left")[1:5] == ["10", *(percent(value.value) for value in left)], "no room"
 
 
@@ -275,48 +268,36 @@ def test_a_tag_that_is_not_there_is_refused_with_those_that_are(command, made_se
         run.show(by="aspects")
     assert "counting" in command("show", str(tmp_path / "r"), "--by", "aspect").out
     for option in ("--all", "--by=aspect"):
-        refused = command("show", str(tmp_path / "r"), "--json", option)
-        assert refused.code == 2 and "--all" in refused.err and "--by" in refused.err
+        check_facts(command("show", str(tmp_path / "r"), "--json", option, code=2).err, "--all", "--by")
 
 
 REASON = "too few for an interval: 3 items in the group 'a_b'"
 
-MISSING = Value(value=0.5, method="none: 3 items", reason=REASON, n=3, clusters=3, average="macro")
-
-
-def paper_table() -> Table:
-    cells = (Cell.with_interval(50.0, MISSING), Cell(60.0, 40.0, 70.0))
-    return Table("t", ("model",), (Column("", "x"), Column("", "y")), (Row(("m",), cells),))
-
 
 def test_a_papers_table_has_the_reason_in_every_format():
-    latex, markdown = (write(paper_table(), intervals=True) for write in (write_latex, write_markdown))
+    missing = Value(value=0.5, method="none: 3 items", reason=REASON, n=3, clusters=3, average="macro")
+    cells = (Cell.with_interval(50.0, missing), Cell(60.0, 40.0, 70.0))
+    table = Table("t", ("model",), (Column("", "x"), Column("", "y")), (Row(("m",), cells),))
+    latex, markdown = (write(table, intervals=True) for write in (write_latex, write_markdown))
     assert r"50.00 {\scriptsize [-]} & 60.00 {\scriptsize [40.0, 70.0]}" in latex
     assert r"{[}-]: too few for an interval: 3 items in the group 'a\_b'." in latex
     assert "| m | 50.00 [-] | 60.00 [40.0, 70.0] |" in markdown
     assert r"[-\]: too few for an interval: 3 items in the group 'a\_b'." in markdown
-    (row,) = csv.DictReader(io.StringIO(write_csv(paper_table(), intervals=True)))
+    (row,) = csv.DictReader(io.StringIO(write_csv(table, intervals=True)))
     assert (row["x low"], row["x no interval"], row["y no interval"]) == ("", REASON, "")
-    cells = json.loads(write_json(paper_table()))["rows"][0]["cells"]
-    assert [cell["reason"] for cell in cells] == [REASON, ""]
-
-
-def without_interval(run: ReportRun) -> ReportRun:
-    record = run.result.benchmarks["shapes"]
-    bare = {"low": None, "high": None, "reason": REASON}
-    metrics = {name: value.model_copy(update=bare) for name, value in record.metrics.items()}
-    benchmarks = {"shapes": record.model_copy(update={"metrics": metrics})}
-    return ReportRun(run.result.model_copy(update={"benchmarks": benchmarks}), run.samples)
+    assert [cell["reason"] for cell in json.loads(write_json(table))["rows"][0]["cells"]] == [REASON, ""]
 
 
 def test_the_table_and_the_sentence_of_a_run_have_the_reason(make_run):
-    scores = np.tile(np.float32([[0.9, 0.1], [0.1, 0.9]]), (8, 1, 1))
-    run = without_interval(make_run(scores=scores, n=8, tags=(), with_images=False, model="m"))
-    console = Console(file=io.StringIO(), width=300)
-    console.print(result_table(same([run.result])))
-    assert f"100.00 ({REASON})" in console.file.getvalue()
-    (section,) = arrange_runs([run])
-    assert f"({REASON})" in conclude(section, rivals_of(section)).sentences[0]
+    scores, bare = (
+        np.tile(np.float32([[0.9, 0.1], [0.1, 0.9]]), (8, 1, 1)),
+        {"low": None, "high": None, "reason": REASON},
+    )
+    run = make_run(scores=scores, n=8, tags=(), with_images=False, model="m")
+    metrics = run.result.benchmarks["shapes"].metrics
+    run = with_record(run, metrics={name: value.model_copy(update=bare) for name, value in metrics.items()})
+    assert f"100.00 ({REASON})" in printed(result_table(run), 300)
+    assert f"({REASON})" in conclude(same(run), rivals_of(same(run))).sentences[0]
 
 
 def test_a_difference_over_seeds_has_the_reason():
@@ -343,9 +324,7 @@ def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_j
     assert compared == ["demo-encoder", "random"]
 
 
-def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_of_models_is_one_line_and_stands_in_all_tables_of_models(monkeypatch, capsys):
     run = ta.evaluate("demo-encoder", "demo", limit=20)
     monkeypatch.setitem(MODEL_COLUMNS, "scores", lambda label, result: f"{label} gives {result.model.kind}")
     said = "demo-encoder gives similarity"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sets import write_file
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Value
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
@@ -51,10 +52,7 @@ def pair(save) -> list[Path]:
 
 @pytest.fixture
 def publish(tmp_path) -> Callable[..., Path]:
-    """Write published numbers as a record.
-
-    `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder.
-    """
+    """Write published numbers as a record: `publish("METER", {("nlvr2", "accuracy"): 0.73})` returns its folder."""
 
     def write(model: str, numbers: dict[tuple[str, str], float], task: str = "pairs", fingerprint: str = "0") -> Path:
         folder = tmp_path / f"published-{len(list(tmp_path.glob('published-*')))}"
@@ -86,10 +84,8 @@ def vlue(publish) -> list[Path]:
 @pytest.fixture
 def vlue_costs(tmp_path) -> Path:
     """What they cost."""
-    path = tmp_path / "costs.csv"
-    rows = (f"{model},{milliseconds}\n" for model, (*_, milliseconds) in VLUE.items())
-    path.write_text("model,milliseconds a pair\n" + "".join(rows))
-    return path
+    rows = [{"model": model, "milliseconds a pair": of} for model, (*_, of) in VLUE.items()]
+    return write_file(tmp_path / "costs.csv", rows)
 
 
 @pytest.fixture

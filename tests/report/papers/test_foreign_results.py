@@ -41,18 +41,16 @@ def test_clip_benchmarks_words_become_ours(tmp_path):
         clip_file(tmp_path, "cifar10", "linear_probe", probe),
     ]
     found = imported(files, tmp_path / "run")
+    expected = {f"{side}_recall@{k}": k / 100 + more for side, more in (("i2t", 0.5), ("t2i", 0.0)) for k in (1, 5, 10)}
     assert found == {
         "winoground": {"text_score": 0.0625, "image_score": 0.125, "group_score": 0.03125},
-        "coco-retrieval": {
-            **{f"i2t_recall@{k}": k / 100 + 0.5 for k in (1, 5, 10)},
-            **{f"t2i_recall@{k}": k / 100 for k in (1, 5, 10)},
-        },
+        "coco-retrieval": expected,
         "imagenet": {"top1_accuracy": 0.6, "top5_accuracy": 0.9},
         "CLIP_benchmark:voc2007_multilabel": {"mean_average_precision": 0.7},
         "CLIP_benchmark:imagenet1k:ar": {"top1_accuracy": 0.26514},
         "CLIP_benchmark:cifar10:linear_probe": {"acc1": 1.0000001},
     }
-    assert list(found["coco-retrieval"])[:3] == ["i2t_recall@1", "i2t_recall@5", "i2t_recall@10"]
+    assert [*found["coco-retrieval"]] == [*expected]
     assert read_result(tmp_path / "run").model.name == "ViT-B-32/laion2b_s34b_b79k"
 
 
@@ -105,26 +103,24 @@ def test_sugarcrepes_first_form_is_read(tmp_path):
     assert imported([both], tmp_path / "both") == {"sugarcrepe/add_obj": {"choice_score": 0.5}}
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "mteb"])
 @pytest.mark.parametrize(("metric", "value"), [("text_acc", 30.0), ("text_acc", 1.01), ("acc", -0.1), ("other", -1.5)])
-def test_percent_is_refused(tmp_path, form, metric, value):
+def test_percent_is_refused(tmp_path, metric, value):
     metrics = {**WINOGROUND, metric: value}
     name, task = ("another", "STS") if metric == "other" else ("winoground", "Winoground")
-    if form == "mteb":
-        path = mteb_file(tmp_path / "a__b" / "1", task, metrics)
-    else:
-        path = clip_file(tmp_path, name, "image_caption_selection", metrics)
-    if form == "csv":
-        row = {"dataset": name, "model": "m", "pretrained": "", "task": "image_caption_selection", **metrics}
-        path = write_file(tmp_path / "benchmark.csv", [row])
-    with raises(RunError, path.name, metric, f"{value:g}", "percent", field=metric):
-        import_results([path], tmp_path / "run", command="tellapart import")
-    assert not (tmp_path / "run").exists()
+    row = {"dataset": name, "model": "m", "pretrained": "", "task": "image_caption_selection", **metrics}
+    for path in (
+        mteb_file(tmp_path / "a__b" / "1", task, metrics),
+        clip_file(tmp_path, name, "image_caption_selection", metrics),
+        write_file(tmp_path / "benchmark.csv", [row]),
+    ):
+        with raises(RunError, path.name, metric, f"{value:g}", "percent", field=metric):
+            import_results([path], tmp_path / "run", command="tellapart import")
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path):
     metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", "right": True, **{f"k{k}": 0.5 for k in range(9)}}
-    path = clip_file(tmp_path, "winoground", "image_caption_selection", metrics)
+    path = winoground_file(tmp_path, metrics)
     assert imported([path], tmp_path / "run") == {"winoground": {"text_score": 0.0625}}
     note = read_result(tmp_path / "run").benchmarks["winoground"].notes[-1]
     assert note.split("left out: ")[1].startswith("image_acc (null), right (true), acc (a text), k0"), note
@@ -159,8 +155,7 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
     assert (result.model.name, result.run.versions) == ("openai/clip-vit-base-patch32", {"mteb": "1.14.15"})
     assert result.benchmarks["cifar10"].task == "classification"
     (folder / "model_meta.json").write_text('{"name": "laion/said"}')
-    assert read_foreign(files[0])[0].model == "laion/said"
-    assert read_foreign(files[0], "mine")[0].model == "mine"
+    assert [read_foreign(files[0], *name)[0].model for name in ((), ("mine",))] == ["laion/said", "mine"]
     (folder / "model_meta.json").write_text("{")
     with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
         read_foreign(files[0])
@@ -235,9 +230,8 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
         table = lay_out(both, benchmarks=benchmarks)
         assert [row.label for row in table.rows] == [label, "ours", "chance"]
         assert table.rows[-1].cells[-1].value == pytest.approx(100 / 6)
-    assert lay_out(both).notes[-1].startswith("imported:") and not any(
-        cell.near for cell in lay_out(both).rows[1].cells
-    )
+    assert lay_out(both).notes[-1].startswith("imported:")
+    assert not any(cell.near for cell in lay_out(both).rows[1].cells)
     drawn = prepare_plot("bars", both, benchmarks=("winoground",))().axes
     assert [tick.get_text().replace("\n", "") for tick in drawn[0].get_yticklabels()] == [label, "ours"]
     assert all(any(line.get_linestyle() == "--" for line in axes.get_lines()) for axes in drawn)  # chance
@@ -273,23 +267,22 @@ def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_
     imported([crepe_file(tmp_path, "add_att", text_acc=0.6)], tmp_path / "c")
     theirs = read_result(tmp_path / "c").benchmarks
     both = replace(own, result=own.result.model_copy(update={"benchmarks": own.result.benchmarks | theirs}))
-    assert mark_imported([both])[0].label == "ours (imported: sugarcrepe/add_att)"
-    assert mark_imported([both], ["winoground"])[0].label == "ours"
-    assert mark_imported([both], ["sugarcrepe/add_att"])[0].label == "ours (imported)"
+    for chosen, label in (
+        ((), "ours (imported: sugarcrepe/add_att)"),
+        ((["winoground"],), "ours"),
+        ((["sugarcrepe/add_att"],), "ours (imported)"),
+    ):
+        assert mark_imported([both], *chosen)[0].label == label
 
 
 def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path):
-    runs = []
-    for model, group, right in (("a", 0.085, 0.5), ("b", 0.05, 0.4)):
-        folder = tmp_path / model
-        folder.mkdir()
-        metrics = {"text_acc": 0.3 if model == "a" else 0.2, "image_acc": 0.1, "acc": group}
+    runs = [tmp_path / model / "run" for model in "ab"]
+    for run, text, group, right in zip(runs, (0.3, 0.2), (0.085, 0.05), (0.5, 0.4), strict=True):
         files = [
-            clip_file(folder, "winoground", "image_caption_selection", metrics),
-            clip_file(folder, "cifar10", "zeroshot_classification", {"acc1": right}),
+            winoground_file(run.parent, {"text_acc": text, "image_acc": 0.1, "acc": group}),
+            clip_file(run.parent, "cifar10", "zeroshot_classification", {"acc1": right}),
         ]
-        imported(files, folder / "run", model=model)
-        runs.append(folder / "run")
+        imported(files, run, model=run.parent.name)
     table = lay_out(runs, benchmarks=("winoground",))
     best = {column.name: row.cells[n].best for row in table.rows[:1] for n, column in enumerate(table.columns)}
     assert best == {"text score": True, "image score": False, "group score": False}
@@ -334,42 +327,38 @@ def test_a_folder_samples_of_another_tool_and_an_unnamed_column_are_answered(tmp
     assert (result.part, result.metrics) == (None, {"top1_accuracy": 0.3})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("no", ("JSON", "valid")),
-        ('{"results": {"mmvp": {}}}', "examples.elsewhere.lmms_eval"),
-        ("[]", ("CLIP_benchmark", "result")),
-        ('{"mteb_dataset_name": "x"}', ("1.11", "mteb")),
-        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": 3}', ("object", "int", "metrics")),
-        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": NaN}}', "finite"),
-        ('{"dataset": "winoground", "model": "m", "task": "t", "metrics": {"a": true}}', "number"),
-        ('{"dataset": "sugar_crepe/x", "model": "m", "task": "t", "metrics": {"a": 1}}', ("text_acc", "metrics")),
-        ('{"task_name": "Winoground", "mteb_version": "2", "scores": {}}', "scores"),
-        ('{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}', "model"),
-    ],
-)
-def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message):
-    path = tmp_path / "deep" / "er" / "a.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    with raises(RunError, message) as refused:
-        read_foreign(path)
-    assert str(refused.value).startswith(str(path))
+def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path):
+    clip, mteb = {"dataset": "winoground", "model": "m", "task": "t"}, {"task_name": "Winoground", "mteb_version": "2"}
+    for content, *facts in (
+        ("no", "JSON", "valid"),
+        ({"results": {"mmvp": {}}}, "examples.elsewhere.lmms_eval"),
+        ([], "CLIP_benchmark", "result"),
+        ({"mteb_dataset_name": "x"}, "1.11", "mteb"),
+        ({**clip, "metrics": 3}, "object", "int", "metrics"),
+        ({**clip, "metrics": {"a": math.nan}}, "finite"),
+        ({**clip, "metrics": {"a": True}}, "number"),
+        ({**clip, "dataset": "sugar_crepe/x", "metrics": {"a": 1}}, "text_acc", "metrics"),
+        ({**mteb, "scores": {}}, "scores"),
+        ({**mteb, "scores": {"test": [{"text_acc": 1}]}}, "model"),
+    ):
+        path = write_file(tmp_path / "deep" / "er" / "a.json", content)
+        with raises(RunError, *facts) as refused:
+            read_foreign(path)
+        assert str(refused.value).startswith(str(path))
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
-    first = winoground_file(tmp_path)
+    first, taken = winoground_file(tmp_path), tmp_path / "taken"
     other = clip_file(tmp_path, "cifar10", "zeroshot_classification", {"acc1": 0.5}, model="RN50")
-    with raises(RunError, "ViT-B-32/laion2b_s34b_b79k", "RN50/laion2b_s34b_b79k"):
-        import_results([first, other], tmp_path / "run", command="")
-    with raises(RunError, "winoground", "two"):
-        import_results([first, first], tmp_path / "run", command="")
-    with raises(RunError, "files=[]", "at least one"):
-        import_results([], tmp_path / "run", command="")
-    import_results([first], tmp_path / "run", command="")
-    with raises(RunError, "run", "folder"):
-        import_results([first], tmp_path / "run", command="")
+    import_results([first], taken, command="")
+    for files, out, *facts in (
+        ([first, other], "run", "ViT-B-32/laion2b_s34b_b79k", "RN50/laion2b_s34b_b79k"),
+        ([first, first], "run", "winoground", "two"),
+        ([], "run", "files=[]", "at least one"),
+        ([first], "taken", "taken", "folder"),
+    ):
+        with raises(RunError, *facts):
+            import_results(files, tmp_path / out, command="")
 
 
 SCORES = ("text_score", "image_score", "group_score", "match_score")
@@ -412,12 +401,16 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path):
     assert card.data.license == "mit" and card.text.strip() == "# A model\n\nText."
     assert card.data.eval_results == [old, *hub.ModelCard(first).data.eval_results]
     path.write_text(once.replace("org/model", "another"))
-    with raises(RunError, "org/model", "run", "results"):
-        format_result(measured, "model-index", path)
-    with raises(RunError, "gone.md", "model", "card"):
-        format_result(measured, "model-index", tmp_path / "gone.md")
-    with raises(RunError, "card", "model-index"):
-        format_result(measured, "lm-eval", path)
+    empty = measured.model_copy(update={"benchmarks": {}})
+    for result, form, at, error, *facts in (
+        (measured, "model-index", path, RunError, "org/model", "run", "results"),
+        (measured, "model-index", tmp_path / "gone.md", RunError, "gone.md", "model", "card"),
+        (measured, "lm-eval", path, RunError, "card", "model-index"),
+        (measured, "modelindex", None, UnknownNameError, "format", "'modelindex'", "'model-index'"),
+        (empty, "model-index", None, RunError, "org/model", "run", "card"),
+    ):
+        with raises(error, *facts):
+            format_result(result, form, at)
 
 
 def test_results_of_the_same_set_in_a_card_keep_their_arguments_source_and_model(measured, tmp_path):
@@ -445,9 +438,8 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured):
     yaml = pytest.importorskip("yaml")
     entries = hub.parse_eval_result_entries(yaml.safe_load(format_result(measured, "eval-results")))
     metrics = measured.benchmarks["winoground"].metrics
-    assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
-        ("facebook/winoground", name, metrics[name].value) for name in SCORES
-    ]
+    assert [(one.task_id, one.value) for one in entries] == [(name, metrics[name].value) for name in SCORES]
+    assert {one.dataset_id for one in entries} == {"facebook/winoground"}
     assert entries[0].notes.startswith("30 items, a tie is never right; 95% interval")
     assert entries[0].date == measured.run.started
     only = measured.model_copy(update={"benchmarks": {"shapes": measured.benchmarks["shapes"]}})
@@ -478,47 +470,30 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
     assert not any(name.startswith("v1") for name in entry)  # a deviation is no score
     assert (entry["name"], entry["alias"], entry["sample_len"]) == ("shapes", "shapes", 30)
     assert held["groups"] == {"shapes": entry}
-    assert held["group_subtasks"]["shapes"] == [
-        "shapes_side_left", "shapes_side_right", "shapes_type_colour", "shapes_type_place"
-    ]  # fmt: skip
-    tasks = {"shapes", *held["group_subtasks"]["shapes"]}
+    parts = [f"shapes_{name}" for name in ("side_left", "side_right", "type_colour", "type_place")]
+    assert held["group_subtasks"]["shapes"] == parts
     for part in ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples"):
-        assert set(held[part]) == tasks
+        assert set(held[part]) == {"shapes", *parts}
     assert held["n-samples"]["shapes"] == {"original": 30, "effective": 30}
     assert held["config"]["model_args"] == "model=org/model"
-
-
-def test_lm_evals_layout_has_every_part_of_tags_whose_names_run_together(save):
-    result = read_result(save("org/model"))
+    # The parts of tags whose names run together stay apart.
     record = result.benchmarks["shapes"]
     left, right = record.by["side"].values()
     record = record.model_copy(update={"by": {"a": {"b_c": left}, "a_b": {"c": right}}})
     held = json.loads(format_result(result.model_copy(update={"benchmarks": {"shapes": record}}), "lm-eval"))
-    names = held["group_subtasks"]["shapes"]
-    assert len(names) == 2
-    values = [held["results"][name]["group_score,none"] for name in names]
+    values = [held["results"][name]["group_score,none"] for name in held["group_subtasks"]["shapes"]]
     assert values == [part.metrics["group_score"].value for part in (left, right)]
 
 
 def test_lm_evals_layout_says_of_which_numbers_more_is_better(made_set, tmp_path):
     rows = [{"id": f"item-{k}/{order}", "prediction": "1"} for k in range(12) for order in (1, 2)]
-    asked = write_file(tmp_path / "asked.jsonl", rows)
-    held = json.loads(
-        ta.convert(ta.score(f"choice:folder:{made_set(shape=(1, 2))}", asked, name="m"), to="lm-eval").text
-    )
+    run = ta.score(f"choice:folder:{made_set(shape=(1, 2))}", write_file(tmp_path / "asked.jsonl", rows), name="m")
+    held = json.loads(ta.convert(run, to="lm-eval").text)
     stated = {"both_orders": True, "mean_of_orders": True, "true_first": True, "true_second": True}
     stated |= {"order_bias": None, "chose_first": None}  # lm-eval prints no arrow
     assert held["higher_is_better"]["choice:folder:set"] == stated
     listed = held["configs"]["choice:folder:set"]["metric_list"]
     assert {one["metric"]: one["higher_is_better"] for one in listed} == stated
-
-
-def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured):
-    with raises(UnknownNameError, "format", "'modelindex'", "'model-index'"):
-        format_result(measured, "modelindex")
-    pytest.importorskip("huggingface_hub")
-    with raises(RunError, "org/model", "run", "card"):
-        format_result(measured.model_copy(update={"benchmarks": {}}), "model-index")
 
 
 def test_the_commands_say_what_they_wrote(tmp_path):

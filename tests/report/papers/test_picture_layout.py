@@ -22,12 +22,9 @@ from tellapart.report.plots.style import COLUMN, PAGE, fold
 from tellapart.stats.pareto import pareto_front
 
 LONG = (
-    "openai/clip-vit-base-patch32",
-    "open_clip:ViT-B-32/laion2b_s34b_b79k",
-    "open_clip:ViT-SO400M-14-SigLIP-384@open_clip_model.safetensors",
-    "google/siglip2-so400m-patch14-384",
-    "x" * 70,
-)
+    "openai/clip-vit-base-patch32", "open_clip:ViT-B-32/laion2b_s34b_b79k", "google/siglip2-so400m-patch14-384",
+    "open_clip:ViT-SO400M-14-SigLIP-384@open_clip_model.safetensors", "x" * 70,
+)  # fmt: skip
 
 
 def names(count: int) -> list[str]:
