@@ -19,6 +19,7 @@ from PIL import Image
 
 from facts import raises
 from published import published
+from sets import file_bytes
 from tellapart import Item, read_pair_set
 from tellapart import models as models_room
 from tellapart.auditing.audit import Options, audit
@@ -39,94 +40,82 @@ def texts(text: str, kind: str) -> list[str]:
     return [each.text for each in rewrites(text, kind)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "caption", "false"),
-    [
-        ("swap_obj", "A man riding a horse.", "A horse riding a man."),
-        ("swap_obj", "A dog sits on top of a car.", "A car sits on top of a dog."),
-        ("swap_obj", "An elephant in front of a train", "A train in front of an elephant"),
-        ("swap_obj", "Dogs on beds", "Beds on dogs"),
-        ("swap_att", "a red cup and a blue bowl", "a blue cup and a red bowl"),
-        ("swap_att", "an old man with a young dog", "a young man with an old dog"),
-        ("replace_obj", "A boy with a hat", "A girl with a hat"),
-        ("replace_obj", "two knives on a plate", "two forks on a plate"),
-        ("replace_obj", "a car.", "a bus."),
-        ("replace_att", "a red car", "a purple car"),
-        ("replace_att", "An empty plate.", "A full plate."),
-        ("replace_rel", "a dog in front of the house", "a dog behind the house"),
-        ("replace_rel", "A dog to the left of a cat", "A dog to the right of a cat"),
-        ("replace_rel", "a man with a hat", "a man without a hat"),
-        ("replace_rel", "A woman standing in a field", "A woman lying in a field"),
-        ("replace_rel", "a man without a hat", "a man with a hat"),
-        ("replace_rel", "People are sitting on a bench", "People are lying on a bench"),
-        ("replace_rel", "A child sitting on a chair", "A child standing on a chair"),
-        ("replace_rel", "Two children sitting on a bench", "Two children standing on a bench"),
-        ("replace_rel", "policemen standing in a field", "policemen lying in a field"),
-        ("replace_rel", "a room with a dog sitting on a bed", "a room with a dog standing on a bed"),
-        ("swap_obj", "a dog in a field chasing a horse", "a horse in a field chasing a dog"),
-        ("swap_obj", "A bird on the back of an elephant", "An elephant on the back of a bird"),
-        ("add_obj", "a man on a horse.", "a man on a horse and an elephant."),
-        ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
-        ("add_obj", "A DOG ON A BED", "A DOG ON A BED AND A CHAIR"),
-        ("swap_obj", "A Dog On An Apple", "An Apple On A Dog"),
-        ("add_att", "A Man in a Car", "A Man in a Red Car"),
-        ("add_obj", "A Dog on a Bed", "A Dog on a Bed and a Chair"),
-        ("add_obj", "A Man's Dog On A Bed", "A Man's Dog On A Bed And A Chair"),
-        ("replace_obj", "A woman who's on a bed", "A man who's on a bed"),
-        ("replace_rel", "a big red car in front of a small red car", "a big red car behind a small red car"),
-        ("replace_rel", "Two cars in front of three cars", "Two cars behind three cars"),
-    ],
-)
-def test_a_rule_makes_this_false_caption(kind, caption, false):
-    assert false in texts(caption, kind)
+#: By kind: captions, and a false one that the rule makes. British words are answered in British spelling.
+MADE = {
+    "swap_obj": {
+        "A man riding a horse.": "A horse riding a man.", "Dogs on beds": "Beds on dogs",
+        "A dog sits on top of a car.": "A car sits on top of a dog.", "A Dog On An Apple": "An Apple On A Dog",
+        "An elephant in front of a train": "A train in front of an elephant",
+        "a dog in a field chasing a horse": "a horse in a field chasing a dog",
+        "A bird on the back of an elephant": "An elephant on the back of a bird",
+        "a dog in an aeroplane": "an aeroplane in a dog",
+    },
+    "swap_att": {
+        "a red cup and a blue bowl": "a blue cup and a red bowl", "a grey cup and a red bowl": "a red cup and a grey bowl",
+        "an old man with a young dog": "a young man with an old dog",
+    },
+    "replace_obj": {
+        "A boy with a hat": "A girl with a hat", "two knives on a plate": "two forks on a plate", "a car.": "a bus.",
+        "A woman who's on a bed": "A man who's on a bed", "A grey cat on a bed": "A grey dog on a bed",
+        "an aeroplane in bright colours": "a train in bright colours", "two doughnuts on a plate": "two carrots on a plate",
+        "a car in bright colours": "an aeroplane in bright colours", "a frisbee and a racquet": "a kite and a racquet",
+        "a car in bright colors": "an airplane in bright colors",
+    },
+    "replace_att": {
+        "a red car": "a purple car", "An empty plate.": "A full plate.", "a grey car": "a red car",
+        "a red car near the town centre": "a grey car near the town centre",
+    },
+    "replace_rel": {
+        "a dog in front of the house": "a dog behind the house", "a man with a hat": "a man without a hat",
+        "A dog to the left of a cat": "A dog to the right of a cat", "a man without a hat": "a man with a hat",
+        "A woman standing in a field": "A woman lying in a field",
+        "People are sitting on a bench": "People are lying on a bench",
+        "A child sitting on a chair": "A child standing on a chair",
+        "Two children sitting on a bench": "Two children standing on a bench",
+        "policemen standing in a field": "policemen lying in a field",
+        "a room with a dog sitting on a bed": "a room with a dog standing on a bed",
+        "a big red car in front of a small red car": "a big red car behind a small red car",
+        "Two cars in front of three cars": "Two cars behind three cars",
+    },
+    "add_obj": {
+        "a man on a horse.": "a man on a horse and an elephant.", "A DOG ON A BED": "A DOG ON A BED AND A CHAIR",
+        "A Dog on a Bed": "A Dog on a Bed and a Chair", "A Man's Dog On A Bed": "A Man's Dog On A Bed And A Chair",
+    },
+    "add_att": {
+        "A dog in an umbrella": "A dog in a red umbrella", "A Man in a Car": "A Man in a Red Car",
+        "A dog in a coloured basket and a car": "A dog in a coloured basket and a grey car",
+    },
+}  # fmt: skip
+#: By kind: what is the same the other way round, no object, or as true as the caption: what is denied, who else is
+#: there, and a posture of things.
+LEFT_ALONE = {
+    "swap_obj": (
+        "a cat and a dog", "a man and two dogs", "", "A dog in a field with a horse", "a man on skis next to a woman",
+        "A dog in a field at the side of a horse", "A dog in the middle of a field with a horse",
+        "a cup in a kitchenette beside a bowl",
+    ),
+    "swap_att": ("a white man and a black dog",),
+    "replace_obj": (
+        "a dog house", "a car's window", "a car-shaped phone", "a room without a chair", "There isn't a dog on the bed",
+        "a dog or a cat", "a cake instead of a pizza in an oven", "a woman says she's on a boy",
+    ),
+    "replace_att": ("a man without a red hat",),
+    "replace_rel": (
+        "a house made out of the wood", "the dog is not in front of the house", "a plate of food sitting on a table",
+        "A laptop is standing on the desk", "a car in front of a car", "one cat on top of another",
+        "Two buses behind each other.", "cars to the left of one another", "the sign is above the other sign",
+        "two old signs below two old signs", "cars in front of and behind a bus", "a plate along with a cup",
+        "a man with or without a hat",
+    ),
+    "add_obj": ("two dogs", "a bedroom without a bed", "a boy's hat on a girl"),
+    "add_att": ("a red car", "a man", "a man without a cup", "a man who has no plate or a cup"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "caption"),
-    [
-        ("swap_obj", "a cat and a dog"),  # the same the other way round
-        ("swap_obj", "a man and two dogs"),
-        ("swap_att", "a white man and a black dog"),
-        ("replace_obj", "a dog house"),
-        ("replace_obj", "a car's window"),
-        ("replace_obj", "a car-shaped phone"),
-        ("replace_rel", "a house made out of the wood"),
-        ("add_obj", "two dogs"),
-        ("add_att", "a red car"),
-        ("add_att", "a man"),
-        ("swap_obj", ""),
-        # As true as the caption: what is denied, who else is there, and a posture of things.
-        ("swap_obj", "A dog in a field with a horse"),
-        ("swap_obj", "A dog in a field at the side of a horse"),
-        ("swap_obj", "A dog in the middle of a field with a horse"),
-        ("swap_obj", "a man on skis next to a woman"),
-        ("swap_obj", "a cup in a kitchenette beside a bowl"),
-        ("replace_obj", "a room without a chair"),
-        ("replace_obj", "There isn't a dog on the bed"),
-        ("replace_att", "a man without a red hat"),
-        ("add_att", "a man without a cup"),
-        ("add_att", "a man who has no plate or a cup"),
-        ("add_obj", "a bedroom without a bed"),
-        ("replace_rel", "the dog is not in front of the house"),
-        ("replace_rel", "a plate of food sitting on a table"),
-        ("replace_rel", "A laptop is standing on the desk"),
-        ("replace_rel", "a car in front of a car"),
-        ("replace_rel", "one cat on top of another"),
-        ("replace_rel", "Two buses behind each other."),
-        ("replace_rel", "cars to the left of one another"),
-        ("replace_rel", "the sign is above the other sign"),
-        ("replace_rel", "two old signs below two old signs"),
-        ("replace_rel", "cars in front of and behind a bus"),
-        ("replace_rel", "a plate along with a cup"),
-        ("replace_rel", "a man with or without a hat"),
-        ("replace_obj", "a dog or a cat"),
-        ("add_obj", "a boy's hat on a girl"),
-        ("replace_obj", "a cake instead of a pizza in an oven"),
-        ("replace_obj", "a woman says she's on a boy"),
-    ],
-)
-def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind, caption):
-    assert texts(caption, kind) == []
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rule_makes_these_false_captions_and_leaves_alone_what_it_cannot_be_sure_of(kind):
+    assert {caption: false for caption, false in MADE[kind].items() if false not in texts(caption, kind)} == {}
+    assert {caption: made for caption in LEFT_ALONE[kind] if (made := texts(caption, kind))} == {}
 
 
 @pytest.mark.parametrize(
@@ -167,26 +156,6 @@ def test_a_rule_that_makes_nothing_says_what_it_needs_and_what_came_closest(kind
     assert explain_none(caption, kind).startswith(why)
 
 
-@pytest.mark.parametrize(
-    ("kind", "caption", "false"),
-    [
-        ("replace_obj", "A grey cat on a bed", "A grey dog on a bed"),
-        ("replace_att", "a grey car", "a red car"),
-        ("replace_att", "a red car near the town centre", "a grey car near the town centre"),
-        ("replace_obj", "an aeroplane in bright colours", "a train in bright colours"),
-        ("replace_obj", "a car in bright colours", "an aeroplane in bright colours"),
-        ("replace_obj", "a car in bright colors", "an airplane in bright colors"),
-        ("replace_obj", "two doughnuts on a plate", "two carrots on a plate"),
-        ("replace_obj", "a frisbee and a racquet", "a kite and a racquet"),
-        ("swap_att", "a grey cup and a red bowl", "a red cup and a grey bowl"),
-        ("swap_obj", "a dog in an aeroplane", "an aeroplane in a dog"),
-        ("add_att", "A dog in a coloured basket and a car", "A dog in a coloured basket and a grey car"),
-    ],
-)
-def test_british_words_are_known_and_answered_in_british_spelling(kind, caption, false):
-    assert false in texts(caption, kind)
-
-
 def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe, tmp_path):
     """A word that stands in false captions alone gives them away."""
 
@@ -225,9 +194,8 @@ def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(
     assert len(found) == len(set(found))
     for text in found:
         before, after = Counter(caption.lower().split()), Counter(text.lower().split())
-        for articles in (before, after):
-            for word in ("a", "an"):
-                articles.pop(word, None)
+        for words in (before, after):
+            words["a"] = words["an"] = 0
         if kind.startswith("swap"):
             assert before == after
         elif kind.startswith("add"):
@@ -238,8 +206,7 @@ def test_no_word_stands_in_two_groups_and_no_spelling_is_a_change_of_the_other()
     for groups in (OBJECTS.values(), ATTRIBUTES):
         words = [word for group in groups for word in group]
         assert len(words) == len(set(words))
-    for relation, other in RELATIONS.items():
-        assert relation != other
+    assert all(relation != other for relation, other in RELATIONS.items())
     assert "gray" not in " ".join(texts("a grey car", "replace_att"))
     assert "grey" not in " ".join(texts("a gray car", "replace_att"))
     assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
@@ -253,17 +220,17 @@ CAPTIONS = [
 
 
 @pytest.fixture
-def recipe(tmp_path):
-    (tmp_path / "photos" / "sub").mkdir(parents=True)
-    for k, name in enumerate(("a.png", "sub/b.png")):
-        Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / name)
-    rows = [json.dumps({"image": image, "caption": caption}) for image, caption in CAPTIONS]
-    (tmp_path / "captions.jsonl").write_text("\n".join(rows) + "\n")
+def recipe(captions, tmp_path):
+    captions(CAPTIONS)
     path = tmp_path / "recipe.toml"
     path.write_text(
         'name = "few"\nbuilder = "negatives"\nseed = 5\n[options]\ncaptions = "captions.jsonl"\nimages = "photos"\n'
     )
     return path
+
+
+def write_rows(folder: Path, *rows: dict[str, Any]) -> None:
+    (folder / "captions.jsonl").write_bytes(file_bytes("captions.jsonl", rows))
 
 
 def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe, tmp_path):
@@ -281,7 +248,6 @@ def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe,
     assert by_id["2-swap_att"].images == ("images/sub/b.png",)
     assert pairs.read_bytes("images/sub/b.png") == (tmp_path / "photos" / "sub" / "b.png").read_bytes()
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
-    pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
     assert kinds == {True: "same", False: "differs"}
     (finding,) = (each for each in audit(pairs, Options(pictures=False)).findings if each.name == "bag of words")
@@ -317,8 +283,8 @@ def test_a_picture_that_cannot_be_decoded_becomes_no_item(recipe, tmp_path, data
 
 
 def test_a_file_names_what_is_resampled_together_by_numbers_too_and_null_is_no_name(recipe, tmp_path):
-    rows = [{"image": image, "caption": "a red cup", "cluster": 0, "id": None} for image in ("a.png", "sub/b.png")]
-    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    row = {"caption": "a red cup", "cluster": 0, "id": None}
+    write_rows(tmp_path, {"image": "a.png", **row}, {"image": "sub/b.png", **row})
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     assert {(item.id[:2], item.cluster) for item in pairs.items} == {("1-", "0"), ("2-", "0")}
 
@@ -333,24 +299,22 @@ def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe, t
 
     path = tmp_path / "captions.jsonl"
     others = "A girl and two dogs, cats and cows near an elephant, a zebra, a bear and a bird"
-    path.write_text(path.read_text() + json.dumps({"image": "a.png", "caption": others}) + "\n")
+    path.write_text(f"{path.read_text()}{json.dumps({'image': 'a.png', 'caption': others})}\n")
     recipe.write_text(whole)
     third = made("third")
     # What is said of one picture changes nothing about another one's captions.
-    assert {name: texts for name, texts in third.items() if name[0] == "2"} == {
-        name: texts for name, texts in first.items() if name[0] == "2"
-    }
-    assert third["1-swap_obj"] == first["1-swap_obj"]
-    assert not re.search(
-        r"girl|dog|cat|cow|elephant|zebra|bear|bird", third["1-replace_obj"][1] + third["1-add_obj"][1]
-    )
+    same = {name for name in first if name[0] == "2" or name == "1-swap_obj"}
+    assert {name: third.get(name) for name in same} == {name: first[name] for name in same}
+    assert len(same) == sum(name[0] == "2" for name in third) + 1
+    changed = third["1-replace_obj"][1] + third["1-add_obj"][1]
+    assert not re.search(r"girl|dog|cat|cow|elephant|zebra|bear|bird", changed)
     recipe.write_text(f"{whole}other_captions = false\n")
     assert {name: texts for name, texts in made("fourth").items() if name[0] != "4"} == first
 
 
 def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe, tmp_path):
-    rows = [{"image": "a.png", "caption": text} for text in ("a man on a hill", "A woman on a hill.")]
-    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "caption": "a red cup"}])))
+    said = ("a man on a hill", "A woman on a hill.", "a red cup")
+    write_rows(tmp_path, *({"image": "a.png", "caption": text} for text in said))
     recipe.write_text(recipe.read_text() + 'kinds = ["replace_obj"]\nuniform = true\n')
     built = build(recipe, tmp_path / "set")
     # For "a man" there is "a woman" alone, which the second caption says, and the other way round.
@@ -392,17 +356,7 @@ def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends():
     assert [*map(lexicon.to_lexical, ("grey", "doughnuts", "grey-haired", "dog"))] == expected
     assert [*map(lexicon.to_british, ("gray", "airplanes", "dog"))] == ["grey", "aeroplanes", "dog"]
     assert [lexicon.prefers_british(said.split()) for said in ("a grey cat", "gray", "a cat")] == [True, False, None]
-    assert lexicon.words("An old man's well-worn hat, on a hook.") == [
-        "a",
-        "old",
-        "man",
-        "'s",
-        "well-worn",
-        "hat",
-        "on",
-        "a",
-        "hook",
-    ]
+    assert " ".join(lexicon.words("An old man's well-worn hat, on a hook.")) == "a old man 's well-worn hat on a hook"
     assert [*map(lexicon.uniform, (" two dogs  on a bed", "Is it a dog?"))] == ["Two dogs on a bed.", "Is it a dog?"]
     assert [*map(lexicon.plural, ("cat", "bus", "man", "bench"))] == ["cats", "buses", "men", "benches"]
     nouns = {"cats": "cat", "buses": "bus", "women": "woman", "berries": "berry", "grass": "grass", "dog": "dog"}
@@ -429,11 +383,8 @@ def folders(tmp_path_factory):
     words = Tokenizer(BPE(vocabulary, []))
     words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     words.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        model_max_length=60,
-        **dict.fromkeys(("eos_token", "pad_token"), "</s>") | {"bos_token": "<s>"},
-    )
+    marks = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=60, **marks)
     sizes = {
         "vocab_size": len(vocabulary), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 0,
@@ -463,9 +414,8 @@ def folders(tmp_path_factory):
 def loaded(kind: str, folder: Path) -> tuple[Any, Any]:
     import transformers
 
-    return getattr(transformers, kind).from_pretrained(folder).eval(), transformers.AutoTokenizer.from_pretrained(
-        folder
-    )
+    model = getattr(transformers, kind).from_pretrained(folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("name", ["likelihood", "likelihood-per-token"])
@@ -614,12 +564,9 @@ def test_the_parser_tells_sentences_and_noun_phrases_from_scrambled_words(tmp_pa
 
 def test_every_form_of_a_name_is_one_that_is_known(tmp_path):
     (tmp_path / "nothing").mkdir()
-    for form in SCORERS:
-        name = form.replace("FILE", "nothing").replace("FOLDER", "nothing")
-        if name in {"words", "characters", "link-grammar"}:
-            continue
+    for form in {*SCORERS} - {"words", "characters", "link-grammar"}:
         with raises(ModelError, "nothing"):  # the folder is looked into, and is empty
-            find_text_scorer(name, tmp_path)
+            find_text_scorer(form.replace("FILE", "nothing").replace("FOLDER", "nothing"), tmp_path)
 
 
 def item(name: str, true: str, false: str, subset: str = "") -> Item:
@@ -628,13 +575,12 @@ def item(name: str, true: str, false: str, subset: str = "") -> Item:
 
 def test_a_quantile_is_of_each_subset_and_of_every_scorer():
     items = [item(f"a{n}", "x", "y " * n, "add") for n in (1, 2, 3, 4)] + [item("s", "x", "y", "swap")]
-    expected = {"a1": "words below the 0.5 quantile", "a2": "words below the 0.5 quantile"}
+    expected = dict.fromkeys(("a1", "a2"), "words below the 0.5 quantile")
     assert Quantile(scorers=["words"], q=0.5).left_out(items, seed=0, home=Path()) == expected
     whole = Quantile(scorers=["words", "characters"], q=0.5, by="").left_out(items, seed=0, home=Path())
     assert set(whole) == {"a1", "s"}
-    assert Quantile(scorers=["words"], q=0.0, minimum=3).left_out(items, seed=0, home=Path()) == dict.fromkeys(
-        ("a1", "a2", "s"), "words below 3"
-    )
+    least = Quantile(scorers=["words"], q=0.0, minimum=3).left_out(items, seed=0, home=Path())
+    assert least == dict.fromkeys(("a1", "a2", "s"), "words below 3")
 
 
 def test_a_minimum_of_two_scorers_and_an_item_of_another_shape_are_refused():
@@ -656,23 +602,20 @@ def test_captions_too_much_or_too_little_alike_are_left_out():
     left_out = Similarity(model="demo-encoder", minimum=0.7).left_out(items, seed=0, home=Path())
     assert left_out == {"same": "captions too much alike", "colour": "captions too little alike"}
     assert list(Similarity(model="demo-encoder").models(Path())) == ["demo-encoder"]
-    models = Path(models_room.__file__).parent  # a path is relative to the recipe
-    assert Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=models) == {
-        "same": "captions too much alike"
-    }
+    beside = Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=Path(models_room.__file__).parent)
+    assert beside == {"same": "captions too much alike"}  # a path is relative to the recipe
     with raises(ModelError, "oracle", "texts", "dual"):
         Similarity(model="oracle").left_out(items, seed=0, home=Path())
     with raises(DataError, "'q'", "1"):
         Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
 
 
-def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(captions):
+def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(recipe, captions):
     nouns = ["dog", "cat", "elephant", "giraffe", "bus", "car", "boat", "cow", "horse", "airplane", "zebra", "pig"]
     home = captions([(f"{k}.png", f"A {noun} in front of a {nouns[k - 3]}") for k, noun in enumerate(nouns)])
-    recipe = home / "recipe.toml"
     recipe.write_text(
-        'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "captions.jsonl"\nimages = "photos"\n'
-        'kinds = ["replace_obj", "swap_obj"]\n[[selections]]\nname = "similarity"\nmodel = "demo-encoder"\n'
+        f'{recipe.read_text()}kinds = ["replace_obj", "swap_obj"]\n'
+        '[[selections]]\nname = "similarity"\nmodel = "demo-encoder"\n'
         '[[selections]]\nname = "refine"\nscorers = ["characters"]\nby = ""\nbins = 1\n'
     )
     built = build(recipe, home / "set")
@@ -684,9 +627,8 @@ def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(captions):
 
 #: Few distinct values, so that ties and zeros occur, and the numbers that log-likelihoods are.
 VALUES = st.one_of(st.integers(-4, 4).map(float), st.floats(-60, 60, width=32))
-GAPS = st.tuples(st.integers(0, 40), st.integers(1, 3)).flatmap(
-    lambda shape: arrays(np.float64, shape, elements=VALUES)
-)
+SHAPES = st.tuples(st.integers(0, 40), st.integers(1, 3))
+GAPS = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=VALUES))
 
 
 def text_accuracy(gaps: NDArray[np.float64]) -> float:
@@ -752,9 +694,8 @@ def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away():
     for path in sorted(published("sugarcrepe", "data").glob("*.json")):
         rows = json.loads(path.read_text())
         items += [item(f"{path.stem}-{k}", r["caption"], r["negative_caption"], path.stem) for k, r in rows.items()]
-    gaps = np.stack(
-        [-np.diff(score_captions(count_length(unit), items))[:, 0] for unit in ("words", "characters")], axis=1
-    )
+    scores = [score_captions(count_length(unit), items) for unit in ("words", "characters")]
+    gaps = np.stack([-np.diff(of_unit)[:, 0] for of_unit in scores], axis=1)
     assert text_accuracy(gaps[:, 0]) < 0.35  # a false caption with something added is longer
     left_out = Refine(scorers=["words", "characters"]).left_out(items, seed=0, home=Path())
     stays = np.array([each.id not in left_out for each in items])
