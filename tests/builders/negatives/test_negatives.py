@@ -51,15 +51,16 @@ MADE = {
         "a dog in an aeroplane": "an aeroplane in a dog",
     },
     "swap_att": {
-        "a red cup and a blue bowl": "a blue cup and a red bowl", "a grey cup and a red bowl": "a red cup and a grey bowl",
+        "a red cup and a blue bowl": "a blue cup and a red bowl",
+        "a grey cup and a red bowl": "a red cup and a grey bowl",
         "an old man with a young dog": "a young man with an old dog",
     },
     "replace_obj": {
         "A boy with a hat": "A girl with a hat", "two knives on a plate": "two forks on a plate", "a car.": "a bus.",
         "A woman who's on a bed": "A man who's on a bed", "A grey cat on a bed": "A grey dog on a bed",
-        "an aeroplane in bright colours": "a train in bright colours", "two doughnuts on a plate": "two carrots on a plate",
+        "an aeroplane in bright colours": "a train in bright colours",
+        "two doughnuts on a plate": "two carrots on a plate", "a car in bright colors": "an airplane in bright colors",
         "a car in bright colours": "an aeroplane in bright colours", "a frisbee and a racquet": "a kite and a racquet",
-        "a car in bright colors": "an airplane in bright colors",
     },
     "replace_att": {
         "a red car": "a purple car", "An empty plate.": "A full plate.", "a grey car": "a red car",
