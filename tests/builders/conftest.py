@@ -27,19 +27,28 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def check_resumed(tmp_path):
+def interrupted():
+    """Build up to a Ctrl-C at a stage, after so many steps of it if that is said."""
+
+    def build_some(recipe, out, stage="candidates", after=None):
+        def stop(now, done, _total):
+            if now == stage and after in (None, done):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            build(recipe, out, progress=stop)
+        assert journal_of(out).exists() and not out.exists()
+
+    return build_some
+
+
+@pytest.fixture
+def check_resumed(interrupted, tmp_path):
     """A build that stops at a candidate is taken up by other workers, and ends in the bytes of one that does not."""
 
     def check(recipe, last):
         whole = build(recipe, tmp_path / "whole")
-
-        def stop(_stage, done, _total):
-            if done == last:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            build(recipe, tmp_path / "cut", progress=stop)
-        assert journal_of(tmp_path / "cut").exists() and not (tmp_path / "cut").exists()
+        interrupted(recipe, tmp_path / "cut", after=last)
         again = build(recipe, tmp_path / "cut", workers=2)
         assert (again.resumed, again.funnel) == (last, whole.funnel) and last < whole.funnel.candidates
         assert contents(tmp_path / "cut") == contents(tmp_path / "whole")

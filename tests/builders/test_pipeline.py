@@ -180,14 +180,11 @@ def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(recipe, 
     built = build(recipe("broken", "max_failed = 1"), out, workers=workers)
     assert (built.resumed, built.funnel.items, built.funnel.failed) == (11, 9, 1)
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_no_try_can_change_ends_the_build_at_once(recipe, tmp_path, workers):
+    # What no try can change ends it at once.
     with raises(MissingDependencyError, 'pip install "tellapart[build]"', "install"):
-        build(recipe("needy"), tmp_path / "set", workers=workers)
+        build(recipe("needy"), tmp_path / "other", workers=workers)
     with raises(DataError, "builder", "'misnamed'", "'other'", "candidate"):
-        build(recipe("misnamed"), tmp_path / "set", workers=workers)
+        build(recipe("misnamed"), tmp_path / "other", workers=workers)
 
 
 def test_a_limit_takes_the_first_candidates(recipe, tmp_path):
@@ -223,6 +220,9 @@ def test_a_folder_that_holds_something_else_is_left_alone(recipe, tmp_path):
     build(recipe(), tmp_path / "squares-set")
     with raises(DataError, "pair set", "another"):
         build(recipe("flaky", options='about_folder = "."'), tmp_path / "squares-set")
+    journal_of(tmp_path / "other").write_bytes(b"not a database" * 100)
+    with raises(RunError, "journal"):
+        build(recipe(), tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -236,18 +236,11 @@ def test_two_builds_of_one_set_do_not_work_at_once(recipe, started, tmp_path):
 
 
 def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_said_once(
-    recipe, tmp_path, caplog, monkeypatch
+    recipe, interrupted, tmp_path, caplog
 ):
     path, journal = recipe(), journal_of(tmp_path / "set")
     build(path, tmp_path / "whole")
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tellapart.builders.pipeline.write_pair_set", stop)
-        with pytest.raises(KeyboardInterrupt):
-            build(path, tmp_path / "set")
+    interrupted(path, tmp_path / "set", "selections")
     with closing(sqlite3.connect(journal)) as file:
         file.execute("UPDATE image SET data = x'00' WHERE rowid IN (1, 2)")
         file.commit()
@@ -257,12 +250,6 @@ def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_s
     assert re.fullmatch(rf"{journal} is damaged: [12] outcomes, first square-\d+'s, are made again", message)
     assert built.resumed in {10, 11}
     assert contents(tmp_path / "set") == contents(tmp_path / "whole")
-
-
-def test_a_file_that_is_no_journal_is_refused(recipe, tmp_path):
-    journal_of(tmp_path / "set").write_bytes(b"not a database" * 100)
-    with raises(RunError, "journal"):
-        build(recipe(), tmp_path / "set")
 
 
 def test_the_command_prints_the_funnel_and_the_card(command, recipe, tmp_path):
@@ -495,7 +482,7 @@ def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp
     assert contents(whole.folder) == contents(tmp_path / "set")
 
 
-def test_an_address_where_nothing_answers_is_an_error_at_once():
+def test_an_address_where_nothing_answers_is_an_error_at_once_and_a_missing_ray_is_named(monkeypatch):
     pytest.importorskip("ray", reason="needs the ray extra")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and deaf
@@ -504,9 +491,6 @@ def test_an_address_where_nothing_answers_is_an_error_at_once():
             next(RayExecutor(address).perform(abs, [1]))
     with raises(RunError, "'nowhere'", "Ray", "HOST:PORT"):
         next(RayExecutor("nowhere").perform(abs, [1]))
-
-
-def test_without_ray_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with raises(MissingDependencyError, 'pip install "tellapart[ray]"', "run"):
         next(RayExecutor("local").perform(abs, [1]))

@@ -61,10 +61,9 @@ def test_every_kind_of_outcome_comes_back(tmp_path):
 
 def test_a_journal_that_cannot_be_written_or_is_of_another_recipe_is_one_line(tmp_path):
     (tmp_path / "file").touch()
-    with raises(RunError, "file/journal", "File", "out="):
-        Journal(tmp_path / "file" / "journal", "1")
-    with raises(RunError, "out=", "directory"):
-        Journal(tmp_path, "1")
+    for place, facts in ((tmp_path / "file" / "journal", ("file/journal", "File")), (tmp_path, "directory")):
+        with raises(RunError, "out=", facts):
+            Journal(place, "1")
     with Journal(tmp_path / "journal", "1", {"seed": 0, "options": {"items": 3}}) as journal:
         journal.record("a", Rejected("swap", "one object only"))
     with raises(RunError, "options.items 3 -> 4", "out="):

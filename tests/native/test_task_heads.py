@@ -113,11 +113,9 @@ def test_a_list_of_answers_may_be_numbered_and_its_order_changes_no_answer(tmp_p
     together = model.outputs(PICTURES, QUESTIONS)
     write_file(tmp_path / "answer_list.json", tiny.ANSWERS[::-1])
     reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
-    assert isinstance(reversed_, FusionAnswers)
-    assert reversed_.fingerprint != model.fingerprint
+    assert isinstance(reversed_, FusionAnswers) and reversed_.fingerprint != model.fingerprint
     assert reversed_.choose_answers(PICTURES, QUESTIONS) == model.choose_answers(PICTURES, QUESTIONS)
-    for numbers, other in zip(together, reversed_.outputs(PICTURES, QUESTIONS), strict=True):
-        np.testing.assert_array_equal(numbers, other[::-1])
+    np.testing.assert_array_equal(together, [other[::-1] for other in reversed_.outputs(PICTURES, QUESTIONS)])
 
 
 def test_a_tokenizer_that_always_ends_a_text_is_refused():
@@ -173,8 +171,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
 
     gradient = np.zeros_like(shares)
     for place in np.ndindex(shares.shape):
-        step = np.zeros_like(shares)
-        step[place] = 1e-4
+        (step := np.zeros_like(shares))[place] = 1e-4
         gradient[place] = (match(shares + step) - match(shares - step)) / 2e-4
     expected = (shares * gradient.clip(0))[..., 1:].mean((0, 1)).reshape(2, 2)
     assert expected.max() > 1e-3

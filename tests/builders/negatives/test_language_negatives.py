@@ -59,14 +59,13 @@ def test_captions_become_pairs_in_one_form_and_the_audit_reads_them(server, capt
     built = build(written(home, server.url), home / "set")
     pairs = read_pair_set(built.folder)
     by_id = {item.id: item for item in pairs.items}
-    assert pairs.shape == (1, 2)
-    assert (built.funnel.candidates, len(server.asked)) == (28, 28)
-    assert by_id["1-swap_obj"].texts == ("A man riding a horse.", "A horse riding a man.")
+    assert (pairs.shape, built.funnel.candidates, len(server.asked)) == ((1, 2), 28, 28)
     assert by_id["3-swap_att"].texts[1] == "A blue cup and a red bowl on a table."
-    assert by_id["1-swap_obj"].provenance["change"] == "man <-> horse"
-    assert by_id["1-swap_obj"].provenance["models"] == {"small": f"as served by {server.url}"}
-    assert by_id["1-swap_obj"].tags["bag_of_words"] == "same"
-    assert by_id["1-swap_obj"].cluster == by_id["2-swap_obj"].cluster == "a.png"
+    swapped = by_id["1-swap_obj"]
+    assert swapped.texts == ("A man riding a horse.", "A horse riding a man.")
+    assert (swapped.provenance["change"], swapped.tags["bag_of_words"]) == ("man <-> horse", "same")
+    assert swapped.provenance["models"] == {"small": f"as served by {server.url}"}
+    assert swapped.cluster == by_id["2-swap_obj"].cluster == "a.png"
     assert all(text[0].isupper() and text[-1] == "." for item in pairs.items for text in item.texts)
     assert built.funnel.rejected["model", "no such change, it says"] == 28 - len(pairs)
     found = audit(pairs, Options())
@@ -88,9 +87,8 @@ def test_answers_that_will_not_do_are_counted_by_why(server, captions):
         build(recipe, home / "none")
     answers["A DOG ON A BED"] = "CHANGE: dog -> cat\nCAPTION: A cat on a bed"
     built = build(written(home, server.url, 'kinds = ["replace_obj"]\nuniform = false'), home / "set")
-    assert built.funnel.rejected == Counter(
-        {("other-captions", "names what another caption names"): 1, ("parse", "not of the form"): 1}
-    )
+    reasons = [("other-captions", "names what another caption names"), ("parse", "not of the form")]
+    assert built.funnel.rejected == Counter(reasons)
     assert read_pair_set(built.folder).items[0].texts == ("A DOG ON A BED", "A CAT ON A BED")
     server.finish = "length"
     with raises(DataError, "3", "max_tokens"):
@@ -215,15 +213,12 @@ def test_a_refused_reply_is_kept_and_one_of_each_reason_is_shown():
         outcome = parse(reply, "replace_obj")
         assert isinstance(outcome, Rejected)
         funnel.count(outcome)
+    form, note = "not of the form", "the change is not noted in its form"
+    examples = {form: ", such as 'Sure!\\nHere.'", note: ", such as 'CHANGE: dog\\nCAPTION: A cat.'", "empty": ""}
     shown = {reason: number for step, reason, number in funnel.rows() if step == "rejected by parse"}
-    assert shown == {
-        "not of the form, such as 'Sure!\\nHere.'": 2,
-        "the change is not noted in its form, such as 'CHANGE: dog\\nCAPTION: A cat.'": 1,
-        "empty": 1,
-    }
+    assert shown == {f"{why}{examples[why]}": number for why, number in ((form, 2), (note, 1), ("empty", 1))}
     # The card of a set holds numbers alone.
-    expected = {"parse: empty": 1, "parse: not of the form": 2, "parse: the change is not noted in its form": 1}
-    assert funnel.to_record()["rejected"] == expected
+    assert funnel.to_record()["rejected"] == {"parse: empty": 1, f"parse: {form}": 2, f"parse: {note}": 1}
 
 
 #: Why an answer is refused, and answers: the kind, the caption, the change that was noted, and the false caption.
@@ -294,9 +289,9 @@ def test_the_change_that_was_noted_is_found_and_any_other_caption_is_rejected(wh
     assert reason(outcome).startswith(f"check: {why}") if why else outcome is None
 
 
-WORDS = st.sampled_from(
-    ["a", "the", "red", "blue", "big", "dog", "cat", "cup", "bed", "two", "on", "behind", "sits", "is", "man"]
-)
+SOME = ("a", "the", "red", "blue", "big", "dog", "cat", "cup", "bed", "two", "on", "behind", "sits", "is", "man")
+WORDS = st.sampled_from(SOME)
+SENTENCES = st.lists(WORDS, min_size=1, max_size=10)
 
 
 @given(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), st.sampled_from(KINDS))
@@ -308,12 +303,7 @@ def test_whatever_a_rule_changes_passes_as_an_answer(caption, kind):
         assert check(kind, caption, answer) is None
 
 
-@given(
-    st.lists(WORDS, min_size=1, max_size=10),
-    st.lists(WORDS, min_size=1, max_size=10),
-    st.sampled_from(KINDS),
-    st.data(),
-)
+@given(SENTENCES, SENTENCES, st.sampled_from(KINDS), st.data())
 def test_an_answer_that_passes_is_never_the_caption_and_shares_all_but_the_phrases(before, after, kind, data):
     phrases = tuple(" ".join(data.draw(st.lists(WORDS, min_size=1, max_size=3))) for _ in range(1 + (kind[0] != "a")))
     if check(kind, " ".join(before), RewriteReply(phrases, " ".join(after))) is None:
@@ -363,16 +353,11 @@ def chat_model(tmp_path_factory):
     words = Tokenizer(BPE())
     words.pre_tokenizer, words.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=700, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
-    )
+    marks = ["<s>", "</s>"]
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=marks, initial_alphabet=alphabet, show_progress=False)
     words.train_from_iterator([*(message["content"] for message in messages), ANSWER], trainer)
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        chat_template=TEMPLATE,
-        model_max_length=1024,
-        **{"bos_token": "<s>", "eos_token": "</s>"},
-    )
+    ends = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": TEMPLATE}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=1024, **ends)
     prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     before = tokenizer(prompt, add_special_tokens=False).input_ids
     after = tokenizer(f"{ANSWER}</s>", add_special_tokens=False).input_ids
@@ -423,8 +408,7 @@ def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model):
     drawing = open_chat(options(chat_model, temperature=2.0, max_tokens=30))
     torch.manual_seed(11)
     state = torch.random.get_rng_state()
-    other = [{"role": "user", "content": "Hello"}]
-    first = [drawing(other, seed) for seed in (1, 2, 3, 4, 5, 6, 1)]
+    first = [drawing([{"role": "user", "content": "Hello"}], seed) for seed in (1, 2, 3, 4, 5, 6, 1)]
     assert first[0] == first[-1]
     assert len({reply.text for reply in first}) > 1  # some may be empty: the end is a token, too
     assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's draws are touched
@@ -443,8 +427,7 @@ def test_a_model_without_a_chat_template_reads_plain_turns_and_no_model_is_named
     (folder / "chat_template.jinja").unlink()
     plain, templated = (open_chat(options(place, max_tokens=8)) for place in (folder, chat_model))
     said = [{"role": "user", "content": "A dog."}]
-    assert isinstance(plain(said, 0).text, str)
-    assert plain.models != templated.models  # it is asked in other words
+    assert isinstance(plain(said, 0).text, str) and plain.models != templated.models  # it is asked in other words
     with raises(ModelError, "tokenizer"):
         open_chat(options(tmp_path))
 

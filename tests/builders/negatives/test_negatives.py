@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from PIL import Image
+from tiny_models import edit
 
 from facts import raises
 from published import published
@@ -161,19 +162,16 @@ def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe
     """A word that stands in false captions alone gives them away."""
 
     def colours(*others):
-        path = tmp_path / "captions.csv"
-        rows = [*(f"a.png,{text}" for text in others), *("sub/b.png,a cup on a red table" for _ in range(40))]
-        path.write_text("image,caption\n" + "\n".join(rows) + "\n")
-        options = {"captions": "captions.csv", "images": "photos", "kinds": ["replace_att"], "other_captions": False}
+        same = [{"image": "sub/b.png", "caption": "a cup on a red table"}] * 40
+        write_rows(tmp_path, *({"image": "a.png", "caption": text} for text in others), *same)
+        options = {"captions": "captions.jsonl", "images": "photos", "kinds": ["replace_att"], "other_captions": False}
         builder = open_builder(RecipeFile(name="few", builder="negatives", options=options), tmp_path)
-        made = [builder.make(candidate) for candidate in builder.candidates()]
+        made = map(builder.make, builder.candidates())
         return {outcome.item.texts[1].split()[-2] for outcome in made if isinstance(outcome, Made)}
 
     british, american = colours("the town centre", "a theatre"), colours("the town center", "gray skies")
-    assert {"grey", "blue"} <= british
-    assert "gray" not in british
-    assert {"gray", "blue"} <= american
-    assert "grey" not in american
+    assert {"grey", "blue"} <= british and "gray" not in british
+    assert {"gray", "blue"} <= american and "grey" not in american
 
 
 NOUNS = st.sampled_from([noun for group in OBJECTS.values() for noun in group])
@@ -213,11 +211,8 @@ def test_no_word_stands_in_two_groups_and_no_spelling_is_a_change_of_the_other()
     assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
 
 
-CAPTIONS = [
-    ("a.png", "A man riding a horse."),
-    ("sub/b.png", "a red cup and a blue bowl on a table"),
-    ("a.png", "nothing that is known"),
-]
+CAPTIONS = [("a.png", "A man riding a horse."), ("sub/b.png", "a red cup and a blue bowl on a table")]
+CAPTIONS += [("a.png", "nothing that is known")]
 
 
 @pytest.fixture
@@ -252,18 +247,12 @@ def test_captions_and_images_become_a_pair_set_whose_tag_the_audit_finds(recipe,
     kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
     assert kinds == {True: "same", False: "differs"}
     (finding,) = (each for each in audit(pairs, Options(pictures=False)).findings if each.name == "bag of words")
-    assert 0 < finding.value < 1
-    assert finding.verdict == "pass"
+    assert 0 < finding.value < 1 and finding.verdict == "pass"
 
 
-def test_a_set_or_a_journal_of_a_picture_that_changed_is_refused(recipe, tmp_path):
-    def stop(step: str, done: int, _: int) -> None:
-        if step == "candidates" and done == 15:  # the other candidates are decided by the next build
-            raise KeyboardInterrupt
-
+def test_a_set_or_a_journal_of_a_picture_that_changed_is_refused(recipe, interrupted, tmp_path):
     build(recipe, tmp_path / "set")
-    with pytest.raises(KeyboardInterrupt):
-        build(recipe, tmp_path / "cut", progress=stop)
+    interrupted(recipe, tmp_path / "cut", after=15)  # the other candidates are decided by the next build
     photo = tmp_path / "photos" / "sub" / "b.png"
     photo.write_bytes(photo.read_bytes())  # newer and the same
     build(recipe, tmp_path / "set")
@@ -275,12 +264,12 @@ def test_a_set_or_a_journal_of_a_picture_that_changed_is_refused(recipe, tmp_pat
     assert build(recipe, tmp_path / "new").resumed == 0
 
 
-@pytest.mark.parametrize("data", [b"<html>not found</html>", b"", None])
-def test_a_picture_that_cannot_be_decoded_becomes_no_item(recipe, tmp_path, data):
+def test_a_picture_that_cannot_be_decoded_becomes_no_item(recipe, tmp_path):
     photo = tmp_path / "photos" / "a.png"
-    photo.write_bytes(photo.read_bytes()[:40] if data is None else data)
-    with raises(RunError, "failed", "photos/a.png"):
-        build(recipe, tmp_path / "set")
+    for data in (photo.read_bytes()[:40], b"<html>not found</html>", b""):
+        photo.write_bytes(data)
+        with raises(RunError, "failed", "photos/a.png"):
+            build(recipe, tmp_path / "set")
 
 
 def test_a_file_names_what_is_resampled_together_by_numbers_too_and_null_is_no_name(recipe, tmp_path):
@@ -321,8 +310,7 @@ def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe, tmp_
     # For "a man" there is "a woman" alone, which the second caption says, and the other way round.
     assert built.funnel.rejected == {("other-captions", "is another caption"): 2}
     (item,) = read_pair_set(built.folder).items
-    assert item.texts[0] == "A red cup."
-    assert item.texts[1].endswith(".")
+    assert item.texts[0] == "A red cup." and item.texts[1].endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -424,12 +412,10 @@ def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders, name):
     torch = import_torch()
     scorer = find_text_scorer(f"{name}:causal", folders)
     model, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
-    expected = []
-    for text in TEXTS:
-        ids = torch.tensor([[0, *tokenizer(text, add_special_tokens=False).input_ids]])
-        with torch.no_grad():
-            mean = -float(model(input_ids=ids, labels=ids).loss)
-        expected.append(mean * (1 if "per" in name else ids.shape[1] - 1))
+    rows = [torch.tensor([[0, *tokenizer(text, add_special_tokens=False).input_ids]]) for text in TEXTS]
+    with torch.no_grad():
+        means = [-float(model(input_ids=ids, labels=ids).loss) for ids in rows]
+    expected = [mean * (1 if "per" in name else ids.shape[1] - 1) for mean, ids in zip(means, rows, strict=True)]
     assert scorer.score_texts(TEXTS) == pytest.approx(expected, rel=1e-4)
     assert np.ptp(expected) > 0.01
 
@@ -441,17 +427,13 @@ def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its
         model, tokenizer = loaded("AutoModelForSequenceClassification", folders / name)
         with torch.no_grad():
             logits[name] = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
-    good, bad, output, decoded = (
-        find_text_scorer(f"classifier:{name}", folders).score_texts(TEXTS)
-        for name in ("cola#acceptable", "cola#unacceptable", "regressor", "decoder")
-    )
-    assert good == pytest.approx((logits["cola"][:, 1] - logits["cola"][:, 0]).tolist(), abs=1e-4)
-    assert bad == pytest.approx(-good, abs=1e-5)
-    assert output == pytest.approx(logits["regressor"][:, 0].tolist(), abs=1e-4)
-    assert decoded == pytest.approx(logits["decoder"][:, 0].tolist(), abs=1e-4)
-    assert np.ptp(good) > 0.01
-    config = Path(shutil.copytree(folders / "cola", folders / "several")) / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"problem_type": "multi_label_classification"}))
+    odds = logits["cola"][:, 1] - logits["cola"][:, 0]
+    expected = {"cola#acceptable": odds, "cola#unacceptable": -odds}
+    for name, values in (expected | {name: logits[name][:, 0] for name in ("regressor", "decoder")}).items():
+        scores = find_text_scorer(f"classifier:{name}", folders).score_texts(TEXTS)
+        assert scores == pytest.approx(values.tolist(), abs=1e-4) and np.ptp(scores) > 0.01, name
+    shutil.copytree(folders / "cola", folders / "several")
+    edit(folders / "several/config.json", lambda config: config.update(problem_type="multi_label_classification"))
     one, several = (find_text_scorer(f"classifier:{name}#acceptable", folders) for name in ("cola", "several"))
     assert several.score_texts(TEXTS) == pytest.approx(logits["cola"][:, 1].tolist(), abs=1e-4)  # a label has a sigmoid
     assert one.fingerprint != several.fingerprint
@@ -465,9 +447,8 @@ def test_no_score_depends_on_the_texts_beside_it(folders, name):
     assert isinstance(scorer, TextScorer)
     together, backwards = scorer.score_texts(TEXTS), scorer.score_texts(TEXTS[::-1])[::-1]
     alone = np.concatenate([scorer.score_texts([text]) for text in TEXTS])
-    assert together.dtype == np.float32
     assert together.tobytes() == backwards.tobytes() == alone.tobytes()
-    assert scorer.score_texts([]).shape == (0,)
+    assert (together.dtype, scorer.score_texts([]).shape) == (np.float32, (0,))
 
 
 def test_a_scorer_whose_files_changed_is_opened_again(folders, tmp_path):
@@ -529,8 +510,7 @@ def test_what_gives_no_score_is_named(folders, monkeypatch, tmp_path):
 
 def test_positions_before_a_text_are_not_the_texts_and_none_are_no_limit(folders):
     folder = Path(shutil.copytree(folders / "roberta", folders / "without a limit"))
-    file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 10**6}))  # as some are saved
+    edit(folder / "tokenizer_config.json", lambda saved: saved.update(model_max_length=10**6))  # as some are saved
     scorer = find_text_scorer(f"classifier:{folder.name}", folders)
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
     with raises(ModelError, "1", "62", "tokens"):
@@ -545,15 +525,15 @@ def test_positions_before_a_text_are_not_the_texts_and_none_are_no_limit(folders
     assert capped.limit == 60
 
 
-@pytest.mark.parametrize(
-    ("script", "says"), [("exit 3", ("exit", "3", "failed")), ("cat > /dev/null; echo Found 2 linkages", ("1", "2"))]
-)
-def test_a_parser_that_does_not_answer_is_named(monkeypatch, tmp_path, script, says):
-    (tmp_path / "link-parser").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "link-parser").chmod(0o755)
+def test_a_parser_that_does_not_answer_is_named(monkeypatch, tmp_path):
+    parser = tmp_path / "link-parser"
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with raises(ModelError, says):
-        find_text_scorer("link-grammar", tmp_path).score_texts(["A dog.", "A cat."])
+    scripts = {"exit 3": ("exit", "3", "failed"), "cat > /dev/null; echo Found 2 linkages": ("1", "2")}
+    for script, says in scripts.items():
+        parser.write_text(f"#!/bin/sh\n{script}\n")
+        parser.chmod(0o755)
+        with raises(ModelError, says):
+            find_text_scorer("link-grammar", tmp_path).score_texts(["A dog.", "A cat."])
 
 
 @pytest.mark.skipif(shutil.which("link-parser") is None, reason="needs the program link-parser (Debian: link-grammar)")
@@ -584,20 +564,22 @@ def test_a_quantile_is_of_each_subset_and_of_every_scorer():
     assert least == dict.fromkeys(("a1", "a2", "s"), "words below 3")
 
 
-def test_a_minimum_of_two_scorers_and_an_item_of_another_shape_are_refused():
+def test_a_minimum_of_two_scorers_items_of_another_shape_and_a_model_without_vectors_are_refused():
     with raises(ValueError, "minimum", "scorer"):
         Quantile(scorers=["words", "characters"], minimum=1.0)
-    four = Item(id="q", images=("a.png", "b.png"), texts=("x", "y"))
-    with raises(DataError, "'q'", "2", "2"):
-        Refine(scorers=["words"]).left_out([four], seed=0, home=Path())
+    one, four = (Item(id="q", images=tuple(images), texts=tuple(said)) for images, said in (("a", "x"), ("ab", "xy")))
+    for selection, item_, error, facts in (
+        (Refine(scorers=["words"]), four, DataError, ("'q'", "2", "2")),
+        (Similarity(model="demo-encoder"), one, DataError, ("'q'", "1")),
+        (Similarity(model="oracle"), item("a", "x", "y"), ModelError, ("oracle", "texts", "dual")),
+    ):
+        with raises(error, facts):
+            selection.left_out([item_], seed=0, home=Path())
 
 
 def test_captions_too_much_or_too_little_alike_are_left_out():
-    items = [
-        item("same", "a red cup", "a red cup"),
-        item("colour", "the red coffee mug", "the blue coffee mug"),
-        item("thing", "the red coffee mug is on the platform", "the red bowl is on the platform"),
-    ]
+    items = [item("same", "a red cup", "a red cup"), item("colour", "the red coffee mug", "the blue coffee mug")]
+    items += [item("thing", "the red coffee mug is on the platform", "the red bowl is on the platform")]
     assert Similarity(model="demo-encoder").left_out(items, seed=0, home=Path()) == {"same": "captions too much alike"}
     # To this small encoder the colour is most of the caption.
     left_out = Similarity(model="demo-encoder", minimum=0.7).left_out(items, seed=0, home=Path())
@@ -605,10 +587,6 @@ def test_captions_too_much_or_too_little_alike_are_left_out():
     assert list(Similarity(model="demo-encoder").models(Path())) == ["demo-encoder"]
     beside = Similarity(model="onnx:demo_encoder").left_out(items, seed=0, home=Path(models_room.__file__).parent)
     assert beside == {"same": "captions too much alike"}  # a path is relative to the recipe
-    with raises(ModelError, "oracle", "texts", "dual"):
-        Similarity(model="oracle").left_out(items, seed=0, home=Path())
-    with raises(DataError, "'q'", "1"):
-        Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
 
 
 def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(recipe, captions):
@@ -643,10 +621,8 @@ def names(gaps: NDArray[np.float64]) -> list[str]:
 
 @given(GAPS, st.integers(1, 8), st.integers(0, 3))
 def test_every_scorer_is_exactly_at_chance(gaps, bins, seed):
-    stays = balance(gaps, names(gaps), bins, seed)
-    left = gaps[stays]
-    for axis in range(gaps.shape[1]):
-        assert (left[:, axis] > 0).sum() == (left[:, axis] < 0).sum()
+    left = gaps[balance(gaps, names(gaps), bins, seed)]
+    assert ((left > 0).sum(axis=0) == (left < 0).sum(axis=0)).all()
 
 
 @given(GAPS, st.integers(1, 8))
@@ -660,19 +636,16 @@ def test_no_more_is_left_out_than_the_balance_needs_whichever_is_true(gaps, bins
 
 @given(GAPS, st.integers(1, 8), st.randoms(use_true_random=False))
 def test_the_order_of_the_items_does_not_matter(gaps, bins, random):
-    ids = names(gaps)
-    order = list(range(len(ids)))
-    random.shuffle(order)
-    first = {name for name, kept in zip(ids, balance(gaps, ids, bins, 7), strict=True) if kept}
-    ids = [ids[place] for place in order]
-    assert {name for name, kept in zip(ids, balance(gaps[order], ids, bins, 7), strict=True) if kept} == first
+    ids = np.array(names(gaps))
+    order = random.sample(range(len(ids)), len(ids))
+    first, other = balance(gaps, list(ids), bins, 7), balance(gaps[order], list(ids[order]), bins, 7)
+    assert (first[order] == other).all()
 
 
 def test_the_seed_chooses_within_a_cell_and_each_subset_is_balanced_by_itself():
     gaps = np.array([[1.0]] * 20 + [[-1.0]] * 5)
-    chosen = [frozenset(np.flatnonzero(balance(gaps, names(gaps), 3, seed)).tolist()) for seed in (0, 0, 1)]
-    assert chosen[0] == chosen[1] != chosen[2]
-    assert all(len(some) == 10 for some in chosen)
+    chosen = [balance(gaps, names(gaps), 3, seed).tolist() for seed in (0, 0, 1)]
+    assert chosen[0] == chosen[1] != chosen[2] and [sum(some) for some in chosen] == [10] * 3
     items = [item("a1", "x", "x y", "add"), item("a2", "x", "x y", "add"), item("s1", "x y", "x", "swap")]
     assert set(Refine(scorers=["words"]).left_out(items, seed=0, home=Path())) == {"a1", "a2", "s1"}
     assert len(Refine(scorers=["words"], by="").left_out(items, seed=0, home=Path())) == 1
@@ -683,10 +656,9 @@ def test_a_weighted_sum_of_two_scorers_is_near_chance_too():
     gaps = rng.normal([0.6, 0.4], [1.0, 2.0], (4000, 2)) @ np.array([[1.0, 0.7], [0.0, 1.0]])
     left = gaps[balance(gaps, names(gaps), 10, 0)]
     assert len(left) > 1500
-    for angle in np.linspace(0, np.pi, 37):
-        weights = np.array([np.cos(angle), np.sin(angle) / 2])
-        assert abs(text_accuracy(left @ weights) - 0.5) < 0.03
-    assert max(text_accuracy(gaps @ np.array([np.cos(a), np.sin(a) / 2])) for a in np.linspace(0, np.pi, 37)) > 0.7
+    weights = [np.array([np.cos(angle), np.sin(angle) / 2]) for angle in np.linspace(0, np.pi, 37)]
+    assert max(abs(text_accuracy(left @ weight) - 0.5) for weight in weights) < 0.03
+    assert max(text_accuracy(gaps @ weight) for weight in weights) > 0.7
 
 
 @pytest.mark.slow

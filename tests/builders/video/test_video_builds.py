@@ -38,6 +38,8 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.errors import DataError, MissingDependencyError
 
+SAME, DIRECTION = ("captions", "both are the same"), ("captions", "a word of direction")
+
 # Each builder from video, whole: audited, and the same bytes after `kill -9` and by any number of workers.
 
 BUILDERS = ("action-genome", "geb-plus", "youcook2", "timestamped-captions")
@@ -91,18 +93,15 @@ def test_a_build_that_stops_goes_on_with_other_workers_to_the_same_bytes(prepare
     check_resumed(prepared(builder), 4)
 
 
-def test_a_build_that_goes_on_looks_again_for_videos_that_were_missing_or_damaged(prepared, film, tmp_path):
+def test_a_build_that_goes_on_looks_again_for_videos_that_were_missing_or_damaged(
+    prepared, interrupted, film, tmp_path
+):
     rows = [{"video": video, "time": t, "caption": f"{video} {t}"} for video in "vwx" for t in (0.5, 2)]
     begun = prepared("timestamped-captions")
     write_file(tmp_path / "captions.jsonl", rows)
     (tmp_path / "videos" / "x.mp4").write_bytes(b"damaged")
 
-    def stop(step: str, *_: int) -> None:
-        if step == "selections":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build(begun, tmp_path / "set", progress=stop)
+    interrupted(begun, tmp_path / "set", "selections")
     for name in "wx":
         film(tmp_path / "videos" / f"{name}.mp4", [40 * n for n in range(102)])
     built = build(begun, tmp_path / "set")
@@ -162,7 +161,7 @@ GRAPHS = {
 @pytest.fixture
 def opened(tmp_path):
     """Open a builder of annotations, which are the content of a file of that name."""
-    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos").mkdir(exist_ok=True)
 
     def start(builder, name, content, seed=1, **options):
         write_file(tmp_path / name, content)
@@ -187,18 +186,17 @@ def test_pairs_state_what_is_annotated_of_one_frame_alone(genome):
         "A1.mp4-bed-10-20": ("captions", "a relation that cannot be said"),
     }
     pair = pairs[f"{cup}-10-40"]
-    assert [still.caption for still in pair.stills] == [
-        "The person is looking at the cup, glass or bottle which is in front of him/her.",
-        "The person is not looking at the cup, glass or bottle which is on the side of him/her.",
+    assert [(still.number, still.caption) for still in pair.stills] == [
+        (10, "The person is looking at the cup, glass or bottle which is in front of him/her."),
+        (40, "The person is not looking at the cup, glass or bottle which is on the side of him/her."),
     ]
-    assert [still.number for still in pair.stills] == [10, 40]
     assert dict(pair.tags) == {"object": "cup/glass/bottle", "changed": "attention+spatial+contacting"}
     assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
 
 
 def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome):
     fault = genome(verb="contacting").pairs["A1.mp4-cup+glass+bottle-10-30"].fault
-    assert fault == ("captions", "both are the same")  # each takes the first label: holding, in front of
+    assert fault == SAME  # each takes the first label: holding, in front of
     graphs = {
         "A.mp4/000001.png": [thing("bed", ["looking_at"], ["behind"], ["holding"])],
         "A.mp4/000002.png": [thing("bed", ["not_looking_at"], ["above", "behind"], ["touching", "holding"])],
@@ -208,9 +206,8 @@ def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome):
     assert genome(graphs, verb="both").pairs["A.mp4-bed-1-2"].fault is None
 
 
-@pytest.mark.parametrize(("differ", "left"), [(1, 4), (2, 4), (3, 3)])
-def test_the_option_says_how_many_relations_differ(genome, differ, left):
-    assert len(genome(differ=differ, skip=0).pairs) == left
+def test_the_option_says_how_many_relations_differ(genome):
+    assert [len(genome(differ=differ, skip=0).pairs) for differ in (1, 2, 3)] == [4, 4, 3]
 
 
 def frame(number: int, labels: str) -> ObjectInFrame:
@@ -273,7 +270,6 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genom
     builder = genome(persons="persons.json", skip=0)
     pair = builder.pairs["A1.mp4-cup+glass+bottle-10-40"]
     assert pair.provenance["person_boxes"] == [[[1.0, 2.0, 30.0, 40.0]], []]
-    assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
     assert sorted(builder.inputs) == ["graphs.json", "persons.json"]
     for wrong, message in (
         ({"bbox": [[1, 2, 3]]}, ("'bbox[0]'", "4 items", "[1, 2, 3]")),
@@ -284,10 +280,9 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genom
         write_file(tmp_path / "persons.json", {"A1.mp4/000010.png": wrong})
         with raises(DataError, "persons.json", "'A1.mp4/000010.png'", message):
             person_boxes(tmp_path / "persons.json")
-    with raises(DataError, "gone.json"):
-        genome(persons="gone.json")
-    with raises(DataError, "person_bbox.pkl"):
-        person_boxes(tmp_path / "person_bbox.pkl")
+    for gone in ("gone.json", "person_bbox.pkl"):
+        with raises(DataError, gone):
+            genome(persons=gone)
 
 
 def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path):
@@ -388,7 +383,7 @@ def test_groups_keep_moments_apart_and_gaps_and_words_reject_pairs_unread(builde
     ):
         assert [pair.fault for pair in builder(ROWS, **options).pairs.values()] == [first, None, None]
     twins = [ROWS[0], ROWS[0] | {"start": 5.0, "end": 6.0}]
-    assert builder(twins, min_words=0).pairs["1-2"].fault == ("captions", "both are the same")
+    assert builder(twins, min_words=0).pairs["1-2"].fault == SAME
 
 
 BOTH = ("moments", "a caption holds at both")
@@ -482,16 +477,13 @@ def test_a_wrong_row_is_named(builder, row, message):
 
 
 def test_rows_and_videos_that_leave_a_choice_are_refused(builder, tmp_path):
-    rows = [
-        {"video": "v", "caption": c, "time": t, "id": c, "group": g}
-        for c, t, g in [("a", 0, "1"), ("b-c", 1, "1"), ("a-b", 0, "2"), ("c", 1, "2")]
-    ]
-    with raises(DataError, "id", "'a-b-c'"):
-        builder(rows).pairs  # noqa: B018
-    with raises(DataError, "captions.jsonl", "captions"):
-        builder([]).pairs  # noqa: B018
+    named = (("a", 0, "1"), ("b-c", 1, "1"), ("a-b", 0, "2"), ("c", 1, "2"))
+    rows = [{"video": "v", "caption": c, "time": t, "id": c, "group": g} for c, t, g in named]
+    for wrong, facts in ((rows, ("id", "'a-b-c'")), ([], ("captions.jsonl", "captions"))):
+        with raises(DataError, facts):
+            builder(wrong).pairs  # noqa: B018
     for name in ("v.mp4", "v.webm"):
-        (tmp_path / "videos" / name).write_bytes(b"")
+        write_file(tmp_path / "videos" / name, b"")
     with raises(DataError, "'v'", "v.mp4", "v.webm"):
         builder(ROWS).candidates()
 
@@ -520,7 +512,7 @@ def test_all_pairs_of_a_video_are_tried_in_order_of_time_and_subsets_choose_vide
     assert list(pairs) == ["v-3-2", "v-3-1", "v-3-0", "v-2-1", "v-2-0", "v-1-0", "w-0-1"]
     assert [still.seconds for still in pairs["v-3-1"].stills] == [0.5, 2.4]
     faults = {name: pair.fault for name, pair in pairs.items() if pair.fault}
-    assert faults == {"v-2-0": ("captions", "both are the same")}
+    assert faults == {"v-2-0": SAME}
     assert list(kitchen(database, subsets=["validation"]).pairs) == ["w-0-1"]
 
 
@@ -536,7 +528,7 @@ def test_frames_with_a_face_are_rejected_and_the_others_are_the_middle_ones(
     write_file(tmp_path / "steps.json", {"database": {"v": cooking(STEPS)}})
     options = 'annotations = "steps.json"\nface_model = "yunet.onnx"\nface_score = 0.6\nimage_format = "jpeg"'
     built = build(path := recipe("youcook2", options), tmp_path / "set")
-    assert built.funnel.rejected == {("frames", "shows a face"): 4, ("captions", "both are the same"): 1}
+    assert built.funnel.rejected == {("frames", "shows a face"): 4, SAME: 1}
     (item,) = (pairs := read_pair_set(built.folder)).items
     assert item.texts == ("chop the onions", "Fry the onions")
     assert item.images == ("images/v/0.480000.jpg", "images/v/1.600000.jpg")
@@ -621,25 +613,22 @@ def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(pairs_of):
 def test_what_the_annotations_rule_out_is_counted(pairs_of):
     every = pairs_of(annotators="all", min_segment=1.5)
     faults = {name: pair.fault for name, pair in every.items()}  # "goes up" is the state in between
-    assert faults == {"v_0A-1A": None, "v_0B-1A": None, "v_1A-2A": ("captions", "both are the same")}
+    assert faults == {"v_0A-1A": None, "v_0B-1A": None, "v_1A-2A": SAME}
     adjacent = pairs_of(annotators="all", min_segment=1.5, reading="adjacent")
-    assert adjacent["v_0B"].fault == ("captions", "a word of direction")
-    assert adjacent["v_2A"].fault == ("segments", "shorter than 1.5 s")
+    assert (adjacent["v_0B"].fault, adjacent["v_2A"].fault) == (DIRECTION, ("segments", "shorter than 1.5 s"))
     assert pairs_of(annotators="all", reading="adjacent", words=[])["v_0B"].fault is None
 
 
-@pytest.mark.parametrize(("word", "fault"), [("Upwards", True), ("toward the wall", True), ("cupboard", False)])
-def test_directions_are_whole_words_in_any_case(pairs_of, word, fault):
-    rows = {"v": [boundary("v_0A", 2.0, (0, 4.0), ("stands", f"looks {word}"))]}
-    (pair,) = pairs_of(rows, reading="adjacent").values()
-    assert (pair.fault == ("captions", "a word of direction")) is fault
+def test_directions_are_whole_words_in_any_case(pairs_of):
+    for word, fault in (("Upwards", DIRECTION), ("toward the wall", DIRECTION), ("cupboard", None)):
+        rows = {"v": [boundary("v_0A", 2.0, (0, 4.0), ("stands", f"looks {word}"))]}
+        assert [pair.fault for pair in pairs_of(rows, reading="adjacent").values()] == [fault]
 
 
 def test_what_each_rule_leaves_of_the_real_annotations(tmp_path):
-    direction, same = ("captions", "a word of direction"), ("captions", "both are the same")
     wanted = {
-        ("val", "skip", "first"): {None: 1784, direction: 2680, same: 205},
-        ("val", "adjacent", "all"): {None: 3236, direction: 4043},
+        ("val", "skip", "first"): {None: 1784, DIRECTION: 2680, SAME: 205},
+        ("val", "adjacent", "all"): {None: 3236, DIRECTION: 4043},
     }
     for (split, reading, annotators), counts in wanted.items():
         options = GebPlus.Options(annotations=f"{split}.json", videos=".", reading=reading, annotators=annotators)
@@ -671,17 +660,13 @@ def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe,
     assert built.funnel.rejected["video", "not in the folder of videos"] == missing
 
 
-def test_wrong_boundaries_are_named(pairs_of, tmp_path):
+def test_wrong_boundaries_and_a_folder_without_any_of_the_videos_are_named(pairs_of, recipe, tmp_path):
     with raises(DataError, "geb.json", "'v'", "0", "'boundary_id'"):
         pairs_of({"v": [boundary("w_0A")]})
-    (tmp_path / "geb.json").unlink()
-    with raises(DataError, "geb.json", "No such file or directory"):
-        GebPlus(Start(GebPlus.Options(annotations="geb.json", videos="."), 1, tmp_path))
-
-
-def test_a_folder_without_any_of_the_videos_is_the_wrong_folder(recipe, tmp_path):
-    write_file(tmp_path / "geb.json", THREE)
-    path = recipe("geb-plus", 'annotations = "geb.json"')
+    path = recipe("geb-plus", 'annotations = "gone.json"')
+    with raises(DataError, "gone.json", "No such file or directory"):
+        build(path, tmp_path / "set")
+    write_file(tmp_path / "gone.json", THREE)
     with raises(DataError, "1", "v"):
         build(path, tmp_path / "set")
     path.write_text(path.read_text().replace('videos = "videos"', 'videos = "gone"'))
