@@ -241,9 +241,8 @@ def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_s
     path, journal = recipe(), journal_of(tmp_path / "set")
     build(path, tmp_path / "whole")
     interrupted(path, tmp_path / "set", "selections")
-    with closing(sqlite3.connect(journal)) as file:
+    with closing(sqlite3.connect(journal)) as file, file:
         file.execute("UPDATE image SET data = x'00' WHERE rowid IN (1, 2)")
-        file.commit()
     assert caplog.messages == []
     built = build(path, tmp_path / "set")
     (message,) = caplog.messages
@@ -404,7 +403,8 @@ def test_the_recipes_in_the_documents_are_right(path):
         (f'{RIGHT}[[selections]]\nname = "per_cluster"\n', DataError, ("selections[0]", "'maximum'")),
         ("name = \n", DataError, ("recipe.toml", "TOML", "Invalid")),
         (f'{BLENDER}"./evil"\n', DataError, ("[options]", "field 'blender_python'", "TELLAPART_BLENDER_PYTHON")),
-        (f'{SERVED}key_variable = "AWS_KEY"\n', DataError, ("[options]", "'model.key_variable'", "TELLAPART_API_KEY")),
+        (f'{SERVED}key_variable = "AWS_SECRET_ACCESS_KEY"\n', DataError,
+         ("[options]", "'model.key_variable'", "TELLAPART_API_KEY")),
         (f'{SERVED}api_key = "sk-1"\n', DataError, ("[options]", "'model.api_key'", "TELLAPART_API_KEY")),
     ],
 )  # fmt: skip
@@ -457,8 +457,6 @@ def test_a_program_beside_the_recipe_is_not_run(tmp_path, workers):
 
 # A build on a Ray cluster loses a node and ends in the same bytes; what is wrong with a cluster is said at once.
 
-RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
-
 
 @pytest.fixture
 def ray_folder():
@@ -468,12 +466,11 @@ def ray_folder():
 
 
 @pytest.mark.slow
-def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp_path):
+def test_a_cluster_that_loses_a_node_builds_the_same_bytes(recipe, site, ray_folder, tmp_path):
     pytest.importorskip("ray", reason="needs the ray extra")
-    (tmp_path / "recipe.toml").write_text(RECIPE)
-    whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
+    whole = build(recipe(), tmp_path / "whole")
     # A process of its own: Ray leaves threads, sockets and warnings behind.
-    command = [Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"]
+    command = [Path(__file__).with_name("ray_driver.py"), recipe(), tmp_path / "set"]
     variables = {"PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"}
     said = json.loads(run_python(*command, timeout=150, env=os.environ | variables).stdout.splitlines()[-1])
     assert (said["items"], said["alive"], said["told"]) == (10, 1, list(range(13)))
@@ -496,9 +493,8 @@ def test_an_address_where_nothing_answers_is_an_error_at_once_and_a_missing_ray_
         next(RayExecutor("local").perform(abs, [1]))
 
 
-def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site, tmp_path):
-    path = write_file(tmp_path / "recipe.toml", RECIPE)
-    read = read_recipe_file(path)
+def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(recipe, tmp_path):
+    read = read_recipe_file(recipe())
     sources = dict(sources_of(open_builder(read, tmp_path)))
     for wrong, says in (
         ({"tellapart": "0"}, ("tellapart is", "0")),

@@ -207,8 +207,7 @@ def test_a_model_that_changed_on_the_disk_is_read_anew(parts, tmp_path):
         file.write("mice mouse\n")
     os.utime(tmp_path / "wordnet/noun.exc", ns=(1, 10**19 // 5))
     again = open_stages(options, tmp_path)
-    assert again.models["wordnet"] != first.models["wordnet"]
-    assert again.models["masked_lm"] == first.models["masked_lm"]
+    assert {part for part in first.models if again.models[part] != first.models[part]} == {"wordnet"}
     assert set(first.models) == {"tagger", "masked_lm", "wordnet"}
 
 
@@ -248,8 +247,7 @@ def test_each_caption_of_a_built_set_differs_from_its_own_in_one_noun_and_it_is_
     assert built.funnel.rejected == {("nouns", "the caption has no noun"): 1}
     for item in pairs.items:
         changed = [(a, b) for a, b in zip(*map(words, item.texts), strict=True) if a != b]
-        assert len(changed) == 1
-        assert set(changed[0]) <= NOUNS
+        assert len(changed) == 1 and set(changed[0]) <= NOUNS
         assert item.provenance["change"].lower() == " -> ".join(changed[0])
         assert -1 < item.provenance["similarity"] <= 0.999
         assert item.texts[0][0].isupper() == item.texts[1][0].isupper()
@@ -314,9 +312,7 @@ def test_caption_pairs_need_no_images_and_agree_with_the_set(recipe, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     facts = [tuple(row[field] for field in ("id", "caption_0", "caption_1", "cluster")) for row in rows]
     assert facts == [(item.id, *item.texts, item.cluster) for item in read_pair_set(built.folder).items]
-    assert (written.pairs, written.rejected) == (len(rows), {("nouns", "the caption has no noun"): 1}) and len(
-        rows
-    ) == 5
+    assert (written.pairs, len(rows), written.rejected) == (5, 5, {("nouns", "the caption has no noun"): 1})
     assert [p.name for p in tmp_path.glob(".pairs*")] == []
     with raises(DataError, "pairs.jsonl", "delete"):
         write_caption_pairs(path, tmp_path / "pairs.jsonl")
