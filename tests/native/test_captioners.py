@@ -65,9 +65,9 @@ def image_of(model, picture=PICTURES[0]):
     return tuple(tensor[None] for tensor in state.tensors)
 
 
-def decode(model, ids, image=None):
+def decode(model, ids, image):
     with torch.inference_mode():
-        return model.encoder.halves.decode(ids, image_of(model) if image is None else image, None)
+        return model.encoder.halves.decode(ids, image, None)
 
 
 def captions(model, length: int = 9):
@@ -75,18 +75,8 @@ def captions(model, length: int = 9):
     return torch.cat([torch.tensor([getattr(model.encoder.halves, "start", [1])]), more], dim=1)
 
 
-def test_later_words_change_no_earlier_prediction(reader):
-    ids = captions(reader)
-    changed = ids.clone()
-    changed[:, 6:] = ids[:, 6:] % 14 + 6
-    before, after = decode(reader, ids), decode(reader, changed)
-    np.testing.assert_array_equal(before[:, :6], after[:, :6])
-    assert (before[:, 6:] - after[:, 6:]).abs().amax(-1).min() > 0
-    assert (before - decode(reader, ids, image_of(reader, PICTURES[1]))).abs().amax(-1).min() > 1e-3
-
-
 def test_the_score_is_the_sum_of_each_word_read_alone(reader):
-    """The chain rule, behind the words that are given; and padding changes nothing."""
+    """The chain rule, behind the words that are given: no later word and no padding changes anything."""
     ids, image, given = captions(reader), image_of(reader), reader.encoder.halves.given
     words = [
         float(decode(reader, ids[:, :k], image)[0, -1].double().log_softmax(-1)[ids[0, k]])
@@ -95,9 +85,11 @@ def test_the_score_is_the_sum_of_each_word_read_alone(reader):
     mask = torch.tensor([[True] * ids.shape[1] + [False] * 2])
     with torch.inference_mode():
         ends = [torch.cat([ids, torch.tensor([end])], dim=1) for end in ([7, 8], [9, 3])]
-        scores = [float(reader.encoder.halves.join(image, (padded, mask))) for padded in ends]
+        join = reader.encoder.halves.join
+        scores = [float(join(image, (padded, mask))) for padded in ends]
+        other = float(join(image_of(reader, PICTURES[1]), (ends[0], mask)))
     assert len(words) == 9
-    assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3)
+    assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3) and abs(other - scores[0]) > 1e-3
 
 
 def test_a_batch_changes_no_answer(model, name):
@@ -107,18 +99,7 @@ def test_a_batch_changes_no_answer(model, name):
     assert [find_model(name).answer([[picture]], prompts[:1])[0] for picture in PICTURES] == written
 
 
-def greedy(model, image, longest: int) -> list[int]:
-    words: list[int] = []
-    while len(words) < longest:
-        best = decode(model, torch.tensor([[*model.halves.start, *words]]), image)[0, -1].topk(2).indices.tolist()
-        word = best[0] if words or best[0] != model.halves.end else best[1]
-        if word == model.halves.end:
-            break
-        words.append(word)
-    return words
-
-
-def test_beams_read_anew_write_the_same_and_one_beam_is_greedy(model, monkeypatch):
+def test_beams_read_anew_write_the_same(model):
     halves, image = model.halves, image_of(model)
 
     def read_anew(ids, _rows):
@@ -128,11 +109,7 @@ def test_beams_read_anew_write_the_same_and_one_beam_is_greedy(model, monkeypatc
     with torch.inference_mode():
         anew = search_beams(read_anew, halves.start, halves.end, halves.search)
         assert halves.write_text(image) == halves.spell_words(anew)
-        several = halves.write_text(image, 9)
-        monkeypatch.setattr(type(halves), "search", Search(beams=1, longest=9))
-        one = halves.write_text(image)
-    assert one == halves.spell_words(greedy(model, image, 9))
-    assert several
+        assert halves.write_text(image, 9)
 
 
 def test_what_a_captioner_cannot_do(model):
