@@ -280,9 +280,10 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genom
         write_file(tmp_path / "persons.json", {"A1.mp4/000010.png": wrong})
         with raises(DataError, "persons.json", "'A1.mp4/000010.png'", message):
             person_boxes(tmp_path / "persons.json")
-    for gone in ("gone.json", "person_bbox.pkl"):
-        with raises(DataError, gone):
-            genome(persons=gone)
+    with raises(DataError, "gone.json"):
+        genome(persons="gone.json")
+    with raises(DataError, "person_bbox.pkl", "JSON"):
+        person_boxes(tmp_path / "person_bbox.pkl")
 
 
 def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path):
