@@ -134,12 +134,25 @@ def exhaustive(table, longest: int) -> list[int]:
     return [*max((caption for n in lengths for caption in product(range(1, len(table)), repeat=n)), key=mean)]
 
 
-def test_a_search_keeps_its_rules_and_beams_enough_find_the_best_of_all():
+def greedy(table, longest: int) -> list[int]:
+    """The likeliest word behind each, up to the end, which is never the first."""
+    words = [1]
+    while len(words) <= longest:
+        best, next_best = table[words[-1]].topk(2).indices.tolist()
+        word = next_best if (best, len(words)) == (0, 1) else best
+        if word == 0:
+            break
+        words.append(word)
+    return words[1:]
+
+
+def test_a_search_keeps_its_rules_one_beam_is_greedy_and_beams_enough_find_the_best_of_all():
     for seed in range(20):
         logits = torch.randn((4, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         table = logits.log_softmax(-1)
-        search = Search(beams=300, longest=4)
-        assert search_beams(lambda ids, _, t=table: t[ids[:, -1]].float(), [1], 0, search) == exhaustive(table, 4)
+        for beams, expected in ((1, greedy(table, 4)), (300, exhaustive(table, 4))):
+            search = Search(beams=beams, longest=4)
+            assert search_beams(lambda ids, _, t=table: t[ids[:, -1]].float(), [1], 0, search) == expected
     table = torch.tensor([[0.0, 0, 0, 0], [9, 1, 5, 2], [9, 8, 1, 7], [9, 1, 8, 1]]).log_softmax(-1)
 
     def write(**rules):
