@@ -36,6 +36,11 @@ def made(name: str, reference: str, data: bytes) -> Made:
     return Made(Item(id=name, images=(reference,), texts=("x", "y"), tags={"a": "é"}), {reference: data}, ("dark",))
 
 
+def change(journal: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(journal)) as file, file:
+        file.execute(statement)
+
+
 def test_every_kind_of_outcome_comes_back(tmp_path):
     outcomes = {"a": made("a", "images/a.png", b"\0\xff"), "b": Rejected("step", "reason"), "c": Failed("OSError: x")}
     with Journal(tmp_path / "journal", "1") as journal:
@@ -45,8 +50,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path):
         first = journal.outcome("a")
         assert isinstance(first, Made)
         assert (first.item, first.redrawn) == (made("a", "images/a.png", b"").item, ("dark",))
-        assert journal.outcome("b") == outcomes["b"]
-        assert journal.outcome("c") == outcomes["c"]
+        assert [journal.outcome(name) for name in "bc"] == [outcomes[name] for name in "bc"]
         assert journal.decided_ids() == {"a", "b"}
         assert dict(journal.images({"images/a.png"})) == {"images/a.png": b"\0\xff"}
         with raises(RunError, "'d'"):
@@ -57,10 +61,9 @@ def test_every_kind_of_outcome_comes_back(tmp_path):
 
 def test_a_journal_that_cannot_be_written_or_is_of_another_recipe_is_one_line(tmp_path):
     (tmp_path / "file").touch()
-    with raises(RunError, "file/journal", "File", "out="):
-        Journal(tmp_path / "file" / "journal", "1")
-    with raises(RunError, "out=", "directory"):
-        Journal(tmp_path, "1")
+    for place, facts in ((tmp_path / "file" / "journal", ("file/journal", "File")), (tmp_path, "directory")):
+        with raises(RunError, "out=", facts):
+            Journal(place, "1")
     with Journal(tmp_path / "journal", "1", {"seed": 0, "options": {"items": 3}}) as journal:
         journal.record("a", Rejected("swap", "one object only"))
     with raises(RunError, "options.items 3 -> 4", "out="):
@@ -116,9 +119,7 @@ def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged
     if begun:
         with Journal(path, "1") as journal:
             journal.record("a", Rejected("step", "reason" * 2000))
-        with contextlib.closing(sqlite3.connect(path)) as file:
-            file.execute("UPDATE outcome SET told = 'changed' || told")
-            file.commit()
+        change(path, "UPDATE outcome SET told = 'changed' || told")
     check_facts(run_python("-c", FULL, path).stdout, str(path), "cannot be written", "kept", "room")
 
 
@@ -165,22 +166,20 @@ def test_the_death_of_a_worker_is_the_answer_to_its_own_job():
 
 
 def test_a_set_is_written_while_one_image_at_a_time_is_in_memory(tmp_path):
-    size, count = 2_000_000, 12
-    references = [f"images/{k}.png" for k in range(count)]
-    items = [Item(id=str(k), images=(name,), texts=("x", "y")) for k, name in enumerate(references)]
+    size, items = 2_000_000, []
     with Journal(tmp_path / "journal", "1") as journal:
-        for k, item in enumerate(items):
-            journal.record(item.id, Made(item, {references[k]: bytes([k]) * size}))
+        for k in range(12):
+            outcome = made(str(k), f"images/{k}.png", bytes([k]) * size)
+            journal.record(str(k), outcome)
+            items.append(outcome.item)
         tracemalloc.start()
         try:
-            write_pair_set(tmp_path / "set", items, journal.images(set(references)), {})
+            write_pair_set(tmp_path / "set", items, journal.images({item.images[0] for item in items}), {})
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert peak < 4 * size
-    assert [(tmp_path / "set" / name).read_bytes() == bytes([k]) * size for k, name in enumerate(references)] == [
-        True
-    ] * count
+    assert all((tmp_path / f"set/images/{k}.png").read_bytes() == bytes([k]) * size for k in range(12))
 
 
 def fill(path: Path) -> None:
@@ -205,9 +204,7 @@ def fill(path: Path) -> None:
 def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(tmp_path, statement, lost):
     path = tmp_path / "journal"
     fill(path)
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute(statement)
-        file.commit()
+    change(path, statement)
     with Journal(path, "1") as journal:
         assert journal.drop_damaged() == lost
         assert journal.decided_ids().isdisjoint(lost)
@@ -215,9 +212,8 @@ def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(tmp_pat
     fill(path)
     with Journal(path, "1") as journal:
         assert journal.drop_damaged() == []
-        assert dict(journal.images({"images/0.png", "images/1.png"})) == {
-            f"images/{k}.png": bytes([k]) * 3000 for k in range(2)
-        }
+        whole = {f"images/{k}.png": bytes([k]) * 3000 for k in range(2)}
+        assert dict(journal.images({*whole})) == whole
 
 
 def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_file(tmp_path):
@@ -247,13 +243,11 @@ def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path):
             with Journal(path, "1") as journal:
                 journal.drop_damaged()
                 kept = {name: journal.outcome(name) for name in journal.decided_ids()}
-                images = {
-                    image for outcome in kept.values() if isinstance(outcome, Made) for image in outcome.item.images
-                }
+                items = [outcome.item for outcome in kept.values() if isinstance(outcome, Made)]
+                images = {image for item in items for image in item.images}
                 read = dict(journal.images(images))
         except RunError as error:
-            assert str(path) in str(error)
-            assert "\n" not in str(error)
+            assert str(path) in str(error) and "\n" not in str(error)
             seen["error"] += 1
         else:
             assert kept.items() <= right.items()
@@ -264,6 +258,7 @@ def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path):
 
 # Selections see all items, leave some out, and are counted; the fingerprint covers the files that they read.
 
+NAMED = '[[selections]]\nname = "named"\npath = "named.txt"\n'
 CAPTIONS = """image,caption
 a.png,a dog on a red bed
 a.png,a cat on a blue chair
@@ -287,33 +282,29 @@ class Named(Selection):
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
     """Write a recipe of swapped captions of two pictures, whose selections may be `Named`, too."""
-    more = {**catalog.SELECTIONS, "named": f"{__name__}:Named"}
-    monkeypatch.setitem(catalog._BUILT_IN, "selection", more)
-    catalog._shipped.cache_clear()
+    monkeypatch.setitem(catalog._ADDED["selection"], "named", Named)
     for shade, name in enumerate(("a.png", "b.png")):
         Image.new("RGB", (24, 24), (200 * shade, 90, 40)).save(tmp_path / name)
     (tmp_path / "captions.csv").write_text(CAPTIONS)
     (tmp_path / "named.txt").write_text("")
 
-    def write(chosen=""):
+    def write(*chosen):
         path = tmp_path / "recipe.toml"
         path.write_text(
             'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "captions.csv"\nimages = "."\n'
-            f'kinds = ["swap_obj"]\nother_captions = false\n{chosen}'
+            f'kinds = ["swap_obj"]\nother_captions = false\n{"".join(chosen)}'
         )
         return path
 
-    yield write
-    catalog._shipped.cache_clear()
+    return write
 
 
 def test_selections_work_in_order_and_are_counted_by_name(recipe, tmp_path):
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     assert len(whole) == 4
     (tmp_path / "named.txt").write_text(whole.items[0].id)
-    named = '[[selections]]\nname = "named"\npath = "named.txt"\n'
     cluster = '[[selections]]\nname = "per_cluster"\nmaximum = 1\n'
-    built = build(recipe(named + cluster), tmp_path / "one", workers=2)
+    built = build(recipe(NAMED, cluster), tmp_path / "one", workers=2)
     # The first item is gone before the first of its cluster is looked for.
     assert [item.id for item in read_pair_set(built.folder).items] == [whole.items[1].id, whole.items[2].id]
     assert built.funnel.rows()[1:] == [
@@ -325,13 +316,13 @@ def test_selections_work_in_order_and_are_counted_by_name(recipe, tmp_path):
     assert card["inputs"]["selections[0]: named.txt"] == whole.items[0].id
     assert card["recipe"]["selections"][1] == {"name": "per_cluster", "maximum": 1}
     assert len(list((built.folder / "images").iterdir())) == 2  # no picture of what was left out
-    other = read_pair_set(build(recipe(cluster + named), tmp_path / "two").folder)
+    other = read_pair_set(build(recipe(cluster, NAMED), tmp_path / "two").folder)
     assert [item.id for item in other.items] == [whole.items[2].id]
     assert audit(other).items == 1
 
 
 def test_what_a_selection_reads_is_part_of_the_fingerprint(recipe, tmp_path):
-    path = recipe('[[selections]]\nname = "named"\npath = "named.txt"\n')
+    path = recipe(NAMED)
     build(path, tmp_path / "set")
     (tmp_path / "named.txt").write_text("other")
     with raises(DataError, "pair set", "another"):
@@ -347,16 +338,16 @@ def test_nothing_is_written_when_nothing_is_left(recipe, tmp_path):
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     (tmp_path / "named.txt").write_text(" ".join(item.id for item in whole.items))
     with raises(DataError, "4", "4", "4"):
-        build(recipe('[[selections]]\nname = "named"\npath = "named.txt"\n'), tmp_path / "set")
+        build(recipe(NAMED), tmp_path / "set")
     assert not (tmp_path / "set").exists()
 
 
-ITEMS = st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("pq")), max_size=12).map(
-    lambda drawn: [
-        Item(id=str(k), images=(f"{k}.png",), texts=(text, "no"), cluster=cluster)
-        for k, (text, cluster) in enumerate(drawn)
-    ]
-)
+def items_of(drawn: Sequence[str]) -> list[Item]:
+    """Make items of letters: the true text and the cluster."""
+    return [Item(id=str(k), images=(f"{k}.png",), texts=(t, "no"), cluster=c) for k, (t, c) in enumerate(drawn)]
+
+
+ITEMS = st.lists(st.sampled_from([t + c for t in "xyz" for c in "pq"]), max_size=12).map(items_of)
 
 
 @given(ITEMS, st.integers(1, 4))
@@ -376,16 +367,10 @@ def test_after_distinct_every_pair_of_captions_stands_once(items):
     assert Distinct(images=True).left_out(items, seed=0, home=Path()) == {}
 
 
-def _items_of(kinds: Mapping[str, int]) -> list[Item]:
-    return [
-        Item(id=f"{kind}{k}", images=("a.png",), texts=("x", "y"), tags={"kind": kind})
-        for kind, count in kinds.items()
-        for k in range(count)
-    ]
-
-
 def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(caplog):
-    items, sample = _items_of({"a": 40, "b": 9, "c": 2}), Sample(number=12, balance="kind")
+    ids = [f"{kind}{k}" for kind, count in (("a", 40), ("b", 9), ("c", 2)) for k in range(count)]
+    items = [Item(id=name, images=("a.png",), texts=("x", "y"), tags={"kind": name[0]}) for name in ids]
+    sample = Sample(number=12, balance="kind")
     left_out = sample.left_out(items, seed=3, home=Path())
     assert Counter(item.tags["kind"] for item in items if item.id not in left_out) == {"a": 5, "b": 5, "c": 2}
     check_facts(caplog.text, "kind", "c (2)")
@@ -400,7 +385,7 @@ def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(cap
 
 
 def test_a_selection_that_takes_away_a_tags_value_is_named_with_the_values(recipe, tmp_path, caplog):
-    path = recipe('[[selections]]\nname = "named"\npath = "named.txt"\n')
+    path = recipe(NAMED)
     path.write_text(path.read_text().replace('"swap_obj"', '"swap_obj", "replace_obj"'))
     whole = read_pair_set(build(path, tmp_path / "whole").folder)
     tag = next(tag for tag in whole.items[0].tags if 1 < len({item.tags[tag] for item in whole.items}) < len(whole))

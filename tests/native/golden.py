@@ -24,9 +24,7 @@ FAMILIES = {
 }
 
 GOLDEN = Path(__file__).parents[2].parent / "shared" / "data" / "native"
-needs_golden = pytest.mark.skipif(
-    not GOLDEN.is_dir(), reason="the authors' tiny files are not here (shared/data/native)"
-)
+needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason="no tiny files of the authors' (shared/data/native)")
 
 
 @dataclass
@@ -89,7 +87,7 @@ def read_golden(name: str) -> Golden:
     parts = {"state": {}, "input": {}, "output": {}, "preprocess": {}}
     for key, tensor in load_file(GOLDEN / f"{name}_tiny.safetensors").items():
         kind, _, rest = key.partition(".")
-        parts[kind if kind in parts else "state"][rest if kind in parts else key] = tensor
+        parts.get(kind, parts["state"])[rest if kind in parts else key] = tensor
     return Golden(**parts, facts=json.loads((GOLDEN / f"{name}_tiny.json").read_text()))
 
 
@@ -178,8 +176,8 @@ def published(family: str) -> list[tuple[str, dict[str, Any]]]:
     for name, variant in variants.items():
         keys, ignored = _keys(variants, name), variant.get("not_needed", [])
         needed = {key for key in keys if not any(fnmatchcase(key, pattern) for pattern in ignored)}
-        facts = {"family": family, "keys": keys, "needed": needed}
-        whole.append((name, facts | {"config": variant.get("config", {}), "nesting": variant.get("nesting")}))
+        facts = {"family": family, "keys": keys, "needed": needed, "config": variant.get("config", {})}
+        whole.append((name, facts))
     return whole
 
 

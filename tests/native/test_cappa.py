@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from golden import build, build_published
+from golden import build_published
 from tiny_files import PICTURES, cappa_shapes, draw, save_cappa
 from tiny_models import edit
 
@@ -20,26 +20,17 @@ from tellapart_native.family import Layout
 TEXTS = ["a red cup on the bowl", "two dogs", "the small green dog is left of the big blue cat under a bowl"]
 
 
-@pytest.fixture(scope="module")
-def module():
-    return build("cappa", draw(cappa_shapes()), {})[1]
-
-
 @pytest.fixture
 def file(tmp_path):
     return Path(save_cappa(tmp_path / "cappa").removeprefix("cappa:"))
-
-
-def pixels(size: int = 48, count: int = 1):
-    return torch.randn((count, 3, size, size), generator=torch.Generator().manual_seed(3))
 
 
 @pytest.mark.slow
 def test_published_size():
     shapes = cappa_shapes(1024, (24, 12), 3072, 64, 65536)
     module = build_published("cappa", shapes)
-    blocks = {"vision": (24, 1), "text": (12, 2)}
-    expected = sum(n * (kinds * (4 * 1024**2 + 128) + 3 * 1024 * 3072) for n, kinds in blocks.values())
+    blocks = ((24, 1), (12, 2))  # of vision and of text, with one and two attentions
+    expected = sum(n * (kinds * (4 * 1024**2 + 128) + 3 * 1024 * 3072) for n, kinds in blocks)
     expected += 768 * 1024 + (32 + 32 + 8) * 1024 + 2 * 65536 * 1024 + 65536
     assert sum(tensor.numel() for tensor in module.state_dict().values()) == expected == 676_214_784
     assert module.vision.blocks[0].attention.each == 64

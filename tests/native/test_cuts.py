@@ -4,7 +4,8 @@ The layouts are those that were published, and our own of tiny size, of which no
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ import tiny_meter_fiber
 import tiny_region_models
 import torch
 from golden import CASES, FAMILIES, published
-from tiny_files import save_family
+from tiny_files import Shapes, save_family
+from tiny_heads import without
 
 from facts import raises
 from tellapart.errors import ModelError
@@ -23,33 +25,20 @@ from tellapart.models.find import find_model
 from tellapart_native.family import Layout, NativeFamily, published_facts
 from tellapart_native.prefix import find_family
 
-Shapes = dict[str, tuple[int, ...]]
-
 #: Nothing reads it but training, which begins with a number of its own.
 OPTIONAL = {"logit_scale"}
 
 #: One of each family comes first.
-TINY: dict[str, tuple[str, Any]] = {
-    "albef": ("albef", tiny_files.albef_state),
-    "blip": ("blip", tiny_files.blip_state),
-    "cappa": ("cappa", tiny_files.cappa_shapes),
-    "fiber": ("fiber", tiny_meter_fiber.fiber_state),
-    "meter": ("meter", tiny_meter_fiber.meter_state),
-    "ofa": ("ofa", tiny_captioners.ofa_shapes),
-    "uniter": ("uniter", tiny_region_models.uniter),
-    "vilbert": ("vilbert", tiny_region_models.vilbert),
-    "vilt": ("vilt", tiny_files.vilt_state),
-    "vlt5": ("vlt5", tiny_region_models.vlt5),
-    "xvlm": ("xvlm", tiny_files.xvlm_state),
-    "albef vqa": ("albef", tiny_heads.albef_vqa),
-    "albef nlvr2": ("albef", tiny_heads.albef_nlvr2),
-    "fiber captions": ("fiber", tiny_captioners.fiber_captioner),
-    "fiber nlvr2": ("fiber", lambda: tiny_heads.fiber_head("nlvr2")),
-    "meter swin": ("meter", lambda: tiny_meter_fiber.meter_state(swin_tower=True)),
-    "meter nlvr2": ("meter", lambda: tiny_heads.meter_head("nlvr2")),
-    "xvlm captions": ("xvlm", tiny_captioners.xvlm_captioner),
-    "xvlm vqa": ("xvlm", tiny_heads.xvlm_vqa),
-}
+TINY: dict[str, Callable[[], Any]] = {
+    **tiny_files.STATES, **tiny_region_models.REGION_STATES,
+    "cappa": tiny_files.cappa_shapes, "ofa": tiny_captioners.ofa_shapes,
+    "fiber": tiny_meter_fiber.fiber_state, "meter": tiny_meter_fiber.meter_state,
+    "albef vqa": tiny_heads.albef_vqa, "albef nlvr2": tiny_heads.albef_nlvr2,
+    "fiber captions": tiny_captioners.fiber_captioner, "fiber nlvr2": partial(tiny_heads.fiber_head, "nlvr2"),
+    "meter swin": partial(tiny_meter_fiber.meter_state, swin_tower=True),
+    "meter nlvr2": partial(tiny_heads.meter_head, "nlvr2"),
+    "xvlm captions": tiny_captioners.xvlm_captioner, "xvlm vqa": tiny_heads.xvlm_vqa,
+}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
     "fiber": tiny_meter_fiber.SETTINGS,
     "meter": tiny_meter_fiber.SETTINGS,
@@ -92,16 +81,17 @@ def read_layout(folder: str, tensors) -> tuple[NativeFamily, Shapes]:
     return family, {name: tuple(getattr(tensor, "shape", tensor)) for name, tensor in kept.items()}
 
 
+def read_tiny(name: str) -> tuple[NativeFamily, Shapes, dict[str, Any]]:
+    folder = name.split(maxsplit=1)[0]
+    return *read_layout(folder, TINY[name]()), SETTINGS.get(folder, tiny_files.SETTINGS)
+
+
 def refuse(family: NativeFamily, keys: Shapes, settings, *lost: str) -> None:
     """The error names the file, and what is lost or its layer; nothing else is raised."""
     with pytest.raises(ModelError) as caught:
         family.build_module(Layout("model.pth", keys, settings))
     assert "model.pth" in str(caught.value)
     assert any(part in str(caught.value) for part in lost), (lost, str(caught.value))
-
-
-def without(keys: Shapes, prefix: str) -> Shapes:
-    return {name: shape for name, shape in keys.items() if not name.startswith(prefix)}
 
 
 def shorten(keys: Shapes, table: str) -> Shapes:
@@ -132,9 +122,7 @@ def keys_of_a_kind(keys: Shapes) -> list[str]:
 @pytest.mark.few(len(FAMILIES))
 @pytest.mark.parametrize("name", TINY)
 def test_a_tiny_file_without_a_key_is_refused(name):
-    folder, make = TINY[name]
-    family, keys = read_layout(folder, make())
-    settings = SETTINGS.get(folder, tiny_files.SETTINGS)
+    family, keys, settings = read_tiny(name)
     family.build_module(Layout("model.pth", keys, settings))
     for key in keys_of_a_kind(keys):
         refuse(family, {other: shape for other, shape in keys.items() if other != key}, settings, key)
@@ -146,10 +134,7 @@ def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name):
     family, keys = read_layout(*LAYOUTS[name])
     assert family.build_module(Layout("model.pth", keys)).config.depths == {}
     for parts in last_parts(keys):
-        cut = keys
-        for part in parts:
-            cut = without(cut, part)
-        refuse(family, cut, {}, *parts)
+        refuse(family, without(keys, *parts), {}, *parts)
     counted = [table for table in published_facts(family.name)["depths"] if table in keys]
     assert counted
     for table in counted:
@@ -171,28 +156,24 @@ def test_layers_that_read_the_other_side_are_counted():
     family, keys = read_layout(*LAYOUTS["albef vqa"])
     for part in ("text_encoder.encoder.layer.6.crossattention.", "text_decoder.bert.encoder.layer.0.crossattention."):
         refuse(family, without(keys, part), {}, part)
-    every = {name: shape for name, shape in keys.items() if "crossattention" not in name}
-    refuse(family, every, {}, "crossattention.")
+    refuse(family, {name: keys[name] for name in keys if "crossattention" not in name}, {}, "crossattention.")
 
 
 @pytest.mark.parametrize("name", ["albef", "blip", "meter", "xvlm", "uniter", "vilbert"])
 def test_layers_of_an_unknown_size_read_the_other_side_if_the_family_does(name):
     """Without them all, ALBEF scored by the text alone; with them, UNITER did not read them."""
-    folder, make = TINY[name]
-    family, keys = read_layout(folder, make())
+    family, keys, settings = read_tiny(name)
     other = {key: shape for key, shape in keys.items() if "crossattention" not in key}
     if other == keys:
         parts = [key for key in keys if "encoder.layer." in key and ".attention." in key]
         other = {key.replace(".attention.", ".crossattention."): keys[key] for key in parts} | keys
-    refuse(family, other, SETTINGS.get(folder, tiny_files.SETTINGS), "crossattention.")
+    refuse(family, other, settings, "crossattention.")
 
 
 @pytest.mark.parametrize("towers", [("vit_model.layers.3.",), ("vit_model.layers.2.", "vit_model.layers.3.")])
 def test_stages_of_a_tower_of_an_unknown_size_are_known_by_the_merging_before_them(towers):
-    family, keys = read_layout("fiber", tiny_meter_fiber.fiber_state())
-    for tower in towers:
-        keys = without(keys, tower)
-    refuse(family, keys, tiny_meter_fiber.SETTINGS, towers[0])
+    family, keys, settings = read_tiny("fiber")
+    refuse(family, without(keys, *towers), settings, towers[0])
 
 
 def test_a_number_that_is_stated_counts_before_the_published_one():

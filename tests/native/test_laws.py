@@ -43,42 +43,42 @@ COSINE: dict[str, ScoreKind] = {"itc": "similarity"}
 WRITE: dict[str, ScoreKind] = {"likelihood": "similarity", "mean_likelihood": "similarity"}
 BLIP: dict[str, ScoreKind] = {"itm_enc": "probability", "itm_enc_logit": "logit", "match_logit": "logit"}
 RANK: dict[str, ScoreKind] = {"rank": "logit"}
+LOGIT: dict[str, ScoreKind] = {"match_logit": "logit"}
 VQA: dict[str, ScoreKind] = {"vqa": "logit"}
 NLVR2: dict[str, ScoreKind] = {"nlvr2": "probability"}
 
 
-def save_head(folder: Path, family: str, make: Callable[[], dict[str, Any]], **settings) -> str:
-    return f"{family}:{tiny_heads.save(folder, family, make(), **settings)}"
+def lightning(family: str, state: dict[str, Any]) -> Callable[[Path], str]:
+    return partial(save_lightning, family=family, state=state)
+
+
+def head(family: str, make: Callable[[], dict[str, Any]], **settings) -> Callable[[Path], str]:
+    return lambda folder: f"{family}:{tiny_heads.save(folder, family, make(), **settings)}"
 
 
 #: The first two are the fast tests' where the others are slow.
 ROWS = {
-    "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
+    "fiber, for contrast": Row(lightning("fiber", fiber_state(itm=False)), COSINE),
     "cappa": Row(save_cappa, WRITE),
-    "albef": Row(
-        partial(save_head, family="albef", make=tiny.albef_state, gradcam_layer=3),
-        MATCH | {"match_logit": "logit"} | COSINE | {"grad_cam": "logit"},
-    ),
+    "albef": Row(head("albef", tiny.albef_state, gradcam_layer=3), MATCH | LOGIT | COSINE | {"grad_cam": "logit"}),
     "blip": Row(partial(save_family, family="blip"), BLIP | {"retrieval": "logit"} | MATCH | COSINE),
     "vilt": Row(partial(save_family, family="vilt"), RANK | MATCH),
-    "xvlm": Row(partial(save_family, family="xvlm"), MATCH | {"match_logit": "logit"} | COSINE | {"boxes": "logit"}),
-    "meter": Row(partial(save_lightning, family="meter", state=meter_state()), MATCH | RANK),
-    "meter-swin": Row(partial(save_lightning, family="meter", state=meter_state(swin_tower=True)), MATCH | RANK),
-    "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | COSINE | RANK),
+    "xvlm": Row(partial(save_family, family="xvlm"), MATCH | LOGIT | COSINE | {"boxes": "logit"}),
+    "meter": Row(lightning("meter", meter_state()), MATCH | RANK),
+    "meter-swin": Row(lightning("meter", meter_state(swin_tower=True)), MATCH | RANK),
+    "fiber": Row(lightning("fiber", fiber_state()), MATCH | COSINE | RANK),
     "uniter": Row(partial(save_region_model, family="uniter"), RANK | MATCH, on_regions=True),
     "vilbert": Row(partial(save_region_model, family="vilbert"), MATCH, on_regions=True),
     "vlt5": Row(partial(save_region_model, family="vlt5"), MATCH, on_regions=True),
     "ofa": Row(partial(save_captioner, family="ofa"), WRITE | MATCH),
     "xvlm, for captions": Row(partial(save_captioner, family="xvlm"), WRITE),
     "fiber, for captions": Row(partial(save_captioner, family="fiber"), WRITE | COSINE),
-    "albef, for answers": Row(partial(save_head, family="albef", make=tiny_heads.albef_vqa), VQA),
-    "albef, for two images": Row(partial(save_head, family="albef", make=tiny_heads.albef_nlvr2), NLVR2),
-    "xvlm, for answers": Row(partial(save_head, family="xvlm", make=tiny_heads.xvlm_vqa), VQA),
-    "xvlm, for two images": Row(partial(save_head, family="xvlm", make=tiny_heads.xvlm_nlvr2), NLVR2),
-    "meter, for answers": Row(partial(save_head, family="meter", make=partial(tiny_heads.meter_head, "vqa")), VQA),
-    "fiber, for two images": Row(
-        partial(save_head, family="fiber", make=partial(tiny_heads.fiber_head, "nlvr2")), NLVR2 | COSINE
-    ),
+    "albef, for answers": Row(head("albef", tiny_heads.albef_vqa), VQA),
+    "albef, for two images": Row(head("albef", tiny_heads.albef_nlvr2), NLVR2),
+    "xvlm, for answers": Row(head("xvlm", tiny_heads.xvlm_vqa), VQA),
+    "xvlm, for two images": Row(head("xvlm", tiny_heads.xvlm_nlvr2), NLVR2),
+    "meter, for answers": Row(head("meter", partial(tiny_heads.meter_head, "vqa")), VQA),
+    "fiber, for two images": Row(head("fiber", partial(tiny_heads.fiber_head, "nlvr2")), NLVR2 | COSINE),
 }
 
 #: The right images of those that are judged by two.
@@ -152,11 +152,12 @@ def test_another_image_size_gives_other_numbers_and_one_that_does_not_fit_is_ref
     size = 96 if kind.startswith(("meter", "fiber")) else 128
     larger, plain = (numbers_of(find_model(name, ModelOptions(image_size=side))) for side in (size, None))
     assert np.isfinite(larger).all() and (larger != plain).all()
-    if kind in ("albef", "blip", "xvlm"):  # to ViLT any size will do: its pictures are cut to patches
-        with raises(ModelError, "100", "96", "image_size=", "96"):
-            find_model(name, ModelOptions(image_size=100))
-    if kind in ("meter-swin", "fiber"):
-        with raises(ModelError, "image_size=", "100", "Swin", "32"):
+    # To ViLT any size will do: its pictures are cut to patches.
+    facts = dict.fromkeys(("albef", "blip", "xvlm"), ("96", "96")) | dict.fromkeys(
+        ("meter-swin", "fiber"), ("Swin", "32")
+    )
+    if kind in facts:
+        with raises(ModelError, "100", "image_size=", facts[kind]):
             find_model(name, ModelOptions(image_size=100))
 
 

@@ -3,8 +3,8 @@
 No output of the authors' code for these heads was there to compare with, but X-VLM's boxes of a pre-trained file.
 """
 
-import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from golden import build
 from tiny_files import SETTINGS, albef_state, draw, linear
 
 from facts import raises
+from sets import write_file
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
@@ -35,14 +36,15 @@ TEXT = "text_encoder.encoder.layer"
 def states(model, image, text: str) -> tuple[Any, Any]:
     """An image's tokens, float64, and the ids of a text."""
     tokens = model.encoder.encode_images([image])[0].tensors[0].double().numpy()
-    reader = model.encoder.preparation.texts
-    return tokens, reader.tokenizer(text)["input_ids"]
+    return tokens, model.encoder.preparation.texts.tokenizer(text)["input_ids"]
 
 
 def question_of(plain: tiny.PlainBert, image, ids: list[int], depth: int, fusion: int):
+    """The text's states behind so many layers; those from `fusion` on read the image, or two in turn."""
+    images = image if isinstance(image, tuple) else (image, image)
     x = plain.embed("text_encoder.embeddings", ids)
     for k in range(depth):
-        x = plain.layer(f"{TEXT}.{k}", x, image if k >= fusion else None)
+        x = plain.layer(f"{TEXT}.{k}", x, images[k % 2] if k >= fusion else None)
     return x
 
 
@@ -66,10 +68,7 @@ def test_answers_are_ranked_by_the_formula(tmp_path):
             x = plain.embed("text_decoder.bert.embeddings", row)
             for k in range(2):
                 x = plain.layer(f"text_decoder.bert.encoder.layer.{k}", x, source, causal=True)
-            head = "text_decoder.cls.predictions"
-            x = plain.norm(f"{head}.transform.LayerNorm", tiny.gelu(plain.linear(f"{head}.transform.dense", x)))
-            logits = x @ plain.state[f"{head}.decoder.weight"].T + plain.state[f"{head}.bias"]
-            logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+            logs = np.log(tiny.softmax(plain.words("text_decoder.cls.predictions", x)))
             each = [logs[k, row[k + 1]] for k in range(len(row) - 1)]
             numbers.append(sum(each) + each[0])
         (ours,) = model.outputs([image], [question])
@@ -102,32 +101,26 @@ def test_a_list_of_answers_that_does_not_do(tmp_path, content, said):
     file = tiny.save(tmp_path, "albef", tiny.albef_vqa())
     (tmp_path / "answer_list.json").unlink()
     if content is not None:
-        (tmp_path / "answer_list.json").write_text(json.dumps(content))
+        write_file(tmp_path / "answer_list.json", content)
     with raises(ModelError, said):
         find_model(f"albef:{file}")
 
 
 def test_a_list_of_answers_may_be_numbered_and_its_order_changes_no_answer(tmp_path):
     model = load(tmp_path, "albef", tiny.albef_vqa())
-    numbered = {str(k): one for k, one in reversed([*enumerate(tiny.ANSWERS)])}
-    (tmp_path / "answer_list.json").write_text(json.dumps(numbered))
+    write_file(tmp_path / "answer_list.json", {str(k): tiny.ANSWERS[k] for k in reversed(range(len(tiny.ANSWERS)))})
     assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
     together = model.outputs(PICTURES, QUESTIONS)
-    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[::-1]))
+    write_file(tmp_path / "answer_list.json", tiny.ANSWERS[::-1])
     reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
-    assert isinstance(reversed_, FusionAnswers)
-    assert reversed_.fingerprint != model.fingerprint
+    assert isinstance(reversed_, FusionAnswers) and reversed_.fingerprint != model.fingerprint
     assert reversed_.choose_answers(PICTURES, QUESTIONS) == model.choose_answers(PICTURES, QUESTIONS)
-    for numbers, other in zip(together, reversed_.outputs(PICTURES, QUESTIONS), strict=True):
-        np.testing.assert_array_equal(numbers, other[::-1])
+    np.testing.assert_array_equal(together, [other[::-1] for other in reversed_.outputs(PICTURES, QUESTIONS)])
 
 
 def test_a_tokenizer_that_always_ends_a_text_is_refused():
-    class Bytes:
-        cls_token = None
-
-    with raises(ModelError, "Bytes", "text", "token"):
-        leave_out_end(Bytes())
+    with raises(ModelError, "SimpleNamespace", "text", "token"):
+        leave_out_end(SimpleNamespace(cls_token=None))
 
 
 def relu_head(plain: tiny.PlainBert, x):
@@ -137,10 +130,6 @@ def relu_head(plain: tiny.PlainBert, x):
 def head_of(plain: tiny.PlainBert, name: str, x):
     x = plain.norm(f"{name}.1", plain.linear(f"{name}.0", x), 1e-5)
     return plain.linear(f"{name}.3", tiny.gelu(x))
-
-
-def true_of(logits) -> float:
-    return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +142,9 @@ def test_two_images_are_judged_by_the_formula(tmp_path, family, make, head):
     seen = []
     for pair in (PICTURES[:2], PICTURES[1::-1]):
         (one, ids), (other, _) = (states(model, image, QUESTIONS[0]) for image in pair)
-        x = plain.embed("text_encoder.embeddings", ids)
-        for k in range(6):
-            x = plain.layer(f"{TEXT}.{k}", x, (one, other)[k % 2] if k >= 2 else None)
+        logits = head(plain, question_of(plain, (one, other), ids, 6, 2)[0])
         (ours,) = model.judge(pair[:1], pair[1:], QUESTIONS[:1])
-        np.testing.assert_allclose(ours, true_of(head(plain, x[0])), atol=1e-5)
+        np.testing.assert_allclose(ours, tiny.softmax(logits)[1], atol=1e-5)
         seen.append(ours)
     assert abs(seen[0] - seen[1]) > 1e-4  # the images' order matters
     with raises(ModelError, "2", "1", "2"):
@@ -171,9 +158,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
     assert isinstance(model, BoxFinder)
     plain = tiny.PlainBert(state)
     image, ids = states(model, PICTURES[0], QUESTIONS[0])
-    x = plain.embed("text_encoder.embeddings", ids)
-    for k in range(layer):
-        x = plain.layer(f"{TEXT}.{k}", x, image if k >= 2 else None)
+    x = question_of(plain, image, ids, layer, 2)
     name = f"{TEXT}.{layer}"
     own = plain.attend(f"{name}.attention", x, x, plain.shares(f"{name}.attention", x, x))
     shares = plain.shares(f"{name}.crossattention", own, image)
@@ -186,8 +171,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
 
     gradient = np.zeros_like(shares)
     for place in np.ndindex(shares.shape):
-        step = np.zeros_like(shares)
-        step[place] = 1e-4
+        (step := np.zeros_like(shares))[place] = 1e-4
         gradient[place] = (match(shares + step) - match(shares - step)) / 2e-4
     expected = (shares * gradient.clip(0))[..., 1:].mean((0, 1)).reshape(2, 2)
     assert expected.max() > 1e-3
@@ -198,8 +182,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
 def test_grad_cam_reads_block_8_of_twelve_and_its_layer_is_never_guessed(tmp_path):
     heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
     family, module = build("albef", draw(tiny.albef_text(12, 6) | heads), SETTINGS)
-    halves = family.readings["grad_cam"].halves(module)
-    assert halves.layer == 8
+    assert family.readings["grad_cam"].halves(module).layer == 8
     file = tiny.save(tmp_path, "albef", albef_state())
     with raises(ModelError, "4", "2", "gradcam_layer", "None"):
         find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
@@ -240,19 +223,23 @@ def test_xvlm_finds_boxes_by_the_formula(tmp_path):
         np.testing.assert_allclose(found, [(x - width / 2, y - height / 2, width, height)], atol=1e-3)
 
 
+def pool(model, image, text):
+    """The two poolers' outputs of METER or FIBER, float64."""
+    with torch.inference_mode():
+        both = model.encoder.halves.pool_states(*(tuple(t[None] for t in tensors) for tensors in (image, text)))
+    return both[0].double().numpy()
+
+
 @pytest.mark.parametrize(("family", "make"), [("meter", tiny.meter_head), ("fiber", tiny.fiber_head)])
 def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
     state = make("vqa")
     model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
-    halves = model.encoder.halves
     for pixels, question in zip(PICTURES, QUESTIONS, strict=True):
         image, text = model.image_states([pixels])[0], model.text_states([question])[0]
-        with torch.inference_mode():
-            pooled = halves.pool_states(*(tuple(t[None] for t in one.tensors) for one in (image, text)))
-        logits = head_of(plain, "vqa_classifier", pooled[0].double().numpy())
+        logits = head_of(plain, "vqa_classifier", pool(model, image.tensors, text.tensors))
         np.testing.assert_allclose(model.outputs([pixels], [question])[0], logits, atol=1e-4)
         assert model.choose_answers([pixels], [question]) == [tiny.ANSWERS[int(logits.argmax())]]
-    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[1:]))
+    write_file(tmp_path / "answer_list.json", tiny.ANSWERS[1:])
     with raises(ModelError, "answer_list.json", "4", "5"):
         find_model(f"{family}:{tmp_path / 'head.pth'}")
 
@@ -261,21 +248,16 @@ def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
 def test_both_images_passes_are_classified_together(tmp_path, family, make):
     state = make("nlvr2")
     model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
-    halves = model.encoder.halves
     text = model.text_states(QUESTIONS[:1])[0]
+    types = state.get("token_type_embeddings.weight", torch.zeros(3, 1))  # FIBER has none
     seen = []
     for pair in (PICTURES[:2], PICTURES[1::-1]):
         pooled = []
-        for place, image in enumerate(model.image_states(pair)):
-            # METER marks image tokens by the types 1 and 2; FIBER has no types.
-            types = state.get("token_type_embeddings.weight")
-            tokens = image.tensors[0] if types is None else image.tensors[0] + types[1 + place]
-            with torch.inference_mode():
-                states_of_both = halves.pool_states((tokens[None],), tuple(t[None] for t in text.tensors))
-            pooled.append(states_of_both[0].double().numpy())
+        for place, image in enumerate(model.image_states(pair)):  # METER marks their tokens by the types 1 and 2
+            pooled.append(pool(model, (image.tensors[0] + types[1 + place],), text.tensors))
         logits = head_of(plain, "nlvr2_classifier", np.concatenate(pooled))
         (ours,) = model.judge(pair[:1], pair[1:], QUESTIONS[:1])
-        np.testing.assert_allclose(ours, true_of(logits), atol=1e-5)
+        np.testing.assert_allclose(ours, tiny.softmax(logits)[1], atol=1e-5)
         seen.append(ours)
     assert abs(seen[0] - seen[1]) > 1e-4
 

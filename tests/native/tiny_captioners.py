@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiny_files import SETTINGS, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer, xvlm_state
+from tiny_files import SETTINGS, Shapes, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer, xvlm_state
 from tiny_fusion_encoders import WORDS, bert, roberta
 from tiny_heads import without
 from tiny_meter_fiber import SETTINGS as FIBER_SETTINGS
@@ -16,8 +16,6 @@ from tellapart.errors import require
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
-
-Shapes = dict[str, tuple[int, ...]]
 
 
 def bart():

@@ -15,11 +15,13 @@ from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 
+Shapes = dict[str, tuple[int, ...]]
+
 #: What no shape tells of them.
 SETTINGS = {"num_attention_heads": 4, "num_heads": 2}
 
 
-def draw(shapes: dict[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
+def draw(shapes: Shapes, seed: int = 0) -> dict[str, Any]:
     """Draw numbers that keep every layer alive: wide weights, norms around 1."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -32,15 +34,15 @@ def draw(shapes: dict[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
     return {name: numbers(name, shape) for name, shape in shapes.items()}
 
 
-def linear(name: str, out: int, into: int) -> dict[str, tuple[int, ...]]:
+def linear(name: str, out: int, into: int) -> Shapes:
     return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}
 
 
-def norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+def norm(name: str, width: int) -> Shapes:
     return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
 
 
-def bert_layer(name: str, width: int, inner: int, source: int | None = None) -> dict[str, tuple[int, ...]]:
+def bert_layer(name: str, width: int, inner: int, source: int | None = None) -> Shapes:
     shapes = {}
     for attention, into in (("attention", width), ("crossattention", source)):
         if into is None:
@@ -53,18 +55,14 @@ def bert_layer(name: str, width: int, inner: int, source: int | None = None) -> 
     return shapes | norm(f"{name}.output.LayerNorm", width)
 
 
-def bert_embeddings(name: str, width: int, words: int = 100, positions: int = 64) -> dict[str, tuple[int, ...]]:
+def bert_embeddings(name: str, width: int, words: int = 100, positions: int = 64) -> Shapes:
     rows = {"word_embeddings": words, "position_embeddings": positions, "token_type_embeddings": 2}
     return {f"{name}.{part}.weight": (count, width) for part, count in rows.items()} | norm(f"{name}.LayerNorm", width)
 
 
-def vit(name: str, width: int, depth: int = 2, side: int = 2, patch: int = 16) -> dict[str, tuple[int, ...]]:
-    shapes = {
-        f"{name}.cls_token": (1, 1, width),
-        f"{name}.pos_embed": (1, 1 + side * side, width),
-        f"{name}.patch_embed.proj.weight": (width, 3, patch, patch),
-        f"{name}.patch_embed.proj.bias": (width,),
-    }
+def vit(name: str, width: int, depth: int = 2, side: int = 2, patch: int = 16) -> Shapes:
+    shapes = {f"{name}.cls_token": (1, 1, width), f"{name}.pos_embed": (1, 1 + side * side, width)}
+    shapes |= {f"{name}.patch_embed.proj.weight": (width, 3, patch, patch), f"{name}.patch_embed.proj.bias": (width,)}
     for k in range(depth):
         block = f"{name}.blocks.{k}"
         shapes |= norm(f"{block}.norm1", width) | norm(f"{block}.norm2", width)
@@ -102,15 +100,9 @@ def vilt_state() -> dict[str, Any]:
 
 
 def swin(
-    name: str,
-    width: int,
-    depths: tuple[int, ...],
-    *,
-    window: int,
-    inner: int,
-    text_from: tuple[int, int] | None = None,
-    text: int = 16,
-) -> dict[str, tuple[int, ...]]:
+    name: str, width: int, depths: tuple[int, ...], *,
+    window: int, inner: int, text_from: tuple[int, int] | None = None, text: int = 16,
+) -> Shapes:  # fmt: skip
     """Return a Swin tower's shapes; from a stage's block on, its attention reads states of a text, too."""
     shapes = {f"{name}.patch_embed.proj.weight": (width, 3, 4, 4), f"{name}.patch_embed.proj.bias": (width,)}
     shapes |= norm(f"{name}.patch_embed.norm", width)
@@ -179,7 +171,7 @@ def score(name: str, **options):
 
 def cappa_shapes(
     width: int = 32, depths: tuple[int, int] = (2, 2), inner: int = 48, each: int = 8, words: int = 40
-) -> dict[str, tuple[int, ...]]:
+) -> Shapes:
     """Return the shapes of an Open CapPa, of tiny size if nothing else is said."""
     tables = {"rows": 32, "columns": 32, "registers": 8}
     shapes = {f"vision.{name}": (count, width) for name, count in tables.items()}

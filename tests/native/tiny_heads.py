@@ -1,6 +1,5 @@
 """State dicts of task heads at tiny size, files of them, tiny data of VLUE's tasks, and BERT's layers in float64."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tiny_files import SETTINGS, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer, vit, xvlm_state
+from tiny_files import (
+    SETTINGS,
+    Shapes,
+    bert_embeddings,
+    bert_layer,
+    draw,
+    linear,
+    norm,
+    save_tokenizer,
+    vit,
+    xvlm_state,
+)
 from tiny_fusion_encoders import roberta
 from tiny_meter_fiber import SETTINGS as PAIR_SETTINGS
 from tiny_meter_fiber import fiber_state, meter_state
 
+from sets import write_file
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
@@ -38,7 +49,7 @@ class Size:
 TINY, PUBLISHED = Size(), Size(768, 3072, 30522, 512, 24, 12)
 
 
-def albef_text(depth: int, fusion: int, size: Size = TINY) -> dict[str, tuple[int, ...]]:
+def albef_text(depth: int, fusion: int, size: Size = TINY) -> Shapes:
     shapes = vit("visual_encoder", size.width, size.blocks, size.side)
     shapes |= bert_embeddings("text_encoder.embeddings", size.width, size.words, size.positions)
     for k in range(depth):
@@ -47,7 +58,7 @@ def albef_text(depth: int, fusion: int, size: Size = TINY) -> dict[str, tuple[in
     return shapes
 
 
-def decoder(depth: int = 2, size: Size = TINY) -> dict[str, tuple[int, ...]]:
+def decoder(depth: int = 2, size: Size = TINY) -> Shapes:
     name, width = "text_decoder", size.width
     shapes = bert_embeddings(f"{name}.bert.embeddings", width, size.words, size.positions)
     for k in range(depth):
@@ -57,7 +68,7 @@ def decoder(depth: int = 2, size: Size = TINY) -> dict[str, tuple[int, ...]]:
     return shapes | {f"{head}.bias": (size.words,), f"{head}.decoder.weight": (size.words, width)}
 
 
-def two_image_head(width: int) -> dict[str, tuple[int, ...]]:
+def two_image_head(width: int) -> Shapes:
     return linear("cls_head.0", width, width) | linear("cls_head.2", 2, width)
 
 
@@ -68,8 +79,7 @@ def albef_vqa() -> dict[str, Any]:
 
 
 def albef_nlvr2() -> dict[str, Any]:
-    state = draw(albef_text(6, 2) | two_image_head(TINY.width))
-    return share_pairs(state)
+    return share_pairs(draw(albef_text(6, 2) | two_image_head(TINY.width)))
 
 
 def share_pairs(state: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def rename(state: dict[str, Any]) -> dict[str, Any]:
     return {name.replace("text_encoder.bert.", "text_encoder."): one for name, one in kept.items() if name != "temp"}
 
 
-def mlp(name: str, out: int, into: int, inner: int | None = None) -> dict[str, tuple[int, ...]]:
+def mlp(name: str, out: int, into: int, inner: int | None = None) -> Shapes:
     inner = inner or 2 * into
     return linear(f"{name}.0", inner, into) | norm(f"{name}.1", inner) | linear(f"{name}.3", out, inner)
 
@@ -101,11 +111,9 @@ def xvlm_vqa() -> dict[str, Any]:
 
 
 def xvlm_nlvr2() -> dict[str, Any]:
-    state = without(rename(xvlm_state()), "text_proj")
-    more = {}
-    for k in (4, 5):
-        more |= bert_layer(f"text_encoder.encoder.layer.{k}", TINY.width, TINY.inner, 64)
-    return share_pairs(state | draw(more, 1) | draw(mlp("cls_head", 2, TINY.width), 2))
+    four, five = (bert_layer(f"text_encoder.encoder.layer.{k}", TINY.width, TINY.inner, 64) for k in (4, 5))
+    state = without(rename(xvlm_state()), "text_proj") | draw(four | five, 1)
+    return share_pairs(state | draw(mlp("cls_head", 2, TINY.width), 2))
 
 
 def xvlm_boxes() -> dict[str, Any]:
@@ -125,9 +133,8 @@ def fiber_head(task: str) -> dict[str, Any]:
 
 def classifier(task: str) -> dict[str, Any]:
     """The two families' heads, on tokens of width 16."""
-    if task == "vqa":
-        return draw(mlp("vqa_classifier", len(ANSWERS), 32, 32), 3)
-    return draw(mlp("nlvr2_classifier", 2, 64, 32), 3)
+    out, into = (len(ANSWERS), 32) if task == "vqa" else (2, 64)
+    return draw(mlp(f"{task}_classifier", out, into, 32), 3)
 
 
 def save(folder: Path, family: str, state: dict[str, Any], **settings) -> Path:
@@ -136,8 +143,8 @@ def save(folder: Path, family: str, state: dict[str, Any], **settings) -> Path:
     torch.save({"model": state}, folder / "head.pth")
     pairs = family in ("meter", "fiber")
     known = {"model_type": family, **(PAIR_SETTINGS if pairs else SETTINGS), **settings}
-    (folder / "config.json").write_text(json.dumps(known))
-    (folder / "answer_list.json").write_text(json.dumps(ANSWERS))
+    write_file(folder / "config.json", known)
+    write_file(folder / "answer_list.json", ANSWERS)
     save_tokenizer(folder, roberta() if pairs else None)
     return folder / "head.pth"
 
@@ -162,7 +169,7 @@ def write_task(folder: Path, task: str) -> Path:
             "refcoco+": {"ref_id": k, "text": text, "image": image, "dets": boxes, **size},
         }
         rows.append(row[task])
-    (folder / f"{task}_vlue_test.json").write_text(json.dumps(rows))
+    write_file(folder / f"{task}_vlue_test.json", rows)
     return folder
 
 
@@ -186,14 +193,18 @@ class PlainBert:
         total = rows["word"][ids] + rows["position"][: len(ids)] + rows["token_type"][0]
         return self.norm(f"{name}.LayerNorm", total)
 
+    def words(self, name: str, x: Numbers, eps: float = 1e-12) -> Numbers:
+        """Logits of words, of a head of masked language models."""
+        x = self.norm(f"{name}.transform.LayerNorm", gelu(self.linear(f"{name}.transform.dense", x)), eps)
+        return np.asarray(x @ self.state[f"{name}.decoder.weight"].T + self.state[f"{name}.bias"])
+
     def shares(self, name: str, x: Numbers, source: Numbers, *, causal: bool = False) -> Numbers:
         """The attention's shares `(heads, queries, keys)`."""
         q, k = (split(self.linear(f"{name}.self.{part}", y)) for part, y in (("query", x), ("key", source)))
         logits = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1])
         if causal:
             logits += np.triu(np.full(logits.shape[1:], -np.inf), 1)
-        weights = np.exp(logits - logits.max(-1, keepdims=True))
-        return np.asarray(weights / weights.sum(-1, keepdims=True))
+        return softmax(logits)
 
     def attend(self, name: str, x: Numbers, source: Numbers, shares: Numbers) -> Numbers:
         values = split(self.linear(f"{name}.self.value", source))
@@ -208,6 +219,11 @@ class PlainBert:
             x = self.attend(cross, x, source, self.shares(cross, x, source) if shares is None else shares)
         inner = gelu(self.linear(f"{name}.intermediate.dense", x))
         return self.norm(f"{name}.output.LayerNorm", self.linear(f"{name}.output.dense", inner) + x)
+
+
+def softmax(logits: Any) -> Numbers:
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
 def split(x: Numbers) -> Numbers:

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import tiny_files
-from tiny_files import bert_embeddings, bert_layer, linear, norm
+from tiny_files import Shapes, bert_embeddings, bert_layer, linear, norm
 from tiny_files import draw as draw_numbers
 from tiny_fusion_encoders import roberta as roberta_tokenizer
 
 from tellapart.models.torch.backend import import_torch
-
-Shapes = dict[str, tuple[int, ...]]
 
 #: What no shape tells of them.
 SETTINGS = {"num_attention_heads": 4, "num_heads": 4, "vision_heads": 2, "max_text_len": 20}
@@ -44,11 +42,8 @@ def swin(depths: tuple[int, ...], text_from: tuple[int, int] | None = None) -> S
 
 
 def clip_vit(name: str, depth: int) -> Shapes:
-    shapes = {
-        f"{name}.conv1.weight": (WIDTH, 3, 16, 16),
-        f"{name}.class_embedding": (WIDTH,),
-        f"{name}.positional_embedding": (1 + 4 * 4, WIDTH),
-    }
+    shapes = {f"{name}.conv1.weight": (WIDTH, 3, 16, 16), f"{name}.class_embedding": (WIDTH,)}
+    shapes |= {f"{name}.positional_embedding": (1 + 4 * 4, WIDTH)}
     shapes |= norm(f"{name}.ln_pre", WIDTH) | norm(f"{name}.ln_post", WIDTH)
     for k in range(depth):
         block = f"{name}.transformer.resblocks.{k}"

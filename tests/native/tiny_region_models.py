@@ -4,14 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tiny_files import PICTURES, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer
+from tiny_files import PICTURES, Shapes, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer
 
 from tellapart.data.images import pixel_hash
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
-
-Shapes = dict[str, tuple[int, ...]]
 
 #: What no shape tells of them.
 SETTINGS = {"num_attention_heads": 4, "v_num_attention_heads": 4, "bi_num_attention_heads": 4}

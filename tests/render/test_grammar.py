@@ -3,7 +3,8 @@
 import json
 import re
 import shutil
-from itertools import product
+from collections.abc import Iterable
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tellapart_render.captions import grammar
 from tellapart_render.captions.grammar import LOCATIONS, OBJECTS, PLACES, count_caption, relation_caption
 from tellapart_render.meshes.materials import PALETTE, surface
 from tellapart_render.meshes.objects import SHAPES, shape
-from tellapart_render.scenes.quadruple import Aspect, Key, Quadruple, draw
+from tellapart_render.scenes.quadruple import Key, Quadruple, draw
 from tellapart_render.scenes.scene import Scene, Thing, corners, project
 from tellapart_render.training_rows import draw_whereabouts, foils, meaning, mirror, reword, truths
 
@@ -47,6 +48,11 @@ FIGURE = {
     "bottle": "yellow drug bottle, red drug bottle, blue drug bottle, purple bottle",
     "bowl": "yellow bowl, brown bowl, blue bowl, white bowl, grey dog bowl, pink dog bowl, blue plastic dog bowl",
 }
+EVERYTHING = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
+
+
+def phrases(nouns: Iterable[grammar.Noun]) -> list[str]:
+    return sorted(noun.phrase() for noun in nouns)
 
 
 def test_the_vocabulary_is_that_of_figure_14_word_for_word():
@@ -55,18 +61,14 @@ def test_the_vocabulary_is_that_of_figure_14_word_for_word():
         "in front of", "behind", "on the left of", "on the left side of", "on the left hand of", "on the right of",
         "on the right side of", "on the right hand of", "on the top of", "above",
     }  # fmt: skip
-    assert grammar.SIZES == ("small", "large")
-    assert grammar.COUNTS == (1, 2, 3, 4, 5)
+    assert (grammar.SIZES, grammar.COUNTS) == (("small", "large"), (1, 2, 3, 4, 5))
     assert grammar.PLACES == ("in the scene", "on the platform")
-    assert sorted(each.phrase() for each in grammar.FIGURE_14.located) == sorted(LOCATED)
-    assert len(LOCATED) == 34
-    assert list(grammar.FIGURE_14.categories) == list(FIGURE)
-    for name, words in FIGURE.items():
-        assert sorted(each.phrase() for each in grammar.FIGURE_14.categories[name]) == sorted(words.split(", ")), name
-    everything = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
-    assert sorted(each.phrase() for each in grammar.FIGURE_14.objects) == sorted(everything)
-    assert all(each.listed for each in grammar.FIGURE_14.objects)
-    assert not grammar.FIGURE_14.held_out
+    figure = grammar.FIGURE_14
+    assert phrases(figure.located) == sorted(LOCATED) and len(LOCATED) == 34
+    groups = {name: phrases(nouns) for name, nouns in figure.categories.items()}
+    assert [*groups.items()] == [(name, sorted(words.split(", "))) for name, words in FIGURE.items()]
+    assert phrases(figure.objects) == sorted(EVERYTHING)
+    assert all(each.listed for each in figure.objects) and not figure.held_out
 
 
 def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plurals():
@@ -81,32 +83,26 @@ def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plur
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
     assert not grammar.split_phrase("toy", "school bus", "box", "").plural
-    phrases = ("small battery", "toy", "red berry", "steak knife", "toy fireman", "toy human", "bookshelf")
-    plurals = [grammar.split_phrase("thing", phrase, "box", "").phrase(2) for phrase in phrases]
-    irregular = ["steak knives", "toy firemen", "toy humans", "bookshelves"]
-    assert plurals == ["small batteries", "toys", "red berries", *irregular]
+    plurals = {"small battery": "small batteries", "toy": "toys", "red berry": "red berries", "toy human": "toy humans"}
+    plurals |= {"steak knife": "steak knives", "toy fireman": "toy firemen", "bookshelf": "bookshelves"}
+    assert {one: grammar.split_phrase("thing", one, "box", "").phrase(2) for one in plurals} == plurals
 
 
 def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():
-    everything = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
     card = json.loads((DEMO_FOLDER / "card.json").read_text(encoding="utf-8"))
-    assert sorted(each.phrase() for each in grammar.OBJECTS if each.listed) == card["grammar"]["from_figure_14"]
-    assert {each.phrase() for each in grammar.OBJECTS if each.listed} <= everything
-    assert {each.phrase() for each in grammar.OBJECTS if not each.listed}.isdisjoint(everything)
+    listed = phrases(each for each in grammar.OBJECTS if each.listed)
+    assert listed == card["grammar"]["from_figure_14"] == sorted({*phrases(grammar.OBJECTS)} & EVERYTHING)
 
 
 def test_objects_have_shapes_colours_and_names_and_a_colour_in_a_name_is_the_one_drawn():
-    assert len({each.phrase() for each in grammar.OBJECTS}) == len(grammar.OBJECTS)
-    for each in grammar.OBJECTS:
-        assert each.shape in SHAPES
-        assert each.colour in PALETTE or each.colour == ""
-    for group in grammar.CATEGORIES.values():
-        for each in group:
-            assert {word for word in each.phrase().split() if word in PALETTE} == {each.colour}
+    assert len({*phrases(grammar.OBJECTS)}) == len(grammar.OBJECTS)
+    assert all(each.shape in SHAPES and each.colour in {"", *PALETTE} for each in grammar.OBJECTS)
+    for each in chain(*grammar.CATEGORIES.values()):
+        assert {word for word in each.phrase().split() if word in PALETTE} == {each.colour}
 
 
 def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_training():
-    varied = [each for group in grammar.CATEGORIES.values() for each in group]
+    varied = [*chain(*grammar.CATEGORIES.values())]
     assert {(each.shape, each.colour) for each in varied} >= grammar.HELD_OUT
     assert 0.2 <= sum(each.held_out for each in varied) / len(varied) <= 0.3
     kept = [each for each in grammar.OBJECTS if not each.held_out]
@@ -119,10 +115,9 @@ def test_templates_read_as_in_the_figures_and_an_unknown_object_is_named():
     assert said == "The large brown bowl is above the small white ramekin porcelain."
     ramekin, mug = grammar.noun("white ramekin porcelain"), grammar.noun("red coffee mug")
     two = count_caption(2, ramekin, "on the platform", existential=False)
-    one, four = (count_caption(count, mug, "in the scene", existential=True) for count in (1, 4))
     assert two == "2 white ramekin porcelains are on the platform."
-    assert one == "There is 1 red coffee mug in the scene."
-    assert four == "There are 4 red coffee mugs in the scene."
+    said = [count_caption(count, mug, "in the scene", existential=True) for count in (1, 4)]
+    assert said == ["There is 1 red coffee mug in the scene.", "There are 4 red coffee mugs in the scene."]
     with raises(UnknownNameError, "object", "noun"):
         grammar.noun("golden mug")
 
@@ -194,32 +189,29 @@ def quadruples():
 def test_every_paraphrase_is_true_and_every_foil_false(aspect, quadruples):
     for quadruple in (q for q in quadruples if q.key.aspect == aspect):
         for side, scene in enumerate(quadruple.scenes):
-            for text in truths(quadruple, side):
-                assert holds(text, scene), text
-            for foil in foils(quadruple, side):
-                assert not holds(foil.text, scene), (foil, scene.things)
+            assert [text for text in truths(quadruple, side) if not holds(text, scene)] == []
+            assert [foil for foil in foils(quadruple, side) if holds(foil.text, scene)] == []
 
 
 def test_the_mates_caption_is_a_foil_and_foils_are_of_all_kinds_and_do_not_repeat(quadruples):
-    for quadruple in quadruples:
-        for side in (0, 1):
-            assert truths(quadruple, side)[0] == quadruple.captions[side]
-            assert quadruple.captions[1 - side] in {foil.text for foil in foils(quadruple, side)}
-    kinds = {foil.kind for quadruple in quadruples for side in (0, 1) for foil in foils(quadruple, side)}
+    kinds = set()
+    for quadruple, side in product(quadruples, (0, 1)):
+        true, false = truths(quadruple, side), foils(quadruple, side)
+        texts = [foil.text for foil in false]
+        assert true[0] == quadruple.captions[side] and quadruple.captions[1 - side] in texts
+        assert len({*true, *texts}) == len(true) + len(texts)
+        kinds |= {foil.kind for foil in false}
     assert kinds == {"pair", "count", "object", "subject", "location", "swap", "size", "binding"}
-    for quadruple in quadruples:
-        texts = truths(quadruple, 0) + [foil.text for foil in foils(quadruple, 0)]
-        assert len(set(texts)) == len(texts)
 
 
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
     forbidden = [each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT]
-    for quadruple in (q for q in quadruples if q.key.held_out == "no"):
-        for side in (0, 1):
-            for text in (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side))):
-                for each in forbidden:  # "green round plate" must not be found inside a longer name
-                    named = rf"\b(?:the|small|large|\d) (?:{each.phrase()}|{each.phrase(2)})\b"
-                    assert not re.search(named, text.lower())
+    # "green round plate" must not be found inside a longer name.
+    names = "|".join(each.phrase(count) for each in forbidden for count in (1, 2))
+    named = re.compile(rf"\b(?:the|small|large|\d) (?:{names})\b")
+    for quadruple, side in product([q for q in quadruples if q.key.held_out == "no"], (0, 1)):
+        texts = (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side)))
+        assert [text for text in texts if named.search(text.lower())] == []
 
 
 # Training rows: what they call false is false, and a mirrored picture has mirrored words.
@@ -251,10 +243,9 @@ def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(
     assert len(rows) == 6 * 2 * 2 * 3 * 2
     assert len({row["image"] for row in rows}) == 6 * 2 * 2
     for number, row in enumerate(rows):
-        (mate,) = row["negative_images"]
-        assert rows[mate]["negative_images"] == [number]
-        assert rows[mate]["cluster"] == row["cluster"]
-        assert rows[mate]["image"] != row["image"]
+        (mate,) = (rows[place] for place in row["negative_images"])
+        assert (mate["negative_images"], mate["cluster"]) == ([number], row["cluster"])
+        assert mate["image"] != row["image"]
 
 
 def test_no_false_caption_is_true_and_no_row_names_what_the_demo_holds_out(rows, said):
@@ -266,10 +257,9 @@ def test_no_false_caption_is_true_and_no_row_names_what_the_demo_holds_out(rows,
         # Sizes are no part of a meaning, so foils of another size are compared as they are written.
         other = [text for text in row["negative_captions"] if "small" not in text and "large" not in text]
         assert not {meaning(text) for text in true} & {meaning(text) for text in other}
-    phrases = [each.phrase() for each in grammar.DEMO.objects if grammar.DEMO.holds_out(each)]
-    assert phrases
+    held_out = phrases(each for each in grammar.DEMO.objects if grammar.DEMO.holds_out(each))
     texts = {text for row in rows for text in (row["caption"], *row["negative_captions"])}
-    assert not [phrase for phrase in phrases for text in texts if f" {phrase} " in f" {text}"]
+    assert held_out and not [phrase for phrase in held_out for text in texts if f" {phrase} " in f" {text}"]
 
 
 def test_a_mirrored_picture_has_mirrored_words(scenes, said):
@@ -301,8 +291,7 @@ def test_a_set_of_another_grammar_is_refused(scenes, tmp_path):
         training_rows.write_training_rows(other)
 
 
-def _drawn(aspect: Aspect, index: int) -> Quadruple:
-    return draw(Key("test", 5, aspect, index))
+BESIDE = ("attribute", "counting", "location")
 
 
 def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
@@ -311,10 +300,10 @@ def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
     return [{caption for caption, _ in captions} for captions in zip(*drawn, strict=True)]
 
 
-@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+@pytest.mark.parametrize("aspect", BESIDE)
 def test_the_places_hold_the_middle_of_the_outline_and_are_mirrored_with_the_picture(aspect):
     for index in range(2):
-        quadruple = _drawn(aspect, index)
+        quadruple = draw(Key("test", 5, aspect, index))
         for side, captions in enumerate(_all_places(quadruple, flip=False)):
             middles = []
             for thing in quadruple.scenes[side].things:
@@ -330,15 +319,15 @@ def test_the_places_hold_the_middle_of_the_outline_and_are_mirrored_with_the_pic
         *name, column, row = caption.removesuffix(".").split()
         return " ".join([*name, str(training_rows.GRID + 1 - int(column)), row]) + "."
 
-    quadruple = _drawn(aspect, 0)
+    quadruple = draw(Key("test", 5, aspect, 0))
     plain, flipped = _all_places(quadruple, flip=False), _all_places(quadruple, flip=True)
     assert [{mirrored(caption) for caption in side} for side in plain] == flipped
 
 
-@pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
+@pytest.mark.parametrize("aspect", BESIDE)
 def test_what_is_false_is_true_of_neither_picture(aspect):
     for index in range(2):
-        quadruple = _drawn(aspect, index)
+        quadruple = draw(Key("test", 5, aspect, index))
         first, second = _all_places(quadruple, flip=False)
         for _, false in draw_whereabouts(quadruple, False, np.random.default_rng(index)):
             assert len(false) == len(set(false)) > 2

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scanned import shelf
+from sentences import words_apart
 
 from facts import raises
 from tellapart.builders.builder import Start
@@ -41,59 +42,51 @@ def drawn():
     return [draw(key) for key in KEYS]
 
 
-def changed(one: str, other: str) -> tuple[list[str], list[str]]:
-    """The words left when the common beginning and end of two sentences are taken away."""
-    a, b = one.split(), other.split()
-    while a and b and a[0] == b[0]:
-        a, b = a[1:], b[1:]
-    while a and b and a[-1] == b[-1]:
-        a, b = a[:-1], b[:-1]
-    return a, b
+@pytest.fixture(scope="module")
+def of(drawn):
+    """The drawn quadruples of an aspect."""
+    return lambda aspect: [quadruple for quadruple in drawn if quadruple.key.aspect == aspect]
 
 
-def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn):
-    for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
+def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(of):
+    for quadruple in of("attribute"):
         one, other = (scene.things for scene in quadruple.scenes)
         assert one[1] == other[1]
         assert replace(one[0], shape=other[0].shape, colour=other[0].colour) == other[0] != one[0]
-        words = changed(*quadruple.captions)
+        words = words_apart(*map(str.split, quadruple.captions))
         allowed = [set(nouns[0].attribute.split()) for nouns in quadruple.nouns]
-        assert set(words[0]) <= allowed[0]
-        assert set(words[1]) <= allowed[1]
+        assert set(words[0]) <= allowed[0] and set(words[1]) <= allowed[1] and words != ([], [])
         assert quadruple.nouns[0][0].category == quadruple.nouns[1][0].category
-        assert words != ([], [])
 
 
-def test_location_pairs_differ_in_the_location_and_where_the_object_stands(drawn):
+def test_location_pairs_differ_in_the_location_and_where_the_object_stands(of):
     relation_of = {words: r for r, group in LOCATIONS.items() for words in group}
-    for quadruple in (q for q in drawn if q.key.aspect == "location"):
+    for quadruple in of("location"):
         one, other = (scene.things for scene in quadruple.scenes)
         assert one[1] == other[1]
         assert replace(one[0], position=other[0].position) == other[0] != one[0]
         assert {f.relation for f in quadruple.facts} == {relation_of[w] for w in quadruple.place.split("/")}
         assert quadruple.facts[0].relation != quadruple.facts[1].relation
-        for caption, words in zip(quadruple.captions, quadruple.place.split("/"), strict=True):
-            assert f" {words} the " in caption
-        texts = [c.replace(w, "*") for c, w in zip(quadruple.captions, quadruple.place.split("/"), strict=True)]
-        assert texts[0] == texts[1]
+        said = [*zip(quadruple.captions, quadruple.place.split("/"), strict=True)]
+        assert all(f" {words} the " in caption for caption, words in said)
+        assert len({caption.replace(words, "*") for caption, words in said}) == 1
 
 
-def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn):
-    for quadruple in (q for q in drawn if q.key.aspect == "counting"):
+def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(of):
+    for quadruple in of("counting"):
         few, many = sorted((scene.things for scene in quadruple.scenes), key=len)
         assert many[: len(few)] == few
         counts = [len(scene.things) for scene in quadruple.scenes]
-        assert changed(*quadruple.captions) == ([str(counts[0])], [str(counts[1])])
+        assert words_apart(*map(str.split, quadruple.captions)) == ([str(counts[0])], [str(counts[1])])
         assert set(counts) <= set(COUNTS) - {1}
         assert len({(t.shape, t.colour, t.size) for t in many}) == 1
 
 
-def test_all_kinds_of_change_occur_and_held_out_pairs_where_they_are_wanted_alone(drawn):
+def test_all_kinds_of_change_occur_and_held_out_pairs_where_they_are_wanted_alone(drawn, of):
     assert {f.relation for q in drawn for f in q.facts} == {None, *LOCATIONS}
-    assert {f.count for q in drawn if q.key.aspect == "counting" for f in q.facts} == {2, 3, 4, 5}
-    assert {size for q in drawn if q.key.aspect == "attribute" for size in q.sizes} == set(SIZES)
-    changes = {q.change for q in drawn if q.key.aspect == "attribute"}
-    assert changes == {"colour", "kind", "colour and kind"}
+    assert {f.count for q in of("counting") for f in q.facts} == {2, 3, 4, 5}
+    assert {size for q in of("attribute") for size in q.sizes} == set(SIZES)
+    assert {q.change for q in of("attribute")} == {"colour", "kind", "colour and kind"}
     for quadruple in drawn:
         pairs = {(t.shape, t.colour) for scene in quadruple.scenes for t in scene.things}
         assert bool(pairs & HELD_OUT) == (quadruple.key.held_out == "yes")
@@ -106,13 +99,10 @@ def test_the_order_of_a_pair_tells_nothing(pairs, gap):
     assert abs(more_first - 0.5) < gap
 
 
-def test_size_words_are_true_of_every_pair_of_things(drawn):
-    sizes = {"small": [], "large": []}
-    for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
-        for scene in quadruple.scenes:
-            for thing, word in zip(scene.things, quadruple.sizes, strict=True):
-                sizes.setdefault(word, []).append(thing.size)
-    assert max(sizes["small"]) * 1.3 < min(sizes["large"])
+def test_size_words_are_true_of_every_pair_of_things(of):
+    scenes = [(scene, quadruple.sizes) for quadruple in of("attribute") for scene in quadruple.scenes]
+    said = [(word, t.size) for scene, words in scenes for t, word in zip(scene.things, words, strict=True)]
+    assert max(size for word, size in said if word == "small") * 1.3 < min(s for word, s in said if word == "large")
 
 
 def test_everything_is_in_view_and_things_on_top_rest_on_what_carries_them(drawn):
@@ -135,24 +125,21 @@ def test_streams_seeds_indices_and_attempts_give_different_scenes():
 
 
 def test_the_papers_wording_allows_a_count_of_one_and_two_verbs():
-    loose = [draw(Key("test", 3, "counting", i, wording="paper")) for i in range(30)]
-    ones = [q for q in loose if 1 in {f.count for f in q.facts}]
-    assert ones
-    assert all(" 1 " in f" {' '.join(q.captions)} " for q in ones)
-    places = [draw(Key("test", 3, "location", i, wording="paper")) for i in range(30)]
-    assert any(
-        len({c.split(f" {w} ")[0] for c, w in zip(q.captions, q.place.split("/"), strict=True)}) == 2 for q in places
+    loose, places = (
+        [draw(Key("test", 3, aspect, i, wording="paper")) for i in range(30)] for aspect in ("counting", "location")
     )
+    ones = [q for q in loose if 1 in {f.count for f in q.facts}]
+    assert ones and all(" 1 " in f" {' '.join(q.captions)} " for q in ones)
+    said = [zip(q.captions, q.place.split("/"), strict=True) for q in places]
+    assert any(len({caption.split(f" {words} ")[0] for caption, words in pair}) == 2 for pair in said)
 
 
 def test_a_scene_survives_its_record(drawn):
     scene = drawn[0].scenes[0]
     assert Scene.from_record(scene.to_record()) == scene
-    with raises(DataError, "'camera'", "scene"):
-        Scene.from_record({})
-    short = scene.to_record() | {"light": [0.1]}
-    with raises(DataError, "5", "scene", "record"):
-        Scene.from_record(short)
+    for wrong, facts in (({}, "'camera'"), (scene.to_record() | {"light": [0.1]}, ("5", "record"))):
+        with raises(DataError, "scene", facts):
+            Scene.from_record(wrong)
 
 
 def test_scenes_with_nothing_unseen_are_what_they_were():
@@ -166,9 +153,8 @@ def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays():
     usual = [draw(key) for key in keys]
     other = [draw(replace(key, unseen=("camera", "light", "ground"))) for key in keys]
     for one, new in zip(usual, other, strict=True):
-        assert one.captions == new.captions
+        assert one.captions == new.captions and new.scenes[0].camera == new.scenes[1].camera
         assert [scene.things for scene in one.scenes] == [scene.things for scene in new.scenes]
-        assert new.scenes[0].camera == new.scenes[1].camera
 
     def values(drawn, part, field):
         return {getattr(getattr(one.scenes[0], part), field) for one in drawn}
@@ -205,10 +191,8 @@ def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, nam
     thing = placing.relate(thing, relation, SUBJECT, np.random.default_rng(seed))
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
-    assert along > 0
-    assert abs(across) < 0.4 * along
-    apart = np.hypot(*(corners(thing)[:, :2]).T).min()
-    assert apart > shape("bowl").reach
+    assert along > 0 and abs(across) < 0.4 * along
+    assert np.hypot(*(corners(thing)[:, :2]).T).min() > shape("bowl").reach
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), reach=st.floats(0.2, 0.7))
@@ -224,8 +208,7 @@ def test_things_stack_as_in_a_kitchen():
     def on(above, below, size=1.0):
         return can_carry(Thing(below, "", 1.0, (0, 0, 0), 0.0), Thing(above, "", size, (0, 0, 0), 0.0))
 
-    assert on("mug", "gift box")
-    assert on("bowl", "round plate")
+    assert on("mug", "gift box") and on("bowl", "round plate")
     assert not on("mug", "bowl"), "it would fall in"
     assert not on("mug", "teapot"), "a lid with a knob carries nothing"
     assert not on("gift box", "round plate", 1.3), "wider than the plate's hollow"
@@ -241,13 +224,12 @@ def test_the_camera_is_as_near_as_the_frame_allows(high):
 
 
 def test_floors_hide_nothing_and_the_wall_stands_behind_everything():
-    white = Thing("mug", "white", 1.0, (0.0, 0.0, 0.0), 0.0)
-    assert not {draw_ground([white], np.random.default_rng(k)).floor for k in range(60)} & {"marble", "paper"}
-    far = Thing("mug", "red", 1.0, (0.0, 3.0, 0.0), 0.0)
-    assert all(
-        draw_ground([SUBJECT, far], np.random.default_rng(k)).wall_distance > corners(far)[:, 1].max()
-        for k in range(20)
-    )
+    def grounds(*things):
+        return [draw_ground([*things], np.random.default_rng(k)) for k in range(60)]
+
+    white, far = (Thing("mug", colour, 1.0, (0.0, y, 0.0), 0.0) for colour, y in (("white", 0.0), ("red", 3.0)))
+    assert not {ground.floor for ground in grounds(white)} & {"marble", "paper"}
+    assert min(ground.wall_distance for ground in grounds(SUBJECT, far)) > corners(far)[:, 1].max()
 
 
 # Graded aspects: the tag is what is measured, by formulas of this file; all else of both pictures is the same.
@@ -297,24 +279,21 @@ def test_the_colour_of_the_object_alone_differs(aspect):
         one, other = (scene.things for scene in quadruple.scenes)
         assert replace(one[0], colour=other[0].colour) == other[0]
         assert one[1:] == other[1:]
-        words, others = (caption.split() for caption in quadruple.captions)
-        changed = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
-        assert [{*pair} <= set(PALETTE) for pair in changed] == [True]
+        (first,), (second,) = words_apart(*map(str.split, quadruple.captions))
+        assert {first, second} <= set(PALETTE)
 
 
 @pytest.mark.parametrize(("seed", "number"), [(1, 52), (1, 102), (2, 36)])
 def test_no_sneaker_distracts_from_the_one_shoe_of_a_caption(seed, number):
     quadruple = draw_level(Key("test", seed, "distractors", number, vocabulary="figure-14"))
-    assert " 1 " in f" {quadruple.captions[0]}"
-    assert "shoe" in quadruple.captions[0]
+    assert " 1 " in f" {quadruple.captions[0]}" and "shoe" in quadruple.captions[0]
     assert not {thing.shape for thing in quadruple.scenes[0].things} & {"boot", "sneaker", "canvas shoe", "high heel"}
 
 
 @pytest.mark.parametrize("aspect", ["size", "distance", "angle", "height"])
 def test_levels_of_the_scene_are_the_drawn_steps_up_to_rounding(aspect):
-    for number, quadruple in enumerate(draw_levels(aspect)):
-        measured = measure_level(aspect, quadruple.scenes, ())
-        assert measured == pytest.approx(step(aspect, number), rel=4e-3)
+    measured = [measure_level(aspect, quadruple.scenes, ()) for quadruple in draw_levels(aspect)]
+    assert measured == pytest.approx([step(aspect, number) for number in NUMBERS], rel=4e-3)
 
 
 def test_the_level_of_a_scene_is_that_of_its_places():
@@ -328,26 +307,27 @@ def test_the_level_of_a_scene_is_that_of_its_places():
     assert distance == pytest.approx(far / near, rel=1e-3)
     angle, (one, other) = places("angle")
     assert angle == pytest.approx(abs(math.degrees(math.atan2(*one[::-1]) - math.atan2(*other[::-1]))), rel=1e-3)
-    larger = draw_levels("size")[5].scenes[0].things
-    sizes = sorted(thing.size for thing in larger)
-    assert measure_level("size", draw_levels("size")[5].scenes, ()) == pytest.approx(sizes[1] / sizes[0], rel=1e-3)
-    assert larger[0].shape == larger[1].shape
+    scenes = draw_levels("size")[5].scenes
+    small, large = sorted(scenes[0].things, key=lambda thing: thing.size)
+    assert measure_level("size", scenes, ()) == pytest.approx(large.size / small.size, rel=1e-3)
+    assert large.shape == small.shape
 
 
 def test_the_larger_object_is_the_one_that_the_caption_calls_large():
-    for quadruple in draw_levels("size"):
-        for caption, scene in zip(quadruple.captions, quadruple.scenes, strict=True):
-            large = scene.things[0].size > scene.things[1].size
-            assert caption.startswith("The large" if large else "The small")
-    for quadruple in draw_levels("height"):
-        for caption, scene in zip(quadruple.captions, quadruple.scenes, strict=True):
-            upper = max(scene.things[:2], key=lambda thing: thing.position[2])
-            assert upper.shape.split()[-1] in caption.split(" above ")[0]
-            assert all(block.position[2] + block.size == pytest.approx(thing.position[2], abs=2e-4)
-                       for thing, block in zip(scene.things[:2], scene.things[2:], strict=True))  # fmt: skip
-    for quadruple in draw_levels("angle"):
-        for caption, scene in zip(quadruple.captions, quadruple.scenes, strict=True):
-            assert ("left" in caption) == (scene.things[0].position[0] < scene.things[1].position[0])
+    def sides(aspect):
+        return [
+            pair for q in draw_levels(aspect) for pair in zip(q.captions, (s.things for s in q.scenes), strict=True)
+        ]
+
+    for caption, things in sides("size"):
+        assert caption.startswith("The large" if things[0].size > things[1].size else "The small")
+    for caption, things in sides("height"):
+        upper = max(things[:2], key=lambda thing: thing.position[2])
+        assert upper.shape.split()[-1] in caption.split(" above ")[0]
+        tops = [block.position[2] + block.size for block in things[2:]]
+        assert tops == pytest.approx([thing.position[2] for thing in things[:2]], abs=2e-4)
+    for caption, things in sides("angle"):
+        assert ("left" in caption) == (things[0].position[0] < things[1].position[0])
     for quadruple in draw_levels("distance"):
         near, far = (math.dist(*(t.position for t in scene.things)) for scene in quadruple.scenes)
         assert ("near" in quadruple.captions[0]) == (near < far)
@@ -375,8 +355,7 @@ def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels():
 
 @pytest.mark.parametrize(
     ("one", "other", "difference"),
-    [
-        # Sharma, Wu and Dalal (2005), table 1
+    [  # Sharma, Wu and Dalal (2005), table 1
         ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
         ((50, 3.1571, -77.2803), (50, 0, -82.7485), 2.8615),
         ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0000),
@@ -418,20 +397,17 @@ def test_the_recipe_builds_and_its_levels_are_those_of_its_scenes_and_masks(tmp_
     items = read_pair_set(build(tmp_path / "levels.toml", tmp_path / "set").folder).items
     assert [item.tags["aspect"] for item in items] == list(GRADED)
     levels = {item.tags["aspect"]: float(item.tags["level"]) for item in items}
-    for item in items:
-        scenes = [scene_of_item(item, side).scene for side in (0, 1)]
-        seen = [render_masks(scene, 64)[0] for scene in scenes]
-        match item.tags["aspect"]:
-            case "count":
-                assert levels["count"] == abs(len(scenes[0].things) - len(scenes[1].things))
-            case "distractors":
-                assert levels["distractors"] == len(scenes[0].things) - 1
-            case "hidden":
-                alone = (render_masks(replace(scenes[0], things=scenes[0].things[:1]), 64)[0] == 0).sum()
-                assert levels["hidden"] == pytest.approx(100 * (1 - (seen[0] == 0).sum() / alone), rel=1e-3)
-            case "extent":
-                assert levels["extent"] == pytest.approx(100 * math.sqrt((seen[0] == 0).sum()) / 64, rel=1e-3)
-            case "size":
-                assert levels["size"] == pytest.approx(step("size", 0), rel=4e-3)
+    scenes = {item.tags["aspect"]: [scene_of_item(item, side).scene for side in (0, 1)] for item in items}
+
+    def area(scene):
+        return (render_masks(scene, 64)[0] == 0).sum()
+
+    hidden, extent = scenes["hidden"][0], scenes["extent"][0]
+    alone = replace(hidden, things=hidden.things[:1])
+    assert levels["count"] == abs(len(scenes["count"][0].things) - len(scenes["count"][1].things))
+    assert levels["distractors"] == len(scenes["distractors"][0].things) - 1
+    assert levels["hidden"] == pytest.approx(100 * (1 - area(hidden) / area(alone)), rel=1e-3)
+    assert levels["extent"] == pytest.approx(100 * math.sqrt(area(extent)) / 64, rel=1e-3)
+    assert levels["size"] == pytest.approx(step("size", 0), rel=4e-3)
     with raises(DataError, "'count'", "count-000", str(tmp_path / "set")):
         write_training_rows(tmp_path / "set")

@@ -1,9 +1,10 @@
 """Scenes as JSON, read back and rendered to the bytes of the set's picture; Blender beside Mitsuba."""
 
-import json
 import os
 import sys
+from functools import reduce
 from importlib.util import find_spec
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 from scanned import shelf
 
 from facts import raises
+from sets import write_file
 from tellapart.builders.pipeline import build
 from tellapart.data.item import Item
 from tellapart.errors import DataError
@@ -57,13 +59,9 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path, aspect):
 )
 def test_a_wrong_field_is_named(tmp_path, path, value, message):
     fields = CONTENT.to_json()
-    part = fields
-    for step in path[:-1]:
-        part = part[step]
-    part[path[-1]] = value
-    (tmp_path / "scene.json").write_text(json.dumps(fields))
+    reduce(getitem, path[:-1], fields)[path[-1]] = value
     with raises(DataError, message):
-        read_scene_file(tmp_path / "scene.json")
+        read_scene_file(write_file(tmp_path / "scene.json", fields))
 
 
 def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path):
@@ -79,11 +77,9 @@ def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path):
 
 def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path):
     need_renderer()
-    (tmp_path / "recipe.toml").write_text(
-        'name = "few"\nbuilder = "scenes"\nseed = 5\n[options]\nsize = 32\nsamples = 1\ndepth = 2\n'
-        "[options.items]\nlocation = 1\n"
-    )
-    made = build(tmp_path / "recipe.toml", tmp_path / "few")
+    recipe = 'name = "few"\nbuilder = "scenes"\nseed = 5\n[options]\nsize = 32\nsamples = 1\ndepth = 2\n'
+    recipe = write_file(tmp_path / "recipe.toml", f"{recipe}[options.items]\nlocation = 1\n")
+    made = build(recipe, tmp_path / "few")
     for side in (0, 1):
         assert main(["export", str(made.folder), "location-000", str(side), "--out", str(tmp_path / "s.json")]) == 0
         assert main(["render", str(tmp_path / "s.json"), "--out", str(tmp_path / "s.png")]) == 0
@@ -99,7 +95,7 @@ def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path):
     name = read_asset(shelf(tmp_path / "scans"), "Brick").shape
     fields = CONTENT.to_json()
     fields["things"] = [{"shape": name, "colour": "", "size": 1.0, "position": [0, 0, 0], "yaw": 0.3}]
-    (tmp_path / "scene.json").write_text(json.dumps(fields))
+    write_file(tmp_path / "scene.json", fields)
     arguments = ["render", str(tmp_path / "scene.json"), "--out", str(tmp_path / "s.png")]
     assert main([*arguments, "--assets", str(tmp_path / "scans")]) == 0
     with Image.open(tmp_path / "s.png") as image:
@@ -167,12 +163,9 @@ def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender):
 
 def test_a_missing_interpreter_is_an_error_with_the_fix(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE, raising=False)
-    with raises(DataError, "'blender'", "Python", "Blender", VARIABLE):
-        Blender().masks(SCENE, 16)
-    with raises(DataError, "/no/such", "Python"):
-        Blender("/no/such").masks(SCENE, 16)
-    without = tmp_path / "python"
-    without.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    without = write_file(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     without.chmod(0o755)
-    with raises(DataError, "Blender", "1", "Python"):
-        Blender(str(without)).masks(SCENE, 16)
+    cases = {"": ("'blender'", "Python", "Blender", VARIABLE), "/no/such": ("/no/such", "Python")}
+    for python, facts in (cases | {str(without): ("Blender", "1", "Python")}).items():
+        with raises(DataError, facts):
+            Blender(python).masks(SCENE, 16)

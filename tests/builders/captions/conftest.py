@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from pictures import plain
+from sets import write_file
 from tellapart.models.torch.backend import import_torch
 
 WORDS = "a an the two dog dogs cat cats poodle man men horse table on with sits rides . ,".split()  # noqa: SIM905
@@ -22,16 +23,12 @@ def write_nltk(folder: Path) -> Path:
     tagger = folder / "taggers/averaged_perceptron_tagger_eng"
     punkt.mkdir(parents=True)
     tagger.mkdir(parents=True)
-    for name, text in (
-        ("abbrev_types.txt", "mr\n"),
-        ("collocations.tab", "##number##\tdogs\n"),
-        ("ortho_context.tab", "dog\t42\n"),
-        ("sent_starters.txt", "the\n"),
-    ):
+    files = {"abbrev_types.txt": "mr\n", "collocations.tab": "##number##\tdogs\n", "ortho_context.tab": "dog\t42\n"}
+    for name, text in (files | {"sent_starters.txt": "the\n"}).items():
         (punkt / name).write_text(text)
-    nouns = {"dog": "NN", "cat": "NN", "poodle": "NN", "man": "NN", "horse": "NN", "table": "NN"}
-    tags = nouns | {"dogs": "NNS", "cats": "NNS", "men": "NNS", "a": "DT", "an": "DT", "the": "DT", "two": "CD"}
-    tags |= {"on": "IN", "with": "IN", "sits": "VBZ", "rides": "VBZ", ".": ".", ",": ","}
+    tags = dict.fromkeys(("dog", "cat", "poodle", "man", "horse", "table"), "NN")
+    tags |= dict.fromkeys(("dogs", "cats", "men"), "NNS") | dict.fromkeys(("a", "an", "the"), "DT")
+    tags |= {"two": "CD", "on": "IN", "with": "IN", "sits": "VBZ", "rides": "VBZ", ".": ".", ",": ","}
     tags |= {word.title(): tag for word, tag in tags.items() if word.isalpha()}
     stem = tagger / "averaged_perceptron_tagger_eng"
     Path(f"{stem}.weights.json").write_text(json.dumps({"bias": {"JJ": 1.0, "NN": -1.0}}))
@@ -53,35 +50,21 @@ def _tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=backend, **marks)
 
 
-def write_bert(folder: Path, kind: str, seed: int = 0) -> Path:
-    """A BERT of two layers: `BertForMaskedLM` or `BertModel`."""
+def write_model(folder: Path, kind: str, seed: int) -> None:
+    """A `BertForMaskedLM`, `BertModel` or `GPT2LMHeadModel` of two layers."""
     import torch
     import transformers
 
     torch.manual_seed(seed)
-    config = transformers.BertConfig(
-        vocab_size=len(_SPECIAL) + len(WORDS) + 1, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=48, max_position_embeddings=32, initializer_range=0.3,
-    )  # fmt: skip
+    common = {"vocab_size": len(_SPECIAL) + len(WORDS) + 1, "initializer_range": 0.3}
+    if kind == "GPT2LMHeadModel":
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32, "bos_token_id": 2, "eos_token_id": 3}
+        config = transformers.GPT2Config(**common, **sizes)
+    else:
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+        config = transformers.BertConfig(**common, **sizes, max_position_embeddings=32)
     getattr(transformers, kind)(config).save_pretrained(folder)
     _tokenizer().save_pretrained(folder)
-    return folder
-
-
-def write_gpt2(folder: Path, seed: int = 0) -> Path:
-    """A GPT-2 of two layers."""
-    import torch
-    import transformers
-
-    torch.manual_seed(seed)
-    config = transformers.GPT2Config(
-        vocab_size=len(_SPECIAL) + len(WORDS) + 1, n_embd=32, n_layer=2, n_head=2, n_positions=32,
-        initializer_range=0.3,
-        bos_token_id=2, eos_token_id=3,
-    )  # fmt: skip
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
-    return folder
 
 
 def write_wordnet(folder: Path) -> Path:
@@ -112,9 +95,9 @@ def parts(tmp_path_factory):
     import_torch()  # makes the torchvision beside it importable, and so transformers
     folder = tmp_path_factory.mktemp("parts")
     write_nltk(folder / "nltk")
-    write_bert(folder / "masked", "BertForMaskedLM", seed=1)
-    write_bert(folder / "encoder", "BertModel", seed=2)
-    write_gpt2(folder / "causal", seed=3)
+    write_model(folder / "masked", "BertForMaskedLM", seed=1)
+    write_model(folder / "encoder", "BertModel", seed=2)
+    write_model(folder / "causal", "GPT2LMHeadModel", seed=3)
     write_wordnet(folder / "wordnet")
     return folder
 
@@ -133,16 +116,12 @@ CAPTIONS = [
 def recipe(parts, tmp_path):
     """Write captions, images and a recipe for them, the stages all on and the range of similarity wide."""
 
-    def write(name="recipe", times=1, **changed):
+    def write(name="recipe", **changed):
         home = tmp_path / name
-        (home / "images").mkdir(parents=True)
         for k, image in enumerate(("a.png", "b.png", "c.png")):
-            Image.new("RGB", (8, 8), (40 * k, 90, 200)).save(home / "images" / image)
-        rows = [
-            {"id": f"{image[0]}_{k}", "image": image, "caption": caption}
-            for k, (image, caption) in enumerate(CAPTIONS * times)
-        ]
-        (home / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            write_file(home / "images" / image, plain((40 * k, 90, 200)))
+        rows = [{"id": f"{i[0]}_{k}", "image": i, "caption": said} for k, (i, said) in enumerate(CAPTIONS)]
+        write_file(home / "captions.jsonl", rows)
         options = {"captions": "captions.jsonl", "images": "images", "tagger": f"nltk:{parts / 'nltk'}"}
         models = {"masked_lm": "masked", "similarity": "encoder", "language_model": "causal"}
         options |= {key: str(parts / folder) for key, folder in models.items()}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from sets import file_bytes
 from tellapart.builders.negatives.language_negatives import NONE, TASKS, write_answer
 from tellapart.builders.negatives.negatives import Rewrite, rewrites
 
@@ -92,11 +93,12 @@ def captions(tmp_path):
     """Write captions and a picture for each image; return the folder."""
 
     def write(rows):
-        (tmp_path / "photos").mkdir(exist_ok=True)
         for k, image in enumerate(dict.fromkeys(image for image, _ in rows)):
-            Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / image)
-        lines = [json.dumps({"image": image, "caption": caption}) for image, caption in rows]
-        (tmp_path / "captions.jsonl").write_text("\n".join(lines) + "\n")
+            path = tmp_path / "photos" / image
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4, 4), (k, 0, 0)).save(path)
+        lines = [{"image": image, "caption": caption} for image, caption in rows]
+        (tmp_path / "captions.jsonl").write_bytes(file_bytes("captions.jsonl", lines))
         return tmp_path
 
     return write

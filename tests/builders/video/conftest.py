@@ -13,10 +13,10 @@ pytest.importorskip("av", reason="needs the video extra: av")
 BLOCK, COLUMNS, ROWS = 16, 4, 3  # 12 bits in 64 x 48 pixels
 
 
-def drawn(number: int) -> NDArray[np.uint8]:
+def drawn(number: int, block: int = BLOCK) -> NDArray[np.uint8]:
     """Draw a number: a bright block for a 1, a dark one for a 0."""
     bits = np.array([number >> bit & 1 for bit in range(ROWS * COLUMNS)], np.uint8).reshape(ROWS, COLUMNS)
-    grey = np.kron(bits * 160 + 48, np.ones((BLOCK, BLOCK), np.uint8))
+    grey = np.kron(bits * 160 + 48, np.ones((block, block), np.uint8))
     return np.repeat(grey[:, :, None], 3, axis=2).astype(np.uint8)
 
 
@@ -31,6 +31,12 @@ def number_in(pixels: NDArray[Any]) -> int:
 @pytest.fixture(scope="session")
 def numbered():
     return number_in
+
+
+@pytest.fixture(scope="session")
+def large():
+    """Draw a number three times as large."""
+    return lambda number: drawn(number, 3 * BLOCK)
 
 
 @pytest.fixture(scope="session")

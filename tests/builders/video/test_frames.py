@@ -1,11 +1,9 @@
 """Frames of videos: by time and number, and of real footage."""
 
-import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import raises
-from film_annotations import boundary, cooking
+from sets import write_file
 from tellapart.builders.builder import Made, Start
-from tellapart.builders.pipeline import build
 from tellapart.builders.video.footage import EndOfVideoError, clip_files, read_frame_at, read_frame_number
 from tellapart.builders.video.timestamped import TimestampedCaptions
-from tellapart.data.folder import read_pair_set
 from tellapart.data.images import decode
 from tellapart.errors import DataError
 
@@ -27,6 +23,7 @@ from tellapart.errors import DataError
 STEADY = list(range(0, 4000, 40))
 SHIFTED = [time + 720 for time in STEADY]
 UNEVEN = list(accumulate([300] + [(40, 70, 20, 130)[k % 4] for k in range(59)]))
+X265 = "log-level=none:keyint=12:bframes=3:open-gop=1:pools=1"
 
 VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
     "b-frames.mp4": (STEADY, {"bf": "3", "g": "25", "b-pyramid": "normal"}),
@@ -37,10 +34,7 @@ VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
     "transport.ts": (SHIFTED, {"bf": "2", "g": "20"}),
     "sparse.ts": (range(0, 30_000, 1000), {"bf": "0", "g": "1000"}),  # nothing can be decoded but from the beginning
     "open-groups.mp4": (STEADY, {"bf": "3", "g": "15", "x264-params": "open-gop=1"}),
-    "hevc.mp4": (
-        STEADY[:60],
-        {"codec": "libx265", "x265-params": "log-level=none:keyint=12:bframes=3:open-gop=1:pools=1"},
-    ),
+    "hevc.mp4": (STEADY[:60], {"codec": "libx265", "x265-params": X265}),
     "vp9.webm": (STEADY[:40], {"codec": "libvpx-vp9", "cpu-used": "8", "deadline": "realtime"}),
     "lossless.mkv": (UNEVEN[:40], {"codec": "ffv1"}),
 }
@@ -67,21 +61,14 @@ def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(videos, numb
 def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name, share):
     times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
     asked = share * times[-1]
-    began = {
-        bisect_right(times, asked + slack) - 1 for slack in (0.0, 1.6)
-    }  # a container rounds to a millisecond, we by a half
+    # A container rounds to a millisecond, we by a half.
+    began = {bisect_right(times, asked + slack) - 1 for slack in (0.0, 1.6)}
     assert numbered(read_frame_at(videos[name], asked / 1000).pixels) in began
-
-
-def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from(videos, numbered):
-    assert numbered(read_frame_at(videos["b-frames.mp4"], 0.0396).pixels) == 1
-    assert numbered(read_frame_at(videos["b-frames.mp4"], 0.039).pixels) == 0
 
 
 @pytest.mark.parametrize("name", ["b-frames.mp4", "uneven.mp4"])
 def test_numbers_count_frames_from_one(videos, numbered, name):
-    for number in (1, 2, 30, 60):
-        assert numbered(read_frame_number(videos[name], number).pixels) == number - 1
+    assert [numbered(read_frame_number(videos[name], n).pixels) for n in (1, 2, 30, 60)] == [0, 1, 29, 59]
     last = len(VIDEOS[name][0])
     with raises(EndOfVideoError, name, last, f"{last + 1}"):
         read_frame_number(videos[name], last + 1)
@@ -89,9 +76,9 @@ def test_numbers_count_frames_from_one(videos, numbered, name):
         read_frame_number(videos[name], 0)
 
 
-def test_after_the_last_frame_there_is_none(videos, numbered):
+def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from_and_after_the_last_there_is_none(videos, numbered):
     path = videos["b-frames.mp4"]
-    assert numbered(read_frame_at(path, 3.995).pixels) == 99
+    assert [numbered(read_frame_at(path, seconds).pixels) for seconds in (0.0396, 0.039, 3.995)] == [1, 0, 99]
     with raises(EndOfVideoError, "b-frames.mp4", "4.000", "4.500"):
         read_frame_at(path, 4.5)
     for wrong in (-1.0, float("nan"), float("inf")):
@@ -120,7 +107,7 @@ def test_what_is_no_whole_video_or_is_of_no_known_format_is_named(videos, tmp_pa
             read_frame_at(tmp_path / name, 0.0)
     with raises(DataError, "gone.mp4", "No such file or directory", "decoded"):
         read_frame_number(tmp_path / "gone.mp4", 1)
-    (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
+    (tmp_path / "odd.mp4").write_bytes(whole.replace(b"avc1", b"zzzz"))
     with raises(DataError, "odd.mp4", "format", "FFmpeg"):
         read_frame_at(tmp_path / "odd.mp4", 0.0)
     path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
@@ -167,42 +154,17 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path):
 
 
 def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):
-    for name in (
-        "a.mp4",
-        "deep/b.webm",
-        "-c_D_000010_000020.avi",
-        "a.json",
-        "a.srt",
-        ".hidden.mp4",
-        "e.mp4/000001.png",
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    videos = clip_files(tmp_path)
-    assert {name: path.relative_to(tmp_path).as_posix() for name, (path,) in videos.items()} == {
-        "a": "a.mp4",
-        "a.mp4": "a.mp4",
-        "b": "deep/b.webm",
-        "b.webm": "deep/b.webm",
-        "-c_D": "-c_D_000010_000020.avi",
-        "-c_D_000010_000020": "-c_D_000010_000020.avi",
-        "-c_D_000010_000020.avi": "-c_D_000010_000020.avi",
-        "e.mp4": "e.mp4",
-    }
-    assert "f" not in videos
-
-
-def test_a_name_of_two_files_is_refused_when_it_is_asked_for(tmp_path):
-    for name in ("a.mp4", "a.webm", "b.mp4"):
-        (tmp_path / "videos" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "videos" / name).write_bytes(b"")
-    videos = clip_files(tmp_path / "videos")
-    assert [path.name for name in ("a.webm", "b") for path in videos[name]] == ["a.webm", "b.mp4"]
-    rows = [{"video": "a", "time": time, "caption": f"at {time}"} for time in (0, 1)]
-    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = TimestampedCaptions.Options(captions="captions.jsonl", videos="videos")
-    with raises(DataError, "'a'", "a.mp4", "a.webm"):
-        TimestampedCaptions(Start(options, 1, tmp_path)).candidates()
+    kinetics = "-c_D_000010_000020.avi"
+    others = ("a.json", "a.srt", ".hidden.mp4", "e.mp4/000001.png", "f.mp4", "f.webm")
+    for name in ("a.mp4", "deep/b.webm", kinetics, *others):
+        write_file(tmp_path / name, b"")
+    videos = clip_files(tmp_path).items()
+    found = {name: sorted(path.relative_to(tmp_path).as_posix() for path in paths) for name, paths in videos}
+    assert found == {
+        "a": ["a.mp4"], "a.mp4": ["a.mp4"], "b": ["deep/b.webm"], "b.webm": ["deep/b.webm"], "e.mp4": ["e.mp4"],
+        "f": ["f.mp4", "f.webm"], "f.mp4": ["f.mp4"], "f.webm": ["f.webm"],
+        **{name: [kinetics] for name in ("-c_D", "-c_D_000010_000020", kinetics)},
+    }  # fmt: skip
 
 
 # The builders of captioned frames on real films: `python ci/parts.py real-footage` fetches them.
@@ -221,25 +183,6 @@ SEEN = [
     ("carphone_pristine.mp4", 3.9, "a man in a car opens his mouth wide"),
 ]
 
-#: Film, its seconds, where something changes, who changes, and how that one is before and after each change.
-CHANGES = {
-    "bigbuckbunny": (
-        5.3,
-        "a grey rabbit",
-        [(1.4, "crawls out of its burrow", "stretches its arms"), (4.8, "stretches its arms", "lets its arms hang")],
-    ),
-    "bikes": (
-        10.0,
-        "the camera",
-        [(5.0, "shows cars", "shows a street behind a fence"), (7.0, "shows a street", "shows a bicycle at a wall")],
-    ),
-    "carphone_pristine": (
-        4.0,
-        "a man in a car",
-        [(1.6, "keeps his mouth closed", "opens his mouth wide"), (2.4, "opens his mouth wide", "tilts his head")],
-    ),
-}
-
 
 @pytest.fixture
 def films():
@@ -248,34 +191,10 @@ def films():
     return FOOTAGE
 
 
-def geb_plus(film: str) -> list[dict[str, Any]]:
-    """Return a film's boundaries as GEB+'s `val.json` has them."""
-    end, subject, changes = CHANGES[film]
-    times = [0.0, *(time for time, _, _ in changes), end]
-    return [
-        boundary(f"{film}_{k}A", time, (times[k], times[k + 2]), states, subject)
-        for k, (time, *states) in enumerate(changes)
-    ]
-
-
-def youcook2(film: str) -> dict[str, Any]:
-    """Return a film's steps as YouCook2's annotations have them."""
-    end, subject, changes = CHANGES[film]
-    times = [0.0, *(time for time, _, _ in changes), end]
-    done = [changes[0][1], *(after for _, _, after in changes)]
-    steps = zip(pairwise(times), (f"{subject} {what}" for what in done), strict=True)
-    return cooking(steps, "validation")
-
-
-def middle(film: str, segment: int) -> float:
-    times = [0.0, *(time for time, _, _ in CHANGES[film][2]), CHANGES[film][0]]
-    return round((times[segment] + times[segment + 1]) / 2, 6)
-
-
 @pytest.mark.slow
 def test_the_frames_of_real_films_are_those_on_the_screen_at_that_time(films, tmp_path):
     rows = [{"video": film, "time": time, "caption": caption} for film, time, caption in SEEN]
-    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_file(tmp_path / "captions.jsonl", rows)
     options = TimestampedCaptions.Options(captions="captions.jsonl", videos=str(films))
     builder = TimestampedCaptions(Start(options, 1, tmp_path))
     for key, (first, second) in zip(builder.candidates(), zip(SEEN[::2], SEEN[1::2], strict=True), strict=True):
@@ -284,35 +203,6 @@ def test_the_frames_of_real_films_are_those_on_the_screen_at_that_time(films, tm
         assert made.item.texts == (first[2], second[2])
         for reference, (film, time, _) in zip(made.item.images, (first, second), strict=True):
             assert np.array_equal(decode(made.images[reference], reference), shown(films / film, time))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("builder", "annotations", "segments"),
-    [
-        ("geb-plus", {film: geb_plus(film) for film in CHANGES}, {"_0A-1A": (0, 2)}),
-        (
-            "youcook2",
-            {"database": {film: youcook2(film) for film in CHANGES}},
-            {"-0-1": (0, 1), "-0-2": (0, 2), "-1-2": (1, 2)},
-        ),
-    ],
-)
-def test_annotated_segments_of_real_films_become_pairs_of_their_middle_frames(
-    builder, annotations, segments, films, recipe, tmp_path
-):
-    (tmp_path / "notes.json").write_text(json.dumps(annotations))
-    faces = '\nfaces = "none"' if builder == "youcook2" else ""
-    path = recipe(builder, f'annotations = "notes.json"\nimage_format = "png"{faces}')
-    path.write_text(path.read_text().replace('videos = "videos"', f'videos = "{films.as_posix()}"'))
-    pairs = read_pair_set(build(path, tmp_path / "set").folder)
-    assert {item.id for item in pairs.items} == {f"{film}{pair}" for film in CHANGES for pair in segments}
-    for item in pairs.items:
-        film = item.cluster
-        for image, text, segment in zip(item.images, item.texts, segments[item.id[len(film) :]], strict=True):
-            frame = shown(films / f"{film}.mp4", middle(film, segment))
-            assert np.array_equal(decode(pairs.read_bytes(image), image), frame)
-            assert text == youcook2(film)["annotations"][segment]["sentence"]
 
 
 def shown(path: Path, seconds: float) -> np.ndarray:

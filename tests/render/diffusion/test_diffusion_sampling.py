@@ -39,16 +39,6 @@ def gap(a, b) -> int:
     return int(np.abs(np.asarray(a).astype(int) - np.asarray(b)).max())
 
 
-def test_pairs_are_the_same_in_batches_of_one_and_of_three(stable_diffusion):
-    one, three = (
-        list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS, sampling.Schedule(steps=5, batch=batch)))
-        for batch in (1, 3)
-    )
-    assert len(one) == len(three) == 4
-    assert gap(one, three) <= LEVEL
-    assert min(gap(a, b) for k, a in enumerate(one) for b in one[:k]) > 20  # while different seeds are far apart
-
-
 def test_a_pair_is_the_same_to_the_bit_among_others_and_has_the_side_asked_for(stable_diffusion):
     schedule = sampling.Schedule(steps=3, batch=3)
     alone = list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], schedule))
@@ -61,16 +51,18 @@ def test_a_pair_is_the_same_to_the_bit_among_others_and_has_the_side_asked_for(s
     assert image.shape == (48, 48, 3)
 
 
-@pytest.mark.parametrize("name", ["stable_diffusion", "stable_diffusion_xl"])
-def test_pictures_are_the_same_in_batches_of_one_and_of_three(name, request):
-    pipeline = request.getfixturevalue(name)
+@pytest.mark.parametrize("name", ["stable_diffusion", "stable_diffusion_xl", "pairs"])
+def test_pictures_and_pairs_are_the_same_in_batches_of_one_and_of_three(name, request):
+    pipeline = request.getfixturevalue("stable_diffusion" if name == "pairs" else name)
     one, three = (
-        list(sampling.sample_images(pipeline, "a cat", [5, 6, 7, 8], sampling.Schedule(steps=3, batch=batch), 5.0))
-        for batch in (1, 3)
+        list(sampling.sample_pairs(pipeline, CAPTIONS, DRAWS, schedule))
+        if name == "pairs"
+        else list(sampling.sample_images(pipeline, "a cat", [5, 6, 7, 8], schedule, 5.0))
+        for schedule in (sampling.Schedule(steps=5, batch=1), sampling.Schedule(steps=5, batch=3))
     )
-    assert np.array(one).shape == (4, 32, 32, 3)
+    assert np.array(one).shape == ((4, 2, 32, 32, 3) if name == "pairs" else (4, 32, 32, 3))
     assert gap(one, three) <= LEVEL
-    assert min(gap(a, b) for k, a in enumerate(one) for b in one[:k]) > 20
+    assert min(gap(a, b) for k, a in enumerate(one) for b in one[:k]) > 20  # while different seeds are far apart
 
 
 def test_words_are_what_the_text_encoder_is_given_and_room_what_all_read(stable_diffusion, stable_diffusion_xl):
@@ -79,9 +71,8 @@ def test_words_are_what_the_text_encoder_is_given_and_room_what_all_read(stable_
     assert len(words) == 6
     assert [token for word in words for token in word] == tokenizer("a cat on an old bed.").input_ids[1:-1]
     for pipeline in (stable_diffusion, stable_diffusion_xl):
-        fits, too_long = "x" * 22, "x" * 23  # 24 tokens with begin and end
-        assert sampling.room_for(pipeline, fits)
-        assert not sampling.room_for(pipeline, too_long)
+        assert sampling.room_for(pipeline, "x" * 22)  # 24 tokens with begin and end
+        assert not sampling.room_for(pipeline, "x" * 23)
 
 
 def test_random_numbers_are_of_the_seed_the_item_and_the_draw():
@@ -96,11 +87,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.fixture
 def copied(folders, tmp_path):
     """Copy a pipeline, to be spoiled."""
-
-    def copy(name="sd", to="model"):
-        return Path(shutil.copytree(folders / name, tmp_path / to))
-
-    return copy
+    return lambda to="model": Path(shutil.copytree(folders / "sd", tmp_path / to))
 
 
 def opened(folder: Path, **more):
@@ -112,8 +99,7 @@ def opened(folder: Path, **more):
 def test_a_folder_is_known_by_its_files_and_not_by_its_place(copied):
     one, other = copied(to="one"), copied(to="other")
     first = opened(one)
-    assert first.kind == "StableDiffusionPipeline"
-    assert first.versions == opened(other).versions
+    assert (first.kind, first.versions) == ("StableDiffusionPipeline", opened(other).versions)
     assert first.versions["torch"].endswith(", cpu, float32")
     config = one / "unet" / "config.json"
     config.write_text(config.read_text() + "\n")
@@ -133,29 +119,26 @@ KINDS = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "more", "match"),
+    ("spoil", "match"),
     [
-        (lambda folder: weights(folder).rename(weights(folder).with_suffix(".bin")), {}, "diffusion_pytorch_model.bin"),
-        (lambda _: None, {"variant": "fp16"}, ("'fp16'", "revision")),
-        (lambda folder: change_index(folder, _class_name="FluxPipeline"), {}, ("FluxPipeline", *KINDS)),
-        (lambda folder: change_index(folder, unet=["my_unet", "UNet"]), {}, ("my_unet", "run")),
-        (
-            lambda folder: change_index(folder, tokenizer_3=["diffusers", "X"]),
-            {},
-            ("tokenizer_3", "model_index.json"),
-        ),
-        (lambda folder: (folder / "model_index.json").unlink(), {}, ("diffusers", "folder")),
-        (lambda folder: weights(folder).write_bytes(b"not tensors"), {}, ("StableDiffusionPipeline", "loaded")),
+        (lambda folder: weights(folder).rename(weights(folder).with_suffix(".bin")), "diffusion_pytorch_model.bin"),
+        (lambda folder: change_index(folder, _class_name="FluxPipeline"), ("FluxPipeline", *KINDS)),
+        (lambda folder: change_index(folder, unet=["my_unet", "UNet"]), ("my_unet", "run")),
+        (lambda folder: change_index(folder, tokenizer_3=["diffusers", "X"]), ("tokenizer_3", "model_index.json")),
+        (lambda folder: (folder / "model_index.json").unlink(), ("diffusers", "folder")),
+        (lambda folder: weights(folder).write_bytes(b"not tensors"), ("StableDiffusionPipeline", "loaded")),
     ],
 )
-def test_a_folder_that_is_no_whole_pipeline_or_has_code_is_refused(copied, spoil, more, match):
+def test_a_folder_that_is_no_whole_pipeline_or_has_code_is_refused(copied, spoil, match):
     folder = copied()
     spoil(folder)
     with raises(ModelError, match):
-        opened(folder, **more).load()
+        opened(folder).load()
 
 
-def test_another_kind_of_pipeline_and_a_missing_diffusers_are_named(folders, monkeypatch):
+def test_another_kind_of_pipeline_a_missing_variant_and_a_missing_diffusers_are_named(folders, monkeypatch):
+    with raises(ModelError, "'fp16'", "revision"):
+        opened(folders / "sd", variant="fp16").load()
     with raises(ModelError, "StableDiffusionXLPipeline", "StableDiffusionPipeline"):
         sampling.open_checkpoint(sampling.DiffusionModel(name="xl"), folders, ("StableDiffusionPipeline",))
     monkeypatch.setitem(sys.modules, "diffusers", None)
@@ -168,40 +151,38 @@ def test_another_denoiser_takes_the_place_of_the_models_own(folders, copied, nes
     import torch
     from safetensors.torch import load_file, save_file
 
-    other = copied(to="dpo") / "unet"
-    path = next(other.glob("*.safetensors"))
-    save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path)
-    place = other.parent if nested else other
+    other = copied(to="dpo")
+    save_file({name: tensor + 1 for name, tensor in load_file(weights(other)).items()}, weights(other))
+    place = other if nested else other / "unet"
     models = [sampling.DiffusionModel(name=str(folders / "sd"), unet=u, device="cpu") for u in ("", place.name)]
     plain, replaced = (sampling.open_checkpoint(model, place.parent) for model in models)
     assert set(replaced.revisions) == {"pipeline", "unet"}
-    pipelines = [checkpoint.load() for checkpoint in (plain, replaced)]
-    weights = [pipeline.unet.state_dict()["conv_in.weight"] for pipeline in pipelines]
-    torch.testing.assert_close(weights[1], weights[0] + 1)
-    assert pipelines[0].safety_checker is None
+    own, others = (checkpoint.load() for checkpoint in (plain, replaced))
+    torch.testing.assert_close(*(pipe.unet.state_dict()["conv_in.weight"] - k for k, pipe in enumerate((own, others))))
+    assert own.safety_checker is None
 
 
 def test_a_hub_id_is_read_from_the_hubs_cache_without_a_network(folders, tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra 'hub'")
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    name = "someone/tiny-sd"
-    with raises(ModelError, name, "0123456789ab", "folder"):
-        sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
-    shutil.copytree(folders / "sd", tmp_path / "models--someone--tiny-sd" / "snapshots" / COMMIT)
-    found = sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
-    assert found.revisions == {"pipeline": COMMIT}
-    assert found.load().unet.config.sample_size == 16
+    model = sampling.DiffusionModel(name="someone/tiny-sd", revision=COMMIT)
+    snapshot = tmp_path / "models--someone--tiny-sd" / "snapshots" / COMMIT
+    with raises(ModelError, "someone/tiny-sd", "0123456789ab", "folder"):
+        sampling.open_checkpoint(model, tmp_path)
+    shutil.copytree(folders / "sd", snapshot)
+    found = sampling.open_checkpoint(model, tmp_path)
+    assert (found.revisions, found.load().unet.config.sample_size) == ({"pipeline": COMMIT}, 16)
     # What the cache holds in part would be fetched; where it cannot be, what is wrong is said.
-    shutil.rmtree(tmp_path / "models--someone--tiny-sd" / "snapshots" / COMMIT / "vae")
+    shutil.rmtree(snapshot / "vae")
     with raises(ModelError, "model_index.json"):
-        sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
+        sampling.open_checkpoint(model, tmp_path)
 
 
-@pytest.mark.parametrize("revision", ["", "main", COMMIT[:12]])
-def test_a_hub_id_without_its_commit_is_refused(tmp_path, revision):
-    with raises(ModelError, "40", f"'{revision}'"):
-        sampling.open_checkpoint(sampling.DiffusionModel(name="someone/tiny-sd", revision=revision), tmp_path)
+def test_a_hub_id_without_its_commit_is_refused(tmp_path):
+    for revision in ("", "main", COMMIT[:12]):
+        with raises(ModelError, "40", f"'{revision}'"):
+            sampling.open_checkpoint(sampling.DiffusionModel(name="someone/tiny-sd", revision=revision), tmp_path)
 
 
 def test_a_device_that_is_not_there_is_refused(folders):
@@ -246,26 +227,15 @@ def made(home: Path, place: int = 0, seed: int = 1, **more) -> Made:
     return outcome
 
 
-RECIPE = """name = "few"
-builder = "generated-images"
-seed = 1
-[options]
-captions = "pairs.csv"
-images = "natural"
-steps = 2
-{more}
-[options.model]
-name = "xl"
-device = "cpu"
-[options.picture]
-side = 24
-format = "jpeg"
-"""
+def recipe(home: Path, *more: str) -> Path:
+    rows = ['captions = "pairs.csv"', 'images = "natural"', "steps = 2", *more]
+    rows += ["[options.model]", 'name = "xl"', 'device = "cpu"', "[options.picture]", "side = 24", 'format = "jpeg"']
+    head = ['name = "few"', 'builder = "generated-images"', "seed = 1", "[options]"]
+    return write_file(home / "recipe.toml", "\n".join([*head, *rows]))
 
 
 def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
-    path = write_file(home / "recipe.toml", RECIPE.format(more="batch = 4"))
-    pairs = read_pair_set(build(path, home / "set").folder)
+    pairs = read_pair_set(build(recipe(home, "batch = 4"), home / "set").folder)
     assert pairs.shape == (4, 1)
     assert [(i.id, i.texts, i.cluster, i.tags) for i in pairs.items] == [
         ("7_0-1", ("A dog.",), "7", {"type": "swap"}),
@@ -279,8 +249,7 @@ def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
 
 
 def test_a_given_picture_is_the_first_of_its_pair_and_both_can_be_drawn(home):
-    path = write_file(home / "recipe.toml", RECIPE.format(more='layout = "pairs"\ncount = 1'))
-    built = build(path, home / "set")
+    built = build(recipe(home, 'layout = "pairs"', "count = 1"), home / "set")
     pairs = read_pair_set(built.folder)
     assert [item.texts for item in pairs.items] == [("A cat.", "A dog."), ("A dog.", "An old dog.")]
     assert pairs.items[0].images == ("images/7_0_0.png", "images/7_0_1.jpg")
@@ -290,8 +259,7 @@ def test_a_given_picture_is_the_first_of_its_pair_and_both_can_be_drawn(home):
     pair = made(home, layout="pairs", positive="drawn", count=2)
     alone = [made(home, place, positive="drawn", count=2) for place in (0, 1)]
     assert [outcome.item.id for outcome in alone] == ["7_0-0", "7_0-1"]
-    firsts = [next(iter(outcome.images.values())) for outcome in alone]
-    assert list(pair.images.values()) == firsts
+    assert list(pair.images.values()) == [next(iter(outcome.images.values())) for outcome in alone]
 
 
 def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
@@ -299,11 +267,10 @@ def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
     candidates = [decode(data, name) for name, data in made(home, count=3).images.items()]
     model = find_model("demo-encoder")
     scores = model.similarity(model.encode_images(candidates), model.encode_texts(["A dog."]))[:, 0]
-    (told,) = nearest.item.provenance["drawn"]
-    assert told["candidate"] == int(scores.argmax())
+    (told,), best = nearest.item.provenance["drawn"], int(scores.argmax())
+    assert told["candidate"] == best
     np.testing.assert_allclose(told["cosines"], scores, atol=1e-5)
-    chosen = decode(nearest.images["images/7_0_1.png"], "chosen")
-    assert np.array_equal(chosen, candidates[int(scores.argmax())])
+    assert np.array_equal(decode(nearest.images["images/7_0_1.png"], "chosen"), candidates[best])
 
 
 @pytest.mark.slow
@@ -315,14 +282,12 @@ def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home):
     assert np.array_equal(four[:2], pixels(batch=1, count=2))
     # One level of 256, as in test_diffusion_sampling: float32 sums in another order.
     assert np.abs(four - pixels(batch=3)).max() <= 1
-    assert not np.array_equal(four, pixels(batch=1, seed=2))
-    assert not np.array_equal(four, pixels(batch=1, suffix=""))
-    assert not np.array_equal(four, pixels(batch=1, guidance=9.0))
+    for other in ({"seed": 2}, {"suffix": ""}, {"guidance": 9.0}):
+        assert not np.array_equal(four, pixels(batch=1, **other)), other
 
 
 def test_a_caption_without_its_full_stop_is_the_prompt_and_stable_diffusion_1_will_do(home):
-    plain = home / "plain.csv"
-    plain.write_text(ROWS.replace(".,", ","))
+    (home / "plain.csv").write_text(ROWS.replace(".,", ","))
     assert list(made(home).images.values()) == list(made(home, captions="plain.csv").images.values())
     assert len(made(home, model={"name": "sd", "device": "cpu"}).images) == 4
 
@@ -333,20 +298,14 @@ def test_a_caption_that_is_not_read_to_its_end_is_rejected(home):
     assert found.make(found.candidates()[0]) == Rejected("caption", "longer than the text encoder reads")
 
 
-@pytest.mark.parametrize(
-    ("more", "match"),
-    [
+def test_options_that_cannot_be_are_refused_and_a_given_picture_that_is_not_there_is_named(home):
+    for more, match in (
         ({"count": 1}, ("2", "candidates")),
         ({"layout": "pairs", "choose": "nearest"}, ("scorer", "needed")),
         ({"scorer": "demo-encoder"}, ("'demo-encoder'", "scorer")),
-    ],
-)
-def test_options_that_cannot_be_are_refused(home, more, match):
-    with raises(DataError, match):
-        builder(home, **more)
-
-
-def test_a_given_picture_that_is_not_there_is_named(home):
+    ):
+        with raises(DataError, match):
+            builder(home, **more)
     (home / "natural" / "cat.png").unlink()
     with raises(DataError, "'cat.png'", "image"):
         made(home, layout="pairs")
