@@ -55,8 +55,6 @@ def test_every_sum_that_a_resample_can_make_is_a_whole_number_that_float64_holds
 
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-
-
 clusters = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=30)
 
 
@@ -68,14 +66,13 @@ def as_arrays(rows):
 @given(counts)
 def test_exact_bounds_are_scipys_mirrored_and_wilsons_are_widened_for_one_to_three(count):
     right, n = count
-    expected = binomtest(right, n).proportion_ci(method="exact")
-    found = bounds.exact_bounds(right / n, n, 0.95)
-    assert [float(end) for end in found] == pytest.approx([expected.low, expected.high], abs=1e-9)
-    right, n = count
+    exact, expected = bounds.exact_bounds(right / n, n, 0.95), binomtest(right, n).proportion_ci(method="exact")
+    assert [float(end) for end in exact] == pytest.approx([expected.low, expected.high], abs=1e-9)
     found, mirrored = bounds.independent_bounds(right, n, 0.95), bounds.independent_bounds(n - right, n, 0.95)
     assert float(found[0]) == pytest.approx(1 - float(mirrored[1]))
-    right, n = count
-    n += 40  # fewer have the exact interval
+    if n <= 40:  # few items have the exact interval
+        assert found == exact
+    n += 40
     plain, found = bounds.wilson_bounds(right / n, n, 1.959963984540054), bounds.independent_bounds(right, n, 0.95)
     assert found[0] <= plain[0] + 1e-12
     assert found[1] >= plain[1] - 1e-12
@@ -83,12 +80,6 @@ def test_exact_bounds_are_scipys_mirrored_and_wilsons_are_widened_for_one_to_thr
         assert float(found[0]) == float(plain[0])
     if not 0 < n - right <= 3:
         assert float(found[1]) == float(plain[1])
-
-
-@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_few_items_have_the_exact_interval(count):
-    right, n = count
-    assert bounds.independent_bounds(right, n, 0.95) == bounds.exact_bounds(right / n, n, 0.95)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 25, 60, 300])
@@ -107,22 +98,18 @@ def test_independent_items_are_covered_at_every_share(n):
         assert (binom.pmf(right, n, rare) * ((plain[0] <= rare) & (rare <= plain[1]))).sum() < 0.86
 
 
-@given(clusters)
-def test_moments_have_the_freedom_of_the_quadratic_form_and_the_textbooks_variance(rows):
-    weight = as_arrays(rows)[1]
-    weight = weight / weight.sum()
+@given(clusters, st.integers(1, 5))
+def test_moments_have_the_freedom_of_the_quadratic_form_and_the_textbooks_variance(rows, empty):
+    sums, sizes = as_arrays(rows)
+    weight = sizes / sizes.sum()
     scale = np.diag(weight / np.sqrt(1 - weight)) @ (np.eye(len(weight)) - np.outer(np.ones(len(weight)), weight))
     form = scale @ scale.T
     assert float(bounds.degrees_of_freedom(weight)) == pytest.approx(np.trace(form) ** 2 / (form**2).sum())
-    sums = np.minimum(as_arrays(rows)[0], 4)
-    found = bounds.moments_of_mean(sums, np.full(len(sums), 4.0))
-    assert float(found.freedom) == pytest.approx(len(sums) - 1)
-    assert float(found.variance) == pytest.approx(np.var(sums / 4, ddof=1) / len(sums))
-
-
-@given(clusters, st.integers(1, 5))
-def test_clusters_without_an_item_count_for_nothing(rows, empty):
-    sums, sizes = as_arrays(rows)
+    few = np.minimum(sums, 4)
+    found = bounds.moments_of_mean(few, np.full(len(few), 4.0))
+    assert float(found.freedom) == pytest.approx(len(few) - 1)
+    assert float(found.variance) == pytest.approx(np.var(few / 4, ddof=1) / len(few))
+    # Clusters without an item count for nothing.
     padded = bounds.moments_of_mean(np.r_[sums, np.zeros(empty)], np.r_[sizes, np.zeros(empty)])
     found = bounds.moments_of_mean(sums, sizes)
     for name in ("estimate", "variance", "freedom", "skew", "clusters", "items", "differing"):
@@ -286,9 +273,7 @@ def test_unanimous_clusters_count_as_one_trial_each():
 
 def test_one_item_has_no_interval_unless_it_is_an_outcome_and_no_column_has_one():
     measured, outcome = interval_for([0.25], None, binary=False), interval_for([1], None, binary=True)
-    assert measured.low is None
-    assert measured.high is None
-    assert "1 item" in measured.reason
+    assert (measured.low, measured.high) == (None, None) and "1 item" in measured.reason
     assert (round(outcome.low, 3), outcome.high, outcome.reason) == (0.025, 1.0, "")
     assert intervals_for([], None) == []
 
@@ -302,25 +287,18 @@ def yes_columns(rows):
 
 
 @given(answers)
-def test_precision_is_a_share_of_what_was_answered(rows):
-    table = yes_columns(rows)
-    found = interval_for(table, None, binary=True, reduce=RatioOfCounts(1))
-    if not table[:, 1].any():
-        assert found.low is None
-        assert found.reason
-        return
-    among = interval_for(table[table[:, 1] == 1, 0], None, binary=True)
-    assert (found.low, found.high) == (among.low, among.high)
-
-
-@given(answers)
-def test_f1_lies_in_its_interval_and_grows_with_the_share_that_it_is_of(rows):
+def test_precision_is_a_share_of_what_was_answered_and_f1_lies_in_its_interval(rows):
     table, f1 = yes_columns(rows), RatioOfCounts(1, 2)
     found = interval_for(table, None, binary=True, reduce=f1)
-    if found.low is None:
-        return
-    assert 0 <= found.low <= float(f1(table.mean(axis=0))) + 1e-12
-    assert float(f1(table.mean(axis=0))) - 1e-12 <= found.high <= 1
+    if found.low is not None:
+        value = float(f1(table.mean(axis=0)))
+        assert 0 <= found.low <= value + 1e-12 and value - 1e-12 <= found.high <= 1
+    found = interval_for(table, None, binary=True, reduce=RatioOfCounts(1))
+    if table[:, 1].any():
+        among = interval_for(table[table[:, 1] == 1, 0], None, binary=True)
+        assert (found.low, found.high) == (among.low, among.high)
+    else:
+        assert found.low is None and found.reason
 
 
 def test_the_smallest_has_the_lowest_low_and_the_lowest_high():
@@ -346,24 +324,17 @@ groups = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), min_size=2,
 
 @settings(max_examples=60)
 @given(groups, st.randoms(use_true_random=False))
-def test_a_macro_mean_depends_on_no_order_and_lies_in_its_interval(rows, random):
+def test_a_macro_mean_depends_on_no_order_lies_in_its_interval_and_is_mirrored(rows, random):
     sums, counts = grouped(*zip(*rows, strict=True))
-    low, high = macro_bounds(sums, counts, 0.95, binary=True)
+    low, high = map(float, macro_bounds(sums, counts, 0.95, binary=True))
     mean = float((sums.sum(axis=0) / counts.sum(axis=0)).mean())
     assert 0 <= low <= mean + 1e-12
     assert mean - 1e-12 <= high <= 1
     mixed = random.sample(rows, len(rows))
     again = macro_bounds(*grouped(*zip(*mixed, strict=True)), 0.95, binary=True)
-    assert again == pytest.approx((float(low), float(high)), abs=1e-9)
-
-
-@settings(max_examples=60)
-@given(groups)
-def test_right_and_wrong_groups_are_mirrored(rows):
-    sums, counts = grouped(*zip(*rows, strict=True))
-    low, high = macro_bounds(sums, counts, 0.95, binary=True)
+    assert again == pytest.approx((low, high), abs=1e-9)
     mirrored = macro_bounds(counts - sums, counts, 0.95, binary=True)
-    assert (float(low), float(high)) == pytest.approx((1 - float(mirrored[1]), 1 - float(mirrored[0])), abs=1e-6)
+    assert (low, high) == pytest.approx((1 - float(mirrored[1]), 1 - float(mirrored[0])), abs=1e-6)
 
 
 def test_a_tiny_group_and_a_group_of_one_item_widen_the_mean_of_groups():
@@ -400,14 +371,10 @@ def test_a_cluster_in_all_groups_widens_the_mean_of_groups():
 
 
 def test_a_group_too_small_for_an_interval_is_named():
-    values = np.random.default_rng(2).normal(size=33)
     member = np.repeat(np.eye(2), (30, 3), axis=0)
-    table = np.concatenate([values[:, None] * member, member], axis=1)
-    column = Column(table, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
-    found = intervals_for([column], None)[0]
-    assert found.low is None
-    assert "3 items" in found.reason
-    assert "'add'" in found.reason
+    table = np.concatenate([np.random.default_rng(2).normal(size=(33, 1)) * member, member], axis=1)
+    found = interval_for(table, None, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
+    assert found.low is None and "3 items" in found.reason and "'add'" in found.reason
 
 
 @pytest.mark.parametrize("power", [-100, 100])
