@@ -71,7 +71,7 @@ def test_pages_have_of_a_model_and_a_benchmark_their_name_and_address_alone(clie
     assert list(client.get("/benchmarks/shapes?format=json").json()["benchmark"]) == address
 
 
-def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs):
+def test_the_leaderboard_has_the_records_numbers_and_columns_by_a_tag_their_mean_and_gap(client, runs):
     found = client.get("/benchmarks/shapes?format=json").json()
     metrics = ["text_score", "image_score", "group_score", "match_score"]
     assert [column["title"] for column in found["columns"]] == metrics
@@ -84,9 +84,6 @@ def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models
         assert (cell["value"], cell["low"], cell["high"]) == (value.value, value.low, value.high)
     assert {row["title"]: row["cells"][2]["tier"] for row in found["rows"]} == {"good": 1, "near": 1, "poor": 3}
     assert found["chance"][2] == pytest.approx(1 / 6)
-
-
-def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs):
     found = client.get("/benchmarks/shapes/by/type/group_score?format=json").json()
     assert [c["title"] for c in found["columns"]] == ["type: colour", "type: place", "mean of the values", "gap"]
     record = read_result(runs / "good").benchmarks["shapes"]
@@ -141,7 +138,7 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, tmp
     assert few["reliability"] is None and {item["discrimination"] for item in few["items"]} == {None}
 
 
-def test_a_comparison_is_that_of_the_command(client, runs):
+def test_a_comparison_is_that_of_the_command_and_needs_a_common_benchmark(client, runs):
     found = client.get("/compare/good/poor?format=json").json()
     assert found["tests"] == [row.model_dump(mode="json") for row in compare(runs / "good", runs / "poor").rows]
     a, b = (read_samples(runs / name, "shapes") for name in ("good", "poor"))
@@ -149,9 +146,6 @@ def test_a_comparison_is_that_of_the_command(client, runs):
     differs = found["differs"][0]
     assert [name for _, name in differs["only_a"]] == only[:25]
     assert differs["more_a"] == max(0, len(only) - 25)
-
-
-def test_models_without_a_common_benchmark_are_not_compared(client):
     slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
     found = client.get(f"/compare/good/{slug}?format=json").json()
     assert found["tests"] == []

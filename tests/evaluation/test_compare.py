@@ -221,6 +221,8 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
     assert found.tiers == () and found.baseline == "random"
     with raises(RunError, "model", "'randm'", "'random'"):
         compare_models(systems(folders), baseline="randm")
+    with raises(RunError, "comparison", "models"):
+        compare_models(systems(folders)[:1])
 
 
 def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(made_set, installed, tmp_path):
@@ -333,11 +335,6 @@ def test_tiers_leave_out_the_items_that_a_model_has_no_value_of():
     assert rank_outcomes(outcomes, clusters) == rank_outcomes(outcomes, clusters, most=2) == expected
     pairs = [str(k // 2) for k in range(60)]
     assert [tier.names for tier in rank_outcomes(outcomes, pairs, most=1)] == [("a",)]
-
-
-def test_one_model_is_no_comparison(made_set, installed, tmp_path):
-    with raises(RunError, "comparison", "models"):
-        compare_models([System("mine", {}, read_result(side_by_side(tmp_path / "a", made_set())["colours"]))])
 
 
 # Systems: which runs are of one, and what they are called.

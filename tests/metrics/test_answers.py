@@ -40,6 +40,8 @@ def test_an_exact_answer_is_stripped_and_the_label_false_is_not_true():
     assert read_stated("{3}, no: {4}") == "4"
     predictions: list[bool | str] = ["False", "False", True, False, np.True_]
     assert label_accuracy(predictions, ["False", "True", "True", "False", "True"]).tolist() == [1, 0, 1, 1, 1]
+    values = soft_accuracy(["yes", "no"], [["yes"] * 10, ["yes"] * 9 + ["no"]])
+    np.testing.assert_allclose(values, [1.0, 0.3], atol=1e-15)
 
 
 @pytest.mark.parametrize("wrong", ["true", "yes", "", 1, None, 0.0])
@@ -145,11 +147,6 @@ def test_words_change_as_in_the_script(text, cleaned):
 def test_the_two_scripts_differ_where_they_do(own, people, official, xvlm):
     assert soft_accuracy([own], [people])[0] == pytest.approx(official, abs=1e-15)
     assert soft_accuracy([own], [people], "xvlm")[0] == pytest.approx(xvlm, abs=1e-15)
-
-
-def test_values_come_one_a_question_in_order():
-    values = soft_accuracy(["yes", "no"], [["yes"] * 10, ["yes"] * 9 + ["no"]])
-    np.testing.assert_allclose(values, [1.0, 0.3], atol=1e-15)
 
 
 @pytest.mark.parametrize("variant", ["official", "xvlm"])

@@ -157,7 +157,7 @@ def test_every_true_text_must_beat_the_false_one(texts):
     assert itt(orders).mean() == pytest.approx(metric.chance((1, texts), texts - 1), abs=1e-15)
 
 
-def test_true_texts_have_metrics_of_their_number_and_are_not_compared():
+def test_true_texts_have_metrics_of_their_number_and_are_compared_with_false_ones_alone():
     assert [one.name for one in defined_for((1, 3), true=2)] == ["itt"]
     assert "itt" not in {one.name for one in defined_for((1, 3))} | {one.name for one in defined_for((1, 2))}
     assert defined_for((1, 4), true=2) == ()
@@ -165,6 +165,9 @@ def test_true_texts_have_metrics_of_their_number_and_are_not_compared():
     assert tied_comparisons(scores, true=2).tolist() == [0, 1, 2]
     assert tied_comparisons(scores).tolist() == [1, 0, 2]
     assert tied_comparisons([[[1, 2, 2, 1]]], true=2).tolist() == [2]  # each with each of the false ones
+    assert tied_comparisons([[[1, 1, 1, 0]], [[1, 2, 2, 2]]]).tolist() == [2, 0]
+    assert tied_comparisons(np.zeros((1, 5, 1))).tolist() == [4]
+    assert tied_comparisons([[[0.9, 0.1], [0.8, 0.8]]]).tolist() == [1]
 
 
 def test_many_ties_are_enumerated_in_blocks_and_more_than_six_scores_not_unless_nothing_is_tied():
@@ -188,12 +191,6 @@ def test_a_broken_tie_stays_within_its_item_and_true_texts_come_first():
     assert get_args(TieRule) == ("wrong", "right", "first", "last")
     broken = break_ties(np.full((1, 1, 3), 0.5), "right", true=2)
     assert broken[0, 0, 0] == broken[0, 0, 1] > broken[0, 0, 2]
-
-
-def test_tied_comparisons_of_a_choice_are_with_the_truth_and_of_a_quadruple_all_four():
-    assert tied_comparisons([[[1, 1, 1, 0]], [[1, 2, 2, 2]]]).tolist() == [2, 0]
-    assert tied_comparisons(np.zeros((1, 5, 1))).tolist() == [4]
-    assert tied_comparisons([[[0.9, 0.1], [0.8, 0.8]]]).tolist() == [1]
 
 
 MATCH = METRICS["match_score"]

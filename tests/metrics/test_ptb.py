@@ -23,10 +23,15 @@ def test_hard_captions_have_the_tokens_of_the_java_program(case):
     assert tokenize(case["caption"]) == case["tokens"]
 
 
-def test_the_golden_file_holds_the_captions_beside_it():
+def test_golden_and_drawn_captions_hold_what_they_are_for():
     captions = (HERE / "ptb_captions.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert [case["caption"] for case in GOLDEN] == captions
     assert len(captions) > 50
+    captions = MAKER.drawn_captions(0)
+    for part in ("&Amp;", "&lT;", "1\u20442", "'90S"):
+        assert any(part in caption for caption in captions), part
+    assert len({letter for caption in captions for letter in caption if letter > "\x7f"}) > 1000
+    assert sum(caption not in (caption.lower(), caption.upper(), caption.capitalize()) for caption in captions) > 1000
 
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, len(DRAWN)))])
@@ -34,14 +39,6 @@ def test_any_case_any_character_entities_and_numbers_have_the_tokens_of_the_java
     captions = MAKER.drawn_captions(block)
     assert len(captions) > 4900
     assert MAKER.digest([tokenize(caption) for caption in captions]) == DRAWN[block]
-
-
-def test_drawn_captions_hold_what_they_are_for():
-    captions = MAKER.drawn_captions(0)
-    for part in ("&Amp;", "&lT;", "1\u20442", "'90S"):
-        assert any(part in caption for caption in captions), part
-    assert len({letter for caption in captions for letter in caption if letter > "\x7f"}) > 1000
-    assert sum(caption not in (caption.lower(), caption.upper(), caption.capitalize()) for caption in captions) > 1000
 
 
 @pytest.mark.slow
