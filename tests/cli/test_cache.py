@@ -49,9 +49,13 @@ def test_ls_lists_models_and_prepared_pictures(folder):
     assert "1 prepared pictures, 120,000 bytes, used on 2" in shown
 
 
-def test_ls_of_an_empty_folder_makes_nothing(tmp_path):
+def test_an_empty_folder_is_left_empty_and_prune_says_what_it_cannot_do(tmp_path, folder):
     assert call("ls", "--cache", tmp_path)["models"] == []
     assert not list(tmp_path.iterdir())
+    with raises(StoreError, "model", "'three'"):
+        call("prune", "--cache", folder, "-m", "three")
+    with raises(StoreError, "embedding"):
+        call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")
 
 
 @pytest.mark.parametrize("name", ["hf:one", "one-fingerprint", "one-fing"])
@@ -72,13 +76,6 @@ def test_prune_of_prepared_pictures_leaves_the_store_and_of_all_the_answers_of_s
     with EmbeddingStore(folder / "store.sqlite") as store:
         assert store.pixel_hash(A) == ""
     assert (folder / "answers.sqlite").read_text() == "paid for"
-
-
-def test_prune_says_what_it_cannot_do(folder, tmp_path):
-    with raises(StoreError, "model", "'three'"):
-        call("prune", "--cache", folder, "-m", "three")
-    with raises(StoreError, "embedding"):
-        call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")
 
 
 def leave(folder: Path) -> dict[str, int]:

@@ -132,8 +132,7 @@ def test_neither_batches_nor_the_store_nor_other_models_nor_a_limit_change_a_num
         measured(tmp_path / "e", **colours | {"models": ("random", "colours", "oracle")})[1:],
     ]
     for first, *_ in runs[1:]:
-        assert numbers(first) == numbers(runs[0][0])
-        assert samples(first) == samples(runs[0][0])
+        assert (numbers(first), samples(first)) == (numbers(runs[0][0]), samples(runs[0][0]))
     counts = [(record.images_encoded, record.texts_encoded) for record in (sole(tmp_path / "c"), sole(tmp_path / "d"))]
     assert counts[0][0] == 24 and counts[1] == (0, 0)
     measured(tmp_path / "part", **colours, limit="5")
@@ -327,8 +326,7 @@ def test_a_store_that_cannot_be_opened_costs_a_new_one(made_set, tmp_path, caplo
 def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set, tmp_path):
     file = score_file(tmp_path / "mine.csv", {f"item-{k}": np.eye(2) for k in range(12)})
     out = run_scores({f"folder:{made_set()}": file}, tmp_path / "run")
-    assert read_result(out).model.name == "mine"
-    assert set(sole(out).by) == {"side", "type"}
+    assert (read_result(out).model.name, set(sole(out).by)) == ("mine", {"side", "type"})
     first = samples(out)["item-0"]
     assert len(first.texts) == len(first.images) == 2
 
@@ -403,16 +401,13 @@ def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
     return path
 
 
-def test_several_files_without_a_name_are_of_nobody(made_set, tmp_path):
+def test_several_files_need_a_name_and_the_same_file_again_changes_nothing_where_another_is_refused(made_set, tmp_path):
     names = [made_set(name, seed=seed) for seed, name in enumerate(("first", "second"))]
     files = {f"folder:{one}": scores_of(one, tmp_path / f"{one.name}.npz") for one in names}
     with raises(RunError, "name="):
         run_scores(files, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert read_result(run_scores(files, tmp_path / "run", name="mine")).model.name == "mine"
-
-
-def test_the_same_file_again_changes_nothing_and_another_file_or_set_is_refused(made_set, tmp_path):
     folder, out = made_set(), tmp_path / "run"
     file, other = scores_of(folder, tmp_path / "a.npz"), scores_of(folder, tmp_path / "b.npz", 1)
     run_scores({f"folder:{folder}": file}, out, name="mine")
@@ -460,13 +455,6 @@ def test_the_same_scores_are_held_whether_the_files_of_the_set_are_there_or_not(
     assert not changed(sets["bare"]) and not changed(files)
     other = replace(files, tags=({"type": "add"}, *files.tags[1:]), clusters=("0", "scene", *files.clusters[2:]))
     assert changed(other) == ([] if first == "bare" else ["0", "1"])
-
-
-@pytest.mark.parametrize("kind", ["probability", "logit", None])
-def test_scores_by_id_are_of_the_kind_that_was_named(made_set, kind):
-    scores = {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in range(12)}
-    run = ta.score(f"folder:{made_set()}", scores, name="mine", kind=kind)
-    assert run.result().benchmarks["folder:set"].kind == (kind or "similarity")
 
 
 def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set, tmp_path):
@@ -575,7 +563,7 @@ def test_flips_are_counted_both_ways_and_without_one_there_is_a_bound():
     assert flips.high == pytest.approx(0.037, abs=1e-3)
 
 
-def test_items_of_one_cluster_widen_the_interval():
+def test_items_of_one_cluster_widen_the_interval_of_flips_and_a_p_is_written_as_a_bound():
     def wide(clusters: int) -> float:
         exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k % clusters}") for k in range(40)]
         wrong = [sample(k, [[0.2, 0.25]], 0.0, f"c{k % clusters}") for k in range(40)]
@@ -584,9 +572,6 @@ def test_items_of_one_cluster_widen_the_interval():
         return flips.high - flips.low
 
     assert wide(10) > wide(40)
-
-
-def test_a_p_is_written_as_a_bound_and_margins_are_between_true_and_false_texts():
     exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k // 2}") for k in range(60)]
     lower = [sample(k, [[0.2, 0.25]], 0.0, f"c{k // 2}") for k in range(60)]
     found = compare_precisions(lower, exact, dtype="bfloat16")

@@ -69,7 +69,7 @@ def found(monkeypatch) -> Callable[[object], None]:
     return lambda model: monkeypatch.setattr(timing, "find_model", lambda name, options: model)
 
 
-def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(found, made_set):
+def test_no_image_is_asked_about_twice_running_and_halves_are_computed_anew_each_time(found, made_set):
     model = Watched()
     found(model)
     assert time_model("watched", f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3).pairs == 4
@@ -77,6 +77,12 @@ def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(found, 
     asked = [image for call in model.calls for image in call]
     assert all(one != other for one, other in pairwise(asked[:12]))
     assert all(len(set(call)) == len(call) for call in model.calls)
+    encoder = Halves()
+    found(FusionScorer(encoder))
+    record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
+    assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
+    assert (tuple(record.parts), record.notes) == (PARTS, ("a detector comes before",))
+    assert (record.parameters, record.input_shape) == (7, (5, 4))
 
 
 class Halves:
@@ -104,15 +110,6 @@ class Halves:
     def score_states(self, images: Sequence[Any], texts: Sequence[Any]) -> NDArray[np.float32]:
         self.asked["pairs"].append(len(texts))
         return np.zeros(len(texts), np.float32)
-
-
-def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(found):
-    encoder = Halves()
-    found(FusionScorer(encoder))
-    record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
-    assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
-    assert (tuple(record.parts), record.notes) == (PARTS, ("a detector comes before",))
-    assert (record.parameters, record.input_shape) == (7, (5, 4))
 
 
 def test_parameters_are_weights_without_shapes_and_axes_and_as_many_as_a_card_says(tiny_encoder):

@@ -33,8 +33,6 @@ from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration, tied_comparisons
 
 NAMES = ("text_score", "image_score", "group_score")
-
-
 PUBLISHED = {  # per cent: text, image, group; the strict rule of the Winoground paper
     "clip_b32": (30.75, 10.25, 8.25),
     "clip_l14": (28.5, 11.0, 8.0),
@@ -97,8 +95,7 @@ def test_valse_metrics_are_those_of_the_official_script_where_the_foil_is_not_ti
     for (no, yes), (foil_no, foil_yes) in logits.tolist():
         caption += no < yes
         foil += foil_no >= foil_yes
-    assert p_c(scores).sum() == caption
-    assert p_f(scores).sum() == foil
+    assert (p_c(scores).sum(), p_f(scores).sum()) == (caption, foil)
     assert acc(scores).sum() * 2 == caption + foil
     assert min_pc_pf(scores).mean(axis=0).min() == min(caption, foil) / len(logits)
     raw = logits[:, None, :, 1]
@@ -170,7 +167,7 @@ def test_true_texts_have_metrics_of_their_number_and_are_compared_with_false_one
     assert tied_comparisons([[[0.9, 0.1], [0.8, 0.8]]]).tolist() == [1]
 
 
-def test_many_ties_are_enumerated_in_blocks_and_more_than_six_scores_not_unless_nothing_is_tied():
+def test_many_ties_are_enumerated_in_blocks_and_a_broken_tie_stays_within_its_item():
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 3, (3000, 1, 5)).astype(np.float32)  # 120 orders each: more than one block
     np.testing.assert_array_equal(
@@ -180,9 +177,6 @@ def test_many_ties_are_enumerated_in_blocks_and_more_than_six_scores_not_unless_
     assert tie_neutral_by_enumeration(choice_score, distinct)[0] == 1
     assert METRICS["choice_score"].tie_neutral(np.zeros((1, 1, 100)))[0] == 1 / 100
     assert tie_neutral_by_enumeration(choice_score, np.zeros((1, 1, 6)))[0] == pytest.approx(1 / 6)
-
-
-def test_a_broken_tie_stays_within_its_item_and_true_texts_come_first():
     scores = [[[0.5, 0.5]], [[0.2, 0.5]], [[0.9, 0.1]]]
     assert break_ties(scores, "right").tolist() == [[[1, 0]], [[1, 3]], [[4, 0]]]
     assert break_ties(scores, "last").tolist() == [[[0, 1]], [[0, 4]], [[3, 1]]]
@@ -313,8 +307,7 @@ def test_the_deviations_are_the_papers_over_entries_image_by_text(scores):
 @given(DEVIATIONS, st.randoms(use_true_random=False))
 def test_the_summary_is_numpys_and_does_not_depend_on_order(values, random):
     got = summary(values)
-    assert got.n == len(values)
-    assert got.mean == pytest.approx(values.mean(), abs=1e-6)
+    assert (got.n, got.mean) == (len(values), pytest.approx(values.mean(), abs=1e-6))
     assert got.mean_absolute == pytest.approx(np.abs(values).mean(), abs=1e-6)
     assert (got.sd is None) == (len(values) == 1)
     if got.sd is not None:
@@ -327,8 +320,7 @@ def test_the_summary_is_numpys_and_does_not_depend_on_order(values, random):
 @given(DEVIATIONS, st.sampled_from([1, 3, 41]), st.one_of(st.none(), st.floats(1e-3, 1e6)))
 def test_every_item_is_in_one_bin_or_below_or_above(values, bins, limit):
     h = histogram(values, bins, limit)
-    assert len(h.counts) == bins
-    assert len(h.edges) == bins + 1
+    assert (len(h.counts), len(h.edges)) == (bins, bins + 1)
     assert h.below + h.counts.sum() + h.above == len(values)
     if limit is None:
         assert (h.below, h.above) == (0, 0)
@@ -336,15 +328,12 @@ def test_every_item_is_in_one_bin_or_below_or_above(values, bins, limit):
     assert (h.density * np.diff(h.edges)).sum() == pytest.approx(inside)
 
 
-def test_the_edge_of_a_bin_is_the_farther_ones_and_zeros_lie_in_a_histogram_of_some_width():
+def test_the_bins_are_equal_their_edges_the_farther_ones_and_they_hold_what_numpys_hold():
     assert histogram([-3.0, -1.0, 0.0, 1.0, 3.0], bins=3, limit=3.0).counts.tolist() == [2, 1, 2]
     zeros = histogram(np.zeros(4), bins=3)
     assert (zeros.counts.tolist(), zeros.edges[-1]) == ([0, 4, 0], 1)
     for limit in (1e-300, 1 / 1e-300):  # the least and the greatest
         assert histogram([0.0, limit], bins=3, limit=limit).counts.tolist() == [0, 1, 1]
-
-
-def test_the_bins_are_equal_and_hold_what_numpys_hold_away_from_their_edges():
     values = np.random.default_rng(0).normal(scale=3, size=500)
     for bins in (1, 5, 41):
         h = histogram(values, bins, limit=5.0)

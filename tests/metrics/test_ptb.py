@@ -13,8 +13,6 @@ HERE = Path(__file__).parent
 GOLDEN = [json.loads(line) for line in (HERE / "ptb_golden.jsonl").read_text(encoding="utf-8").splitlines()]
 DRAWN = json.loads((HERE / "ptb_drawn.json").read_text(encoding="utf-8"))
 DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
-
-
 MAKER = import_script(HERE / "make_ptb_golden.py")
 
 

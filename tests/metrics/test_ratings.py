@@ -93,8 +93,7 @@ def test_pairwise_accuracy_is_that_of_the_authors_procedure(pairs):
     scores, ratings = (np.array(side, float) for side in zip(*pairs, strict=True))
     best, epsilon, own = calibrated(scores, ratings)
     found = pairwise_accuracy(scores, ratings)
-    assert found.values.mean() == pytest.approx(best, abs=1e-12)
-    assert found.epsilon == epsilon
+    assert (found.values.mean(), found.epsilon) == (pytest.approx(best, abs=1e-12), epsilon)
     assert found.values == pytest.approx(2 * own - best, abs=1e-12)
     tied = [ratings[i] == ratings[j] for i, j in combinations(range(len(ratings)), 2)]
     assert found.tied == pytest.approx(np.mean(tied), abs=1e-12)
@@ -219,8 +218,7 @@ def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(sco
     still, turned = movement(values, values * 2), movement(values, -values)
     assert (still.mean_shift, still.share_of_largest) == (0, 0)
     assert still.agreement.kendall == pytest.approx(1)
-    assert turned.share_of_largest == 1
-    assert turned.agreement.kendall == pytest.approx(-1)
+    assert (turned.share_of_largest, turned.agreement.kendall) == (1, pytest.approx(-1))
 
 
 @given(TIED)

@@ -159,8 +159,7 @@ def two_skills() -> np.ndarray:
 def test_correlations_are_scipys_of_ranks_and_unrelated_benchmarks_share_no_dimension(two_skills):
     found = agree(two_skills)
     np.testing.assert_allclose(found.spearman, stats.spearmanr(two_skills).statistic, atol=1e-12)
-    assert found.dimensions == 2
-    assert found.shares.sum() == pytest.approx(1)
+    assert (found.dimensions, found.shares.sum()) == (2, pytest.approx(1))
     assert found.shares[:2].sum() > 0.85
     assert {k % 2 for k in found.order[:3]} in ({0}, {1})
     assert found.nearest(0) in {2, 4}

@@ -141,24 +141,21 @@ def test_halls_interval_moves_and_scales_with_the_values(values, move, scale):
     assert mirrored == pytest.approx((-high, -low), abs=1e-6)
 
 
-def test_halls_interval_of_symmetric_values_is_students():
+def test_halls_interval_of_symmetric_values_is_students_and_skewness_is_the_samples():
     array = np.arange(-10.0, 11.0)
     half = stdtrit(20, 0.975) * array.std(ddof=1) / np.sqrt(21) * np.sqrt(21 / 20)
     assert bounds.hall_bounds(bounds.moments_of_mean(array, np.ones(21)), 0.95) == pytest.approx((-half, half))
+    from scipy.stats import skew
+
+    array = np.random.default_rng(0).exponential(size=30)
+    expected = skew(array) * (30 / 28) * (29 / 30) ** 0.5  # from n to n - 1 in the variance
+    assert float(bounds.skewness(array - array.mean(), np.ones(30, bool))) == pytest.approx(expected, rel=0.02)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_what_differs_from_the_most_frequent_value_is_counted(values):
     array = np.array(values, float)
     assert float(bounds.differing_from_mode(array)) == len(values) - max(values.count(each) for each in values)
-
-
-def test_skewness_is_the_samples():
-    from scipy.stats import skew
-
-    array = np.random.default_rng(0).exponential(size=30)
-    expected = skew(array) * (30 / 28) * (29 / 30) ** 0.5  # from n to n - 1 in the variance
-    assert float(bounds.skewness(array - array.mean(), np.ones(30, bool))) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 4])
@@ -207,11 +204,7 @@ def test_the_bootstrap_equals_a_loop_over_the_same_draws(clusters, resamples):
     assert (found.low, found.high) == expected
 
 
-def test_a_cluster_that_is_drawn_more_often_than_a_byte_holds_is_counted_all_the_same():
-    assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
-
-
-def test_a_metric_has_the_same_interval_alone_and_among_others():
+def test_a_metric_has_the_same_interval_alone_and_among_others_however_often_a_cluster_is_drawn():
     rng = np.random.default_rng(6)
     codes = rng.integers(0, 40, 200)
     columns = [
@@ -223,8 +216,8 @@ def test_a_metric_has_the_same_interval_alone_and_among_others():
     ]
     together = intervals_for(columns, codes)
     alone = [interval_for(c.values, codes, binary=c.binary, reduce=c.reduce) for c in columns]
-    assert together == alone
-    assert together[::-1] == intervals_for(columns[::-1], codes)
+    assert (together, together[::-1]) == (alone, intervals_for(columns[::-1], codes))
+    assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
 
 
 def test_reduce_sees_components_drawn_together():
@@ -265,13 +258,10 @@ def test_the_method_fits_the_data(values, clusters, binary, method):
     assert interval_for(values, clusters, binary=binary).method == method
 
 
-def test_unanimous_clusters_count_as_one_trial_each():
+def test_unanimous_clusters_count_as_one_trial_each_and_one_item_has_no_interval_of_measured_values():
     found = interval_for(np.ones(60), NESTED, binary=True)
     alone = wilson(30, 30)
     assert (found.low, found.high) == (alone.low, alone.high)
-
-
-def test_one_item_has_no_interval_unless_it_is_an_outcome_and_no_column_has_one():
     measured, outcome = interval_for([0.25], None, binary=False), interval_for([1], None, binary=True)
     assert (measured.low, measured.high) == (None, None) and "1 item" in measured.reason
     assert (round(outcome.low, 3), outcome.high, outcome.reason) == (0.025, 1.0, "")
@@ -370,13 +360,6 @@ def test_a_cluster_in_all_groups_widens_the_mean_of_groups():
     assert together[1] - together[0] > 1.8 * (apart[1] - apart[0])
 
 
-def test_a_group_too_small_for_an_interval_is_named():
-    member = np.repeat(np.eye(2), (30, 3), axis=0)
-    table = np.concatenate([np.random.default_rng(2).normal(size=(33, 1)) * member, member], axis=1)
-    found = interval_for(table, None, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
-    assert found.low is None and "3 items" in found.reason and "'add'" in found.reason
-
-
 @pytest.mark.parametrize("power", [-100, 100])
 def test_a_mean_of_groups_scales_with_values_of_any_size(power):
     member = np.repeat(np.eye(2), 30, axis=0)
@@ -386,7 +369,7 @@ def test_a_mean_of_groups_scales_with_values_of_any_size(power):
     assert (scaled.low, scaled.high) == (np.ldexp(plain.low, power), np.ldexp(plain.high, power))
 
 
-def test_a_mean_of_groups_ratios_combines_their_intervals():
+def test_groups_ratios_combine_their_intervals_and_a_group_too_small_for_one_is_named():
     rng = np.random.default_rng(3)
     table = yes_columns(rng.random((80, 2)) < 0.5)
     member = np.repeat(np.eye(2), 40, axis=0)
@@ -396,6 +379,10 @@ def test_a_mean_of_groups_ratios_combines_their_intervals():
     parts = [interval_for(table[k : k + 40], None, binary=True, reduce=RatioOfCounts(1)) for k in (0, 40)]
     assert both.high - both.low < max(part.high - part.low for part in parts)
     assert both.low < both.high
+    member = np.repeat(np.eye(2), (30, 3), axis=0)
+    table = np.concatenate([np.random.default_rng(2).normal(size=(33, 1)) * member, member], axis=1)
+    found = interval_for(table, None, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
+    assert found.low is None and "3 items" in found.reason and "'add'" in found.reason
 
 
 DATASETS = 500
@@ -453,13 +440,16 @@ def reference(values: np.ndarray, clusters: np.ndarray) -> float:
     return len(values) / (of_clusters / of_items)
 
 
-def test_it_is_the_definition_in_float64():
+def test_effective_items_are_the_definition_in_float64_and_never_more_than_items():
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(60), rng.integers(1, 9, 60))
     values = (rng.random(60)[clusters] + rng.random(len(clusters)) > 1).astype(float)
     found = effective_items(values, clusters)
     assert found == pytest.approx(reference(values, clusters), rel=1e-9)
     assert 60 < found < len(values)
+    assert effective_items([1, 0] * 30, np.arange(60) // 2) == 60
+    assert effective_items([1, 0, 1], ["a", "a", "a"]) is None
+    assert effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
 
 
 @pytest.mark.slow
@@ -481,12 +471,6 @@ def test_order_names_unit_and_origin_do_not_matter(rows, random):
 def test_copies_of_an_item_are_worth_one_item(own, copies):
     found = effective_items(np.repeat(own, copies), np.repeat(np.arange(len(own)), copies))
     assert len(own) - 1 <= found <= len(own) + 1e-9
-
-
-def test_clusters_that_balance_themselves_are_not_believed_and_what_cannot_be_said_is_none():
-    assert effective_items([1, 0] * 30, np.arange(60) // 2) == 60
-    assert effective_items([1, 0, 1], ["a", "a", "a"]) is None
-    assert effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
 
 
 @settings(max_examples=25)

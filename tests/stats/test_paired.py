@@ -60,7 +60,7 @@ def test_flipping_lone_outcomes_is_mcnemar(rows):
     assert paired_permutation(a, b, None) == pytest.approx(mcnemar(a, b).p)
 
 
-def test_the_enumerated_sign_flip_equals_scipy_and_drawn_ones_come_near():
+def test_the_enumerated_sign_flip_equals_scipy_drawn_ones_come_near_and_a_chunk_does_not_show():
     change = np.random.default_rng(0).normal(size=9)
     reference = permutation_test(
         (change, np.zeros(9)), lambda x, y: (x - y).sum(), permutation_type="samples", n_resamples=np.inf
@@ -71,9 +71,6 @@ def test_the_enumerated_sign_flip_equals_scipy_and_drawn_ones_come_near():
     exact, drawn = paired_permutation(a, b, None), paired_permutation(a, b, None, resamples=4000)
     assert exact != drawn
     assert drawn == pytest.approx(exact, abs=4 * (exact * (1 - exact) / 4000) ** 0.5)
-
-
-def test_a_chunk_of_signs_does_not_show():
     change = np.random.default_rng(2).integers(-9, 9, 700).astype(float)[:, None]
     sums = np.concatenate([change, np.zeros_like(change)], axis=1)
     pair = np.array([[0, 1]])
@@ -95,28 +92,29 @@ def test_mcnemar_finds_too_much_in_clusters_and_the_sign_flip_does_not():
     assert hits[0] / 300 > 0.3 and hits[1] / 300 < 0.08
 
 
-def test_a_paired_interval_is_narrower_than_the_runs_own_where_they_agree():
+def test_a_paired_interval_is_narrower_than_the_runs_own_where_they_agree_and_has_the_minima_s_difference():
     rng = np.random.default_rng(5)
     hard = rng.random(400)
     a, b = hard < 0.6, hard < 0.5
     found, own = paired_difference(a, b, None, binary=True), cluster_bootstrap(a, None)
     assert 0 < found.low < found.value < found.high
     assert found.high - found.low < own.high - own.low
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(0, 2, (90, 2)), rng.integers(0, 2, (90, 2))
+    found = paired_difference(a, b, None, binary=True, reduce=lambda means: means.min(axis=-1))
+    assert found.value == pytest.approx(a.mean(axis=0).min() - b.mean(axis=0).min())
+    assert found.low < found.value < found.high
 
 
-def test_few_differing_clusters_get_bonett_and_prices_published_interval():
+def test_differences_that_hardly_vary_have_bonett_and_prices_interval_or_the_reason_why_not():
     # Closed form of the paper: pseudo-shares (1 + count) / (n + 2) of items only A and only B got right.
     a, b = np.zeros(50), np.zeros(50)
     a[:6], b[6:8] = 1, 1
     found = paired_difference(a, b, None, binary=True)
     only_a, only_b = 7 / 52, 3 / 52
     half = 1.959964 * ((only_a + only_b - (only_a - only_b) ** 2) / 52) ** 0.5
-    assert found.method == "bonett-price (8 clusters differ)"
-    assert found.value == pytest.approx(4 / 50)
+    assert (found.method, found.value) == ("bonett-price (8 clusters differ)", pytest.approx(4 / 50))
     assert (found.low, found.high) == pytest.approx((only_a - only_b - half, only_a - only_b + half), abs=1e-6)
-
-
-def test_differences_that_hardly_vary_have_an_interval_or_the_reason_why_not():
     found = paired_difference(np.ones(40), np.ones(40), None, binary=True)
     assert found.value == 0 and found.low == pytest.approx(-found.high) and 0.02 < found.high < 0.1
     found = paired_difference([1.0] * 5, [-1.0] * 5, None, binary=False)
@@ -156,14 +154,6 @@ def test_a_difference_near_all_items_covers(items, share):
         found = paired_difference(a, np.zeros(items) if share > 0.5 else ~a, None, binary=True)
         hits += found.low <= truth <= found.high
     assert hits / 200 >= 0.92
-
-
-def test_a_difference_of_minima_is_the_minima_s_difference():
-    rng = np.random.default_rng(6)
-    a, b = rng.integers(0, 2, (90, 2)), rng.integers(0, 2, (90, 2))
-    found = paired_difference(a, b, None, binary=True, reduce=lambda means: means.min(axis=-1))
-    assert found.value == pytest.approx(a.mean(axis=0).min() - b.mean(axis=0).min())
-    assert found.low < found.value < found.high
 
 
 @pytest.mark.parametrize("groups", [40, 13])
