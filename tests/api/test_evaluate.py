@@ -54,11 +54,20 @@ def test_the_lines_of_the_interface_run(made_set, tmp_path):
     assert ta.audit(folder, read_images=False).record.items == 12
 
 
-def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(tmp_path):
+def test_a_run_stands_for_its_folder_which_is_gone_with_it_unless_it_is_saved(tmp_path):
     run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
     assert (ta.table(run), ta.open_run(run).models) == (ta.table([tmp_path / "run"]), run.models)
     with raises(errors.UnknownNameError, "'latx'", "'latex'"):
         ta.table(run, "latx")
+    run = ta.evaluate("oracle", "demo", limit=3)
+    folder = run.folder
+    assert folder.is_dir()
+    kept = run.save(tmp_path / "kept")
+    del run
+    assert not folder.exists()
+    assert kept.value("text_score") == 1.0
+    with raises(errors.RunError, "folder"):
+        kept.save(tmp_path / "kept")
 
 
 def test_a_function_gets_pil_images_in_rgb(made_set):
@@ -177,19 +186,7 @@ def test_two_models_of_one_name_must_be_told_apart(made_set):
     assert sorted(ta.evaluate([bright, bright], name, names=("a", "b")).models) == ["a", "b"]
 
 
-def test_a_folder_is_gone_with_its_run_and_save_keeps_it(tmp_path):
-    run = ta.evaluate("oracle", "demo", limit=3)
-    folder = run.folder
-    assert folder.is_dir()
-    kept = run.save(tmp_path / "kept")
-    del run
-    assert not folder.exists()
-    assert kept.value("text_score") == 1.0
-    with raises(errors.RunError, "folder"):
-        kept.save(tmp_path / "kept")
-
-
-def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
+def test_a_run_is_handed_on_as_pandas_arrow_and_arrays_and_a_missing_pandas_is_answered(monkeypatch):
     run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
     arrays = run.to_dict()
     assert (arrays["value"].dtype, set(arrays["model"])) == (np.float64, {"oracle", "constant"})
@@ -200,6 +197,9 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
     assert frame[(frame.model == "oracle") & (frame.metric == "group_score")].value.item() == 1.0
     pytest.importorskip("pyarrow")
     assert run.table().to_arrow().num_rows == 8
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with raises(errors.TellapartError, "to_dict()"):
+        ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
 def test_a_comparison_is_plain_and_whole_where_colours_are_asked_for_and_a_notebook_has_its_verdict(monkeypatch):
@@ -209,12 +209,6 @@ def test_a_comparison_is_plain_and_whole_where_colours_are_asked_for_and_a_noteb
     assert "\x1b" not in repr(compared) and "…" not in repr(compared)
     shown = compared._repr_html_()
     assert "oracle is better than blind" in shown and "Holm over 4 tests" in shown
-
-
-def test_a_missing_pandas_is_answered(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with raises(errors.TellapartError, "to_dict()"):
-        ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
 def test_an_item_shows_its_matrix_and_texts_of_strangers_are_escaped():

@@ -117,7 +117,7 @@ def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit,
     assert reached == list(range(there))
 
 
-def test_every_head_of_a_table_says_what_it_heads(visit, address):
+def test_every_head_says_what_it_heads_signs_are_explained_and_numbers_stand_under_each_other(visit, address):
     page = visit("/")
     for path in (*READ, "/compare/good/poor"):
         page.goto(f"{address}{path}")
@@ -125,9 +125,6 @@ def test_every_head_of_a_table_says_what_it_heads(visit, address):
         assert scopes and set(scopes) <= {"col", "row"}, path
         rows = page.locator("main tbody tr")
         assert rows.count() == page.locator("main tbody tr:has(> th[scope=row])").count(), path
-
-
-def test_signs_are_explained_where_they_stand_and_numbers_of_a_column_stand_under_each_other(visit):
     page, by_type = visit("/benchmarks/shapes"), visit("/benchmarks/shapes/by/type/group_score")
     signs = ["[88.8, 94.8]", "chance", "T1 T4", "reference"]
     assert page.locator(".key dt").all_inner_texts() == signs and "Holm" in page.inner_text(".key")

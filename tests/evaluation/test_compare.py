@@ -493,7 +493,7 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, t
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_and_a_limit_within_the_noise_is_said_to_be(runs):
+def test_a_limit_stops_a_smaller_fall_and_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     base, new = runs["0 wrong"], runs["3 wrong"]
     assert regression_gate(base, new).passed
     found = regression_gate(base, new, max_drop=4.9)
@@ -509,9 +509,6 @@ def test_a_fall_beyond_the_limit_stops_and_a_limit_within_the_noise_is_said_to_b
     assert regression_gate(base, new, max_drop=60).by_chance < 0.001
     with raises(RunError, "max_drop=", "-1", "0", "100"):
         regression_gate(base, new, max_drop=-1)
-
-
-def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     base, new = runs["0 wrong"], runs["3 wrong"]
     plain = regression_gate(base, new)
     low = min(100 * row.low for row in plain.rows)
@@ -537,7 +534,7 @@ def test_an_interval_without_0_beside_no_difference_seen_is_explained(high, expl
     assert ("p is corrected" in text) == explained
 
 
-def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
+def test_what_the_new_run_lacks_or_has_of_other_items_stops_and_what_it_adds_does_not(made_set, tmp_path):
     first, second = made_set("first", n=40), made_set("second", n=40)
     both = measured(tmp_path / "both", "random", first, second, seed=1)
     one = measured(tmp_path / "one", "random", first, seed=1)
@@ -550,9 +547,6 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_pa
     measured(tmp_path / "two" / "b", "oracle", first)
     with raises(RunError, "2", "(random, oracle)"):
         regression_gate(tmp_path / "two", one)
-
-
-def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
     same, cut = made_set("same", n=40), made_set("cut", n=40)
     base, new = measured(tmp_path / "base", "random", same, cut, seed=1), tmp_path / "new"
     measured(new / "part", "random", cut, seed=1, limit="30")

@@ -70,7 +70,7 @@ def test_two_names_of_one_metric_have_one_value_on_every_item_and_are_shown_once
     assert list(one_name_each(METRICS)) == [name for name in METRICS if name not in aliases]
 
 
-def test_measured_items_have_the_facts_of_their_metric():
+def test_metrics_and_measured_items_have_their_facts():
     square, texts = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]), np.array([[[0.9, 0.8, 0.8]]])
     group, deviation = METRICS["group_score"].measure(square), METRICS["v1"].measure(square)
     assert group.strict.tolist() == [1, 0] and group.neutral is not None and group.neutral.tolist() == [1, 1 / 2]
@@ -84,9 +84,6 @@ def test_measured_items_have_the_facts_of_their_metric():
     assert PerItem(name="a", strict=strict, neutral=np.array([0.0, 0.5, 0.0])).ties.tolist() == [False, True, False]
     pairs = PerItem(name="a", strict=np.zeros((3, 2)), neutral=np.array([[0.0, 0.0], [0.0, 0.5], [0.5, 0.5]]))
     assert pairs.ties.tolist() == [False, True, True]
-
-
-def test_each_metric_is_picklable_checks_its_scores_and_has_finite_bounds_only_if_both_are():
     for metric in METRICS.values():
         copy = pickle.loads(pickle.dumps(metric))  # noqa: S301
         assert (copy.name, repr(copy.strict)) == (metric.name, repr(metric.strict))
@@ -141,7 +138,7 @@ def test_a_mean_does_not_depend_on_the_order_of_items(values, random):
     np.testing.assert_array_equal(mean(two), [mean(values), mean(values)])
 
 
-def test_the_metric_of_some_items_is_their_mean_or_reduced_and_a_tag_of_many_values_is_left_out():
+def test_the_metric_of_some_items_is_their_mean_or_reduced_and_a_macro_mean_that_of_a_tags_values():
     values = np.array([[1.0, 0.0], [1.0, 1.0]])
     assert PerItem(name="a", strict=values[:, 1]).over(values[:, 1]) == 0.5
     least = PerItem(name="a", strict=values, reduce=lambda means: means.min(axis=-1))
@@ -151,13 +148,6 @@ def test_the_metric_of_some_items_is_their_mean_or_reduced_and_a_tag_of_many_val
     tags = [{"id": str(k), "type": "ab"[k % 2]} for k in range(4)]
     assert (list(by_tag(tags)), list(by_tag(tags, most=3))) == (["id", "type"], ["type"])
     assert list(by_tag(tags, most=4)) == ["id", "type"]
-
-
-def ratio(means: np.ndarray) -> np.ndarray:
-    return means[..., 0] / means[..., 1]
-
-
-def test_a_macro_mean_is_over_the_values_of_a_tag_and_over_their_ratios():
     right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0, 1.0]), chance=0.5, binary=True)
     tags = [{"type": kind, "set": "all"} for kind in ("swap", "swap", "swap", "add")]
     table = tabulate([right], list("abcd"), tags)
@@ -172,6 +162,10 @@ def test_a_macro_mean_is_over_the_values_of_a_tag_and_over_their_ratios():
     )
     parts = [*table.by["kind"].values(), table.macro["kind"], table]
     assert [part.metrics["precision"].value for part in parts] == pytest.approx([0.5] * 4)
+
+
+def ratio(means: np.ndarray) -> np.ndarray:
+    return means[..., 0] / means[..., 1]
 
 
 def test_a_part_of_items_that_depend_on_each_other_is_measured_again():
@@ -303,7 +297,7 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge():
     assert clustered.high - clustered.low > one.high - one.low
 
 
-def test_an_array_that_is_filled_again_for_each_batch_is_measured_as_it_was():
+def test_an_array_that_is_filled_again_is_measured_as_it_was_and_any_cluster_is_no_item_without_one():
     scores, metric = drawn(40, (2, 2)), ta.metrics.TextScore()
     batch = np.empty((10, 2, 2), np.float32)
     for part in np.split(scores, 4):
@@ -311,8 +305,6 @@ def test_an_array_that_is_filled_again_for_each_batch_is_measured_as_it_was():
         metric.update(batch)
     assert metric.compute().value == ta.text_score(scores).mean() != ta.text_score(batch).mean()
 
-
-def test_a_cluster_of_any_name_is_no_item_without_one():
     def measured(*names: str | None) -> StreamingMetric:
         metric = metric_class("GroupScore")()
         for name in names:

@@ -97,12 +97,10 @@ def test_f1_is_the_expectation_of_the_scripts_draw_and_of_one_prediction_the_acc
     times, scores, gold = case
     strict, _ = boundary_accuracy(times, scores, gold[:1])
     np.testing.assert_array_equal(boundary_f1(times, scores, gold[:1], predictions=1), strict)
-    times, scores, gold = case
     fixed = [boundary_f1(times, scores, gold, predictions=k) for k in range(1, 9)]
     assert sum(COUNT_PROBABILITIES) == pytest.approx(1, abs=1e-12)
-    np.testing.assert_allclose(
-        boundary_f1(times, scores, gold), np.tensordot(COUNT_PROBABILITIES, fixed, 1), atol=1e-12
-    )
+    expected = np.tensordot(COUNT_PROBABILITIES, fixed, 1)
+    np.testing.assert_allclose(boundary_f1(times, scores, gold), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_a_judge_without_information_and_single_items_as_clusters_change_nothing
     assert named.mean == alone.mean and named.interval.low == pytest.approx(alone.interval.low)
 
 
-def test_items_in_clusters_make_it_wider_and_few_items_have_no_interval():
+def test_items_in_clusters_make_the_estimate_wider_also_where_people_judged_a_part():
     people, judge, others = _draw(3, 120, 800)
     groups, rest = np.arange(120) // 4, np.arange(800) // 4
     tied = prediction_powered(np.repeat(people[:30], 4), np.repeat(judge[:30], 4), others, groups, rest)
@@ -219,9 +219,6 @@ def test_items_in_clusters_make_it_wider_and_few_items_have_no_interval():
     assert tied.interval.high - tied.interval.low > loose.interval.high - loose.interval.low
     powered = prediction_powered([1, 0, 1], [1, 0, 1], [1, 0, 1, 1])
     assert powered.interval.low is None and "3 items" in powered.interval.reason
-
-
-def test_clusters_of_which_people_judged_a_part_are_single_clusters():
     rng, held = np.random.default_rng(0), {"shared": 0, "parted": 0}
     for _ in range(400):
         right = (rng.random((60, 4)) < rng.beta(0.7, 0.5, (60, 1))).astype(float)

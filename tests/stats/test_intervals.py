@@ -220,13 +220,20 @@ def test_a_metric_has_the_same_interval_alone_and_among_others_however_often_a_c
     assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
 
 
-def test_reduce_sees_components_drawn_together():
+def test_reduce_sees_components_drawn_together_and_the_smallest_has_the_lowest_ends():
     first = (np.random.default_rng(8).random(300) < 0.7).astype(float)
     columns = np.column_stack([first, 1 - first])
     total = cluster_bootstrap(columns, None, reduce=lambda means: means.sum(axis=-1))
     assert (total.low, total.high) == pytest.approx((1, 1))
     smaller = cluster_bootstrap(columns, None, reduce=lowest)
     assert smaller.low == pytest.approx(cluster_bootstrap(1 - first, None).low)
+    rng = np.random.default_rng(0)
+    values = (rng.random((90, 2)) < (0.5, 0.6)).astype(float)
+    found = interval_for(values, None, binary=True, reduce=SmallestMean())
+    parts = [wilson(int(column.sum()), 90) for column in values.T]
+    assert found.low == min(part.low for part in parts)
+    # Either high end may be too low, so each has half the error.
+    assert found.high == min(wilson(int(column.sum()), 90, level=0.975).high for column in values.T)
 
 
 NESTED = np.arange(60) // 2
@@ -291,16 +298,6 @@ def test_precision_is_a_share_of_what_was_answered_and_f1_lies_in_its_interval(r
         assert found.low is None and found.reason
 
 
-def test_the_smallest_has_the_lowest_low_and_the_lowest_high():
-    rng = np.random.default_rng(0)
-    values = (rng.random((90, 2)) < (0.5, 0.6)).astype(float)
-    found = interval_for(values, None, binary=True, reduce=SmallestMean())
-    parts = [wilson(int(column.sum()), 90) for column in values.T]
-    assert found.low == min(part.low for part in parts)
-    # Either high end may be too low, so each has half the error.
-    assert found.high == min(wilson(int(column.sum()), 90, level=0.975).high for column in values.T)
-
-
 def grouped(sizes, rights):
     """Sums and counts `(item, group)` of independent items."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -327,7 +324,7 @@ def test_a_macro_mean_depends_on_no_order_lies_in_its_interval_and_is_mirrored(r
     assert (low, high) == pytest.approx((1 - float(mirrored[1]), 1 - float(mirrored[0])), abs=1e-6)
 
 
-def test_a_tiny_group_and_a_group_of_one_item_widen_the_mean_of_groups():
+def test_a_tiny_group_and_a_cluster_in_all_groups_widen_the_mean_of_groups():
     """One item all right beside 300: the bootstrap of their mean has no idea of the one."""
     sums, counts = grouped((1, 300), (1, 240))
     low, high = macro_bounds(sums, counts, 0.95, binary=True)
@@ -339,6 +336,12 @@ def test_a_tiny_group_and_a_group_of_one_item_widen_the_mean_of_groups():
     low, high = macro_bounds(sums, counts, 0.95, binary=False)
     assert low <= 0.44 < 0.88 < high
     assert high == pytest.approx(0.44 + 0.975 / 2, abs=0.02)
+    rng = np.random.default_rng(1)
+    shared = (rng.random(40) < 0.5).astype(float)
+    sums, counts = np.tile(shared[:, None], (1, 4)), np.ones((40, 4))
+    apart = macro_bounds(*grouped((40,) * 4, (int(shared.sum()),) * 4), 0.95, binary=True)
+    together = macro_bounds(sums, counts, 0.95, binary=True)
+    assert together[1] - together[0] > 1.8 * (apart[1] - apart[0])
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -349,15 +352,6 @@ def test_a_few_groups_of_one_item_reach_together(groups, binary):
     assert (low, high) == (0, pytest.approx(1 - 0.025 ** (1 / groups)))
     mirrored = macro_bounds(np.eye(groups), np.eye(groups), 0.95, binary=binary)
     assert mirrored == (pytest.approx(1 - high), 1)
-
-
-def test_a_cluster_in_all_groups_widens_the_mean_of_groups():
-    rng = np.random.default_rng(1)
-    shared = (rng.random(40) < 0.5).astype(float)
-    sums, counts = np.tile(shared[:, None], (1, 4)), np.ones((40, 4))
-    apart = macro_bounds(*grouped((40,) * 4, (int(shared.sum()),) * 4), 0.95, binary=True)
-    together = macro_bounds(sums, counts, 0.95, binary=True)
-    assert together[1] - together[0] > 1.8 * (apart[1] - apart[0])
 
 
 @pytest.mark.parametrize("power", [-100, 100])
@@ -484,7 +478,7 @@ def test_the_smallest_seen_is_the_detectable_difference_where_there_is_one(n, di
         assert seen == pytest.approx(known, abs=1e-6)
 
 
-def test_a_fall_to_zero_is_always_shown_or_nothing_is():
+def test_a_fall_to_zero_is_shown_or_nothing_is_and_graded_values_show_theirs_as_often_as_promised():
     """Seven lost items give p = 0.0156; six tests need 0.0083, which takes eight."""
     base = np.r_[np.ones(7), np.zeros(90)]
     assert mcnemar(base, np.zeros(97)).p == pytest.approx(2 * 0.5**7)
@@ -492,9 +486,6 @@ def test_a_fall_to_zero_is_always_shown_or_nothing_is():
     assert detectable_fall(base, base, None, tests=6) is None
     base[7] = 1
     assert detectable_fall(base, base, None, tests=6) <= 8 / 97
-
-
-def test_graded_values_in_clusters_show_the_fall_as_often_as_promised():
     rng = np.random.default_rng(3)
     clusters, hits = np.repeat(np.arange(80), 4), 0
 

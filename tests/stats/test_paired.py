@@ -173,7 +173,7 @@ def test_a_comparison_is_its_parts_with_b_minus_a(groups):
     assert (mirrored.only_a, mirrored.only_b, mirrored.p) == (found.only_b, found.only_a, found.p)
 
 
-def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count():
+def test_values_that_differ_by_rounding_tie_and_no_run_is_better_against_its_mean():
     a, b = [0.3, 0.5, 0.75], [0.1 + 0.2, 0.5, 0.5]
     assert a[0] != b[0]
     found = paired(a, b, None)
@@ -181,9 +181,6 @@ def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count():
     # A cluster whose gains and losses are the same has no winner.
     looked = paired([0.1, 0.2, 0.0, 1.0], [0.0, 0.0, 0.3, 0.0], ["x", "x", "x", "y"], anytime=True)
     assert looked.p == anytime_p(1, 0)
-
-
-def test_no_run_is_shown_to_be_better_at_a_look_where_most_clusters_are_its_and_the_mean_is_the_others():
     groups = np.arange(2000) // 20
     a = np.where(groups < 90, 0, 1)
     b = np.where((groups < 90) & (np.arange(2000) % 20 == 0), 1, 0)  # one item of 90 clusters, none of 20 of ten
