@@ -137,7 +137,7 @@ def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
     return sum(int(np.prod(tensor["shape"])) for name, tensor in header.items() if not name.startswith(("__", *unused)))
 
 
-def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny, tmp_path):
+def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand_and_of_a_fusion_encoder_are_counted(tiny, tmp_path):
     folder = tiny.clip(tmp_path / "clip")
     record = time_model(str(folder), **FEW)
     assert (record.parameters, tuple(record.parts)) == (saved_numbers(folder), PARTS)
@@ -151,9 +151,6 @@ def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny, tmp_path
     image = 2 * patches * (3 * tiny.PATCH**2) * tiny.WIDTH + layers(patches + 1)
     text = layers(24)  # the demo's captions fill the context
     assert record.flops == image + text + 2 * (2 * tiny.WIDTH * tiny.DIMENSIONS)
-
-
-def test_flops_and_parameters_of_a_fusion_encoder_are_counted(tiny, tmp_path):
     folder = tiny.blip(tmp_path / "blip")
     record = time_model(str(folder), **FEW)
     assert tuple(record.parts) == PARTS
