@@ -15,9 +15,6 @@ from tellapart.evaluation.check import Gate
 ESCAPE = "\x1b"
 
 
-# Real input
-
-
 def test_people_are_shown_with_their_ties(command):
     ran = command("score", "winoground", "--scores", winoground("human"), "--out", "run", code=0)
     every = command("show", "run", "--all").out
@@ -40,9 +37,6 @@ def test_comparing_prints_the_exact_test(command):
         assert f"{row['p']:.3g}" in line.split()
     assert "p: exact McNemar, two-sided; Holm over 4 tests" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 120
-
-
-# What every command prints
 
 
 def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed):
@@ -158,9 +152,6 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
         assert ESCAPE not in ran.out and "[red] (run 2)" in ran.out
 
 
-# The embedded benchmark and model
-
-
 @pytest.mark.slow
 def test_a_run_without_arguments_is_the_default_model_which_passes_every_gate(command):
     ran = command("run", "--limit", "12", "--json", code=0)
@@ -178,9 +169,6 @@ def test_a_run_without_arguments_is_the_default_model_which_passes_every_gate(co
     own = [gate for gate in ran.json["gates"] if gate["subject"] == "demo-encoder"]
     assert len(own) == 6
     assert all(gate["passed"] for gate in own)
-
-
-# In a process of its own
 
 
 @pytest.mark.slow

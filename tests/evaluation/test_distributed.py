@@ -6,6 +6,7 @@ import queue
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -41,6 +42,30 @@ from tellapart.records.run_folder import find_runs
 MODELS = ("colours", "probable", "blind", "random", "oracle")
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torchrun is part of torch, of the extra 'models'")
+
+
+@pytest.fixture
+def torchrun(installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
+    """Start `torchrun ... -m tellapart run ...` in ranks of one thread each; torchrun deletes no logs."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+
+    def start(
+        *arguments: object, ranks: int = 2, launch: tuple[str, ...] = ("--standalone",), **environment: str
+    ) -> subprocess.Popen[str]:
+        launcher = [sys.executable, "-m", "torch.distributed.run", *launch, "--nproc-per-node", str(ranks)]
+        return subprocess.Popen(
+            [*launcher, "-m", "tellapart", "run", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            | {"TMPDIR": str(logs)}
+            | environment,
+        )
+
+    return start
 
 
 def measured(folder: Path) -> list[Any]:
