@@ -92,16 +92,12 @@ def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_compariso
     assert page.count("data:image/svg+xml") == 1 and "best so far from" in page
     run.show()
     assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
-
-
-def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another_order(landed, pairs, tmp_path):
-    expected = measure(landed, pairs, tmp_path / "first").to_json()["checkpoints"][-1]["forgotten"]
-    out = tmp_path / "second"
-    measure(landed, pairs, out, until=2)
+    # Items are matched by their ids where a set is written in another order.
+    measure(landed, pairs, tmp_path / "second", until=2)
     listed = tmp_path / "set" / "pairs.jsonl"
     listed.write_text("\n".join(reversed(listed.read_text().splitlines())) + "\n")
-    rows = measure(landed, ta.load_pairs(tmp_path / "set"), out).to_json()["checkpoints"]
-    assert rows[-1]["forgotten"] == expected
+    again = measure(landed, ta.load_pairs(tmp_path / "set"), tmp_path / "second")
+    assert again.to_json()["checkpoints"][-1]["forgotten"] == lost
 
 
 @pytest.mark.parametrize(
