@@ -115,7 +115,7 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
 
     with pytest.warns(errors.TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
-        assert as_model(first).fingerprint != as_model(second).fingerprint
+        assert as_model(first, name="a").fingerprint != as_model(second, name="a").fingerprint
     assert (one.fingerprint, len({one.name, other.name})) == (same.fingerprint, 1)
 
 
