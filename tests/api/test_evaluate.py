@@ -43,27 +43,31 @@ def test_the_lines_of_the_interface_run(made_set, tmp_path):
     folder = made_set()
     run = ta.evaluate([bright, matrix], [f"folder:{folder}", "demo"], out=str(tmp_path / "mine"), limit=10)
     assert (run.models, run.benchmarks) == (["bright", "matrix"], ["folder:set", "demo"])
-    assert ta.compare(run).models == ["bright", "matrix"]
-    assert ta.open_run(tmp_path / "mine").models == run.models
+    # A function and its matrix form get the same scores.
+    one, other = (run.items("folder:set", model=name).scores for name in run.models)
+    assert one.shape == (10, 2, 2) and one.any()
+    np.testing.assert_array_equal(one, other)
+    assert ta.compare(run).models == ta.open_run(tmp_path / "mine").models == ["bright", "matrix"]
     assert len(ta.load_pairs(folder)) == len(ta.load_pairs(str(folder))) == 12
     scored = ta.score(f"folder:{folder}", np.zeros((12, 2, 2)).tolist(), name="mine")
     assert (scored.models, scored.value("group_score")) == (["mine"], 0.0)
     assert ta.audit(folder, read_images=False).record.items == 12
 
 
-def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(tmp_path):
+def test_a_run_stands_for_its_folder_which_is_gone_with_it_unless_it_is_saved(tmp_path):
     run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
     assert (ta.table(run), ta.open_run(run).models) == (ta.table([tmp_path / "run"]), run.models)
     with raises(errors.UnknownNameError, "'latx'", "'latex'"):
         ta.table(run, "latx")
-
-
-def test_a_function_and_its_matrix_form_get_the_same_scores(made_set):
-    run = ta.evaluate([bright, matrix], f"folder:{made_set()}")
-    one, other = (run.items(model=name).scores for name in run.models)
-    assert one.shape == (12, 2, 2)
-    assert np.array_equal(one, other)
-    assert one.any()
+    run = ta.evaluate("oracle", "demo", limit=3)
+    folder = run.folder
+    assert folder.is_dir()
+    kept = run.save(tmp_path / "kept")
+    del run
+    assert not folder.exists()
+    assert kept.value("text_score") == 1.0
+    with raises(errors.RunError, "folder"):
+        kept.save(tmp_path / "kept")
 
 
 def test_a_function_gets_pil_images_in_rgb(made_set):
@@ -78,7 +82,7 @@ def test_a_function_gets_pil_images_in_rgb(made_set):
     assert seen == [("RGB", (8, 8), str)] * 4
 
 
-def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set, tmp_path):
+def test_without_a_fingerprint_nothing_is_kept_a_warning_says_so_and_with_one_the_store_keeps(made_set, tmp_path):
     strength, calls = 1.0, []
 
     def weighed(image, text: str) -> float:
@@ -94,28 +98,14 @@ def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set, t
     assert np.allclose(second, 2 * first)
     assert len(calls) == 16
     assert ta.open_run(out).result().model.fingerprint.startswith("source-")
-
-
-def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set):
-    calls: list[str] = []
-
-    def kept(_image, text: str) -> float:
-        calls.append(text)
-        return 1.0
-
-    kept.fingerprint = "kept-1"
-    name = f"folder:{made_set(n=2)}"
+    weighed.fingerprint = "weighed-1"
     for _ in range(2):
-        ta.evaluate(kept, name)
-    assert len(calls) == 8
+        ta.evaluate(weighed, name)
+    assert len(calls) == 16 + 8
 
 
 def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
     from tellapart.models.memory.held import as_model
-
-    with pytest.warns(errors.TellapartWarning):
-        one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
-    assert (one.fingerprint, len({one.name, other.name})) == (same.fingerprint, 1)
 
     def first(i, t: str) -> float:
         return 1.0
@@ -124,7 +114,9 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
         return 2.0
 
     with pytest.warns(errors.TellapartWarning):
-        assert as_model(first).fingerprint != as_model(second).fingerprint
+        one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
+        assert as_model(first, name="a").fingerprint != as_model(second, name="a").fingerprint
+    assert (one.fingerprint, len({one.name, other.name})) == (same.fingerprint, 1)
 
 
 def test_a_model_with_preparation_takes_no_processor_and_a_bare_module_is_no_model():
@@ -135,17 +127,17 @@ def test_a_model_with_preparation_takes_no_processor_and_a_bare_module_is_no_mod
         ta.evaluate(torch.nn.Linear(2, 2), "demo")
 
 
-def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(tmp_path):
-    item = ta.Item(id="a", images=("a.png",), texts=("a cat",))
+@pytest.mark.parametrize(
+    ("texts", "facts"),
+    [
+        ({"texts": ("a cat",)}, ("1 image and 1 text", "negative_caption")),  # it needs a rival
+        ({"texts": ("a cat", "a kitten", "a dog", "a cow"), "true": (0, 1)}, ("1 image and 4 texts", "2 true")),
+    ],
+)
+def test_a_set_that_no_metric_measures_is_named_with_its_texts(texts, facts, tmp_path):
+    item = ta.Item(id="a", images=("a.png",), **texts)
     ta.write_pair_set(tmp_path / "set", [item], {"a.png": b"no picture is read"}, {})
-    with raises(errors.MetricError, "oracle", "1 image and 1 text", "negative_caption"):
-        ta.evaluate("oracle", f"folder:{tmp_path}/set")
-
-
-def test_a_set_that_no_metric_measures_is_named_with_its_true_texts(tmp_path):
-    item = ta.Item(id="a", images=("a.png",), texts=("a cat", "a kitten", "a dog", "a cow"), true=(0, 1))
-    ta.write_pair_set(tmp_path / "set", [item], {"a.png": b"no picture is read"}, {})
-    with raises(errors.MetricError, "oracle", "1 image and 4 texts", "2 true"):
+    with raises(errors.MetricError, "oracle", facts):
         ta.evaluate("oracle", f"folder:{tmp_path}/set")
 
 
@@ -160,11 +152,10 @@ def test_an_object_with_the_methods_alone_is_a_model(made_set):
         def similarity(self, images, texts):
             return (images[:, None] * texts[None]).sum(axis=2)
 
-    with pytest.warns(errors.TellapartWarning, match="Colours.*fingerprint"):
-        run = ta.evaluate(Colours(), f"folder:{made_set(n=3)}")
-    assert run.models == ["Colours"]
-    with pytest.warns(errors.TellapartWarning):  # the class itself is called
-        assert ta.evaluate(Colours, f"folder:{made_set('b', n=3)}").models == ["Colours"]
+    name = f"folder:{made_set(n=3)}"
+    for given in (Colours(), Colours):  # the class itself is called
+        with pytest.warns(errors.TellapartWarning, match="Colours.*fingerprint"):
+            assert ta.evaluate(given, name).models == ["Colours"]
 
 
 def test_settings_take_objects_where_names_stand(tmp_path, made_set):
@@ -189,29 +180,16 @@ def test_pairs_in_memory_are_a_benchmark_and_may_not_bear_a_name_of_the_catalogu
 
 
 def test_two_models_of_one_name_must_be_told_apart(made_set):
+    name = f"folder:{made_set(n=3)}"
     with raises(errors.RunError, "2", "'bright'", "names="):
-        ta.evaluate([bright, bright], f"folder:{made_set()}")
-    run = ta.evaluate([bright, bright], f"folder:{made_set('other', n=3)}", names=("a", "b"))
-    assert sorted(run.models) == ["a", "b"]
+        ta.evaluate([bright, bright], name)
+    assert sorted(ta.evaluate([bright, bright], name, names=("a", "b")).models) == ["a", "b"]
 
 
-def test_a_folder_is_gone_with_its_run_and_save_keeps_it(tmp_path):
-    run = ta.evaluate("oracle", "demo", limit=3)
-    folder = run.folder
-    assert folder.is_dir()
-    kept = run.save(tmp_path / "kept")
-    del run
-    assert not folder.exists()
-    assert kept.value("text_score") == 1.0
-    with raises(errors.RunError, "folder"):
-        kept.save(tmp_path / "kept")
-
-
-def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
+def test_a_run_is_handed_on_as_pandas_arrow_and_arrays_and_a_missing_pandas_is_answered(monkeypatch):
     run = ta.evaluate(["oracle", "constant"], "demo", limit=10)
     arrays = run.to_dict()
-    assert arrays["value"].dtype == np.float64
-    assert set(arrays["model"]) == {"oracle", "constant"}
+    assert (arrays["value"].dtype, set(arrays["model"])) == (np.float64, {"oracle", "constant"})
     items = run.items(model="constant")
     assert (len(items), items.to_dict()["text_score"].tolist()) == (10, [0.0] * 10)
     pandas, frame = pytest.importorskip("pandas"), run.to_pandas()
@@ -219,6 +197,9 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
     assert frame[(frame.model == "oracle") & (frame.metric == "group_score")].value.item() == 1.0
     pytest.importorskip("pyarrow")
     assert run.table().to_arrow().num_rows == 8
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with raises(errors.TellapartError, "to_dict()"):
+        ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
 def test_a_comparison_is_plain_and_whole_where_colours_are_asked_for_and_a_notebook_has_its_verdict(monkeypatch):
@@ -228,14 +209,6 @@ def test_a_comparison_is_plain_and_whole_where_colours_are_asked_for_and_a_noteb
     assert "\x1b" not in repr(compared) and "…" not in repr(compared)
     shown = compared._repr_html_()
     assert "oracle is better than blind" in shown and "Holm over 4 tests" in shown
-
-
-def test_a_missing_pandas_and_a_column_that_is_not_there_are_answered(monkeypatch):
-    with raises(errors.UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
-        ta.evaluate("oracle", "demo", limit=3).table()["benchmrk"]
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with raises(errors.TellapartError, "to_dict()"):
-        ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
 def test_an_item_shows_its_matrix_and_texts_of_strangers_are_escaped():
@@ -266,7 +239,10 @@ def test_scores_that_do_not_fit_are_refused_in_words(scores, said):
 
 def test_scores_by_id_and_scores_objects_and_tensors_are_measured(made_set):
     name, matrices = f"folder:{made_set(n=3)}", {f"item-{k}": [[0.9, 0.1], [0.2, 0.8]] for k in (2, 0, 1)}
-    assert ta.score(name, matrices).value("group_score") == 1.0
+    for kind in ("probability", "logit", None):
+        run = ta.score(name, matrices, kind=kind)
+        assert run.value("group_score") == 1.0
+        assert run.result().benchmarks["folder:set"].kind == (kind or "similarity")
     scores = ta.Scores(tuple(matrices), list(matrices.values()), "probability")
     assert ta.score(name, scores, name="p").result().benchmarks["folder:set"].kind == "probability"
     torch = pytest.importorskip("torch")
@@ -313,6 +289,7 @@ def test_a_wrong_argument_is_an_error_of_ours(call, wrong, tmp_path, monkeypatch
         (lambda: ta.evaluate("oracle", "demo", limit=1).items("dem"), ("benchmark", "'dem'", "'demo'")),
         (lambda: ta.evaluate("oracle", "demo", limit=1).items()["x"], "'x'"),
         (lambda: ta.evaluate("oracle", "demo", limit=1).items()[9], ("items[9]", "id", "column")),
+        (lambda: ta.evaluate("oracle", "demo", limit=1).table()["benchmrk"], ("'benchmrk'", "'benchmark'", "metric")),
         (lambda: ta.evaluate(lambda image, text: [1, 2], "demo", limit=1), "(2,)"),
         (lambda: ta.evaluate(lambda a, b: 1.0, "demo", limit=1, batched=True), ("2", "2", "images")),
     ],
@@ -322,7 +299,7 @@ def test_what_is_wrong_is_said_with_what_to_do(call, said):
         call()
 
 
-def test_functions_stay_functions_whichever_modules_are_imported():
+def test_functions_stay_functions_whichever_modules_are_imported_and_the_metrics_room_names_its_classes():
     code = (
         "import sys; from tellapart.metrics import ties; assert 'tellapart.metrics.streaming' not in sys.modules; "
         "import tellapart.training.config, tellapart.auditing.card, tellapart as ta, sys; "
@@ -330,9 +307,6 @@ def test_functions_stay_functions_whichever_modules_are_imported():
         "assert 'torch' not in sys.modules"
     )
     run_python("-c", code)
-
-
-def test_the_metrics_room_names_its_classes():
     with raises(AttributeError, "'GroupScor'", "TextScore, ImageScore, GroupScore"):
         ta.metrics.GroupScor  # noqa: B018
 
@@ -474,9 +448,9 @@ def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_p
 
 def test_columns_of_parquet_have_two_names_and_others_are_listed(made, tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    for names, side in ((("ids", "vectors"), "images"), (("path", "embedding"), "texts")):
-        columns = dict(zip(names, (made["ids"][side], list(made["vectors"][side])), strict=True))
-        parquet.write_table(pyarrow.table(columns), tmp_path / f"{side}.parquet")
+    for id_, vector, side in (("ids", "vectors", "images"), ("path", "embedding", "texts")):
+        table = pyarrow.table({id_: made["ids"][side], vector: list(made["vectors"][side])})
+        parquet.write_table(table, tmp_path / f"{side}.parquet")
     with raises(ScoreError, "texts.parquet", "path", "embedding", "'vector'", "'id'"):
         ta.evaluate(f"vectors:{tmp_path}", "demo")
 

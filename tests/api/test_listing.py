@@ -56,12 +56,9 @@ def _offline(monkeypatch) -> None:
     monkeypatch.setattr(pytest.importorskip("huggingface_hub.constants"), "HF_HUB_OFFLINE", True)
 
 
-def test_every_extra_for_users_has_a_line():
+def test_every_extra_has_a_line_and_a_missing_package_the_line_that_installs_it(tmp_path, monkeypatch, capsys):
     extras = importlib.metadata.metadata("tellapart").get_all("Provides-Extra") or []
     assert {*EXTRAS} == {*extras} - {"docs", "dev"}
-
-
-def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "_is_installed", lambda package: package != "ray")
     found = doctor(tmp_path)
     assert {extra["name"]: extra["missing"] for extra in found.extras if extra["missing"]} == {"ray": ("ray",)}

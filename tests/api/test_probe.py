@@ -130,8 +130,7 @@ def test_a_second_training_leaves_no_number_of_the_first(trained):
     probe = ta.PairProbe(trained.pairs, every=2)
     trained(probe)
     trainer = trained(probe, seed=1)
-    assert list(probe.history) == [0, 2, 4, 5]
-    assert probe.measure(trainer.model) == probe.history[5]
+    assert (list(probe.history), probe.measure(trainer.model)) == ([0, 2, 4, 5], probe.history[5])
 
 
 def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_set, transformers):

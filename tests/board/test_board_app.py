@@ -71,7 +71,7 @@ def test_pages_have_of_a_model_and_a_benchmark_their_name_and_address_alone(clie
     assert list(client.get("/benchmarks/shapes?format=json").json()["benchmark"]) == address
 
 
-def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs):
+def test_the_leaderboard_has_the_records_numbers_and_columns_by_a_tag_their_mean_and_gap(client, runs):
     found = client.get("/benchmarks/shapes?format=json").json()
     metrics = ["text_score", "image_score", "group_score", "match_score"]
     assert [column["title"] for column in found["columns"]] == metrics
@@ -84,9 +84,6 @@ def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models
         assert (cell["value"], cell["low"], cell["high"]) == (value.value, value.low, value.high)
     assert {row["title"]: row["cells"][2]["tier"] for row in found["rows"]} == {"good": 1, "near": 1, "poor": 3}
     assert found["chance"][2] == pytest.approx(1 / 6)
-
-
-def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs):
     found = client.get("/benchmarks/shapes/by/type/group_score?format=json").json()
     assert [c["title"] for c in found["columns"]] == ["type: colour", "type: place", "mean of the values", "gap"]
     record = read_result(runs / "good").benchmarks["shapes"]
@@ -96,7 +93,16 @@ def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs):
     assert [cell["value"] for cell in row["cells"]] == pytest.approx([colour, place, mean, colour - place])
 
 
-def test_an_item_shows_each_models_matrix_in_scores_that_differ_if_they_do_and_who_fails(client, runs):
+def test_items_begin_with_those_that_most_models_fail_and_show_each_models_matrix_and_who_fails(client, runs):
+    samples = [read_samples(runs / name, "shapes") for name in ("good", "near", "poor")]
+    failed = {one[0].id: sum(s.outcomes["group_score"] < 1 for s in one) for one in zip(*samples, strict=True)}
+    shown = []
+    for page in (1, 2):
+        found = client.get(f"/benchmarks/shapes/items/pages/{page}?format=json").json()
+        shown += [(item["title"], item["failed"]) for item in found["items"]]
+    assert dict(shown) == failed
+    counts = [count for _, count in shown]
+    assert counts == sorted(counts, reverse=True)
     samples = {name: read_samples(runs / name, "shapes") for name in ("good", "near", "poor", "random")}
     for place in range(20):
         found = client.get(f"/benchmarks/shapes/items/{place}?format=json").json()
@@ -115,18 +121,6 @@ def test_an_item_shows_each_models_matrix_in_scores_that_differ_if_they_do_and_w
             assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
 
 
-def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs):
-    samples = [read_samples(runs / name, "shapes") for name in ("good", "near", "poor")]
-    failed = {one[0].id: sum(s.outcomes["group_score"] < 1 for s in one) for one in zip(*samples, strict=True)}
-    shown = []
-    for page in (1, 2):
-        found = client.get(f"/benchmarks/shapes/items/pages/{page}?format=json").json()
-        shown += [(item["title"], item["failed"]) for item in found["items"]]
-    assert dict(shown) == failed
-    counts = [count for _, count in shown]
-    assert counts == sorted(counts, reverse=True)
-
-
 def test_items_of_five_models_have_the_discrimination_of_the_command(client, tmp_path):
     folders = [write_run(tmp_path / f"m{k}", f"m{k}", skill=0.5 * k, seed=k, n=40) for k in range(5)]
     write_run(tmp_path / "random", "random", skill=0.0, seed=9, n=40)  # a reference model does not count
@@ -141,7 +135,7 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, tmp
     assert few["reliability"] is None and {item["discrimination"] for item in few["items"]} == {None}
 
 
-def test_a_comparison_is_that_of_the_command(client, runs):
+def test_a_comparison_is_that_of_the_command_and_needs_a_common_benchmark(client, runs):
     found = client.get("/compare/good/poor?format=json").json()
     assert found["tests"] == [row.model_dump(mode="json") for row in compare(runs / "good", runs / "poor").rows]
     a, b = (read_samples(runs / name, "shapes") for name in ("good", "poor"))
@@ -149,9 +143,6 @@ def test_a_comparison_is_that_of_the_command(client, runs):
     differs = found["differs"][0]
     assert [name for _, name in differs["only_a"]] == only[:25]
     assert differs["more_a"] == max(0, len(only) - 25)
-
-
-def test_models_without_a_common_benchmark_are_not_compared(client):
     slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
     found = client.get(f"/compare/good/{slug}?format=json").json()
     assert found["tests"] == []

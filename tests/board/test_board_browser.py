@@ -64,23 +64,20 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     assert (page.inner_text("h1"), page.locator("table.every tbody tr").count()) == ("good and poor", 4)
 
 
-def test_other_columns_come_without_a_new_page_and_have_an_address(visit, address):
+def test_other_columns_come_without_a_new_page_or_without_scripts(visit, address):
     page = visit("/benchmarks/shapes")
     page.evaluate("window.stayed = true")
     page.click(".choices >> text=type")
     page.wait_for_selector("thead >> text=type: colour")
     assert page.evaluate("window.stayed")
     assert (page.url, page.locator("main").count()) == (f"{address}/benchmarks/shapes/by/type/group_score", 1)
-
-
-def test_everything_is_read_without_scripts(visit):
     page = visit("/benchmarks/shapes", java_script_enabled=False)
     page.click(".choices >> text=type")
     page.wait_for_selector("thead >> text=type: colour")
     assert page.locator("tbody tr").count() == 4
 
 
-def test_the_keyboard_skips_to_the_content(visit):
+def test_the_keyboard_skips_to_the_content_and_chooses_columns(visit, address):
     page = visit("/benchmarks/shapes")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -88,6 +85,14 @@ def test_the_keyboard_skips_to_the_content(visit):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
+    page = visit("/benchmarks/shapes")
+    page.get_by_role("navigation", name="Columns").get_by_role("link", name="type").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("thead >> text=type: colour")
+    assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
+    page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/by/type/text_score")
 
 
 CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabindex='0']"
@@ -112,18 +117,7 @@ def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit,
     assert reached == list(range(there))
 
 
-def test_columns_are_chosen_by_keyboard(visit, address):
-    page = visit("/benchmarks/shapes")
-    page.get_by_role("navigation", name="Columns").get_by_role("link", name="type").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_selector("thead >> text=type: colour")
-    assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
-    page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/by/type/text_score")
-
-
-def test_every_head_of_a_table_says_what_it_heads(visit, address):
+def test_every_head_says_what_it_heads_signs_are_explained_and_numbers_stand_under_each_other(visit, address):
     page = visit("/")
     for path in (*READ, "/compare/good/poor"):
         page.goto(f"{address}{path}")
@@ -131,16 +125,10 @@ def test_every_head_of_a_table_says_what_it_heads(visit, address):
         assert scopes and set(scopes) <= {"col", "row"}, path
         rows = page.locator("main tbody tr")
         assert rows.count() == page.locator("main tbody tr:has(> th[scope=row])").count(), path
-
-
-def test_signs_are_explained_where_they_stand_and_only_there(visit):
     page, by_type = visit("/benchmarks/shapes"), visit("/benchmarks/shapes/by/type/group_score")
     signs = ["[88.8, 94.8]", "chance", "T1 T4", "reference"]
     assert page.locator(".key dt").all_inner_texts() == signs and "Holm" in page.inner_text(".key")
     assert by_type.locator(".key dt").all_inner_texts() == [sign for sign in signs if sign != "T1 T4"]
-
-
-def test_numbers_of_a_column_stand_under_each_other(visit):
     page = visit("/benchmarks/shapes")
     for column in range(3, 6):
         ends = page.eval_on_selector_all(
@@ -148,6 +136,7 @@ def test_numbers_of_a_column_stand_under_each_other(visit):
         )
         assert len(ends) == 5  # three models, a reference model, chance
         assert max(ends) - min(ends) < 1
+    assert visit("/benchmarks/shapes/items/pages/1").locator(".thumbs").count() == 0
 
 
 def wait_until(page, expression: str) -> None:
@@ -221,7 +210,3 @@ def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromiu
         wait_until(page, "document.querySelector('.thumbs img').naturalWidth > 0")
         assert page.locator(".thumbs img").first.bounding_box()["height"] == 56
         page.close()
-
-
-def test_a_list_of_items_without_pictures_has_no_column_for_them(visit):
-    assert visit("/benchmarks/shapes/items/pages/1").locator(".thumbs").count() == 0

@@ -23,11 +23,13 @@ from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.errors import RunError
 
 
-def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path):
+def test_what_cannot_be_served_or_read_is_an_error_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
             ta.serve(tmp_path, port=port)
+    with raises(RunError, "--out", "folder"):
+        ta.board_export(tmp_path, runs=tmp_path / "gone")
 
 
 def test_answers_wait_for_no_acknowledgement_of_the_reader():
@@ -42,11 +44,6 @@ def test_export_writes_a_site_and_says_where(command, tmp_path):
     done = command("board", "export", "--runs", "runs", "--out", tmp_path / "site", "--items", 2, code=0)
     assert f"open {tmp_path / 'site' / 'index.html'}" in done.out
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()
-
-
-def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
-    with raises(RunError, "--out", "folder"):
-        ta.board_export(tmp_path, runs=tmp_path / "gone")
 
 
 @pytest.mark.slow
@@ -137,17 +134,17 @@ def test_every_address_is_a_file_of_the_site(site):
     assert seen > 100
 
 
-def test_its_data_is_what_the_server_sends(site, client):
+def test_its_data_is_what_the_server_sends_of_the_items_that_most_models_fail_without_a_script(site, client):
     for path in ("", "benchmarks/shapes", "models/good", "compare/good/near", "ranks"):
         for kind, name in (("json", "data.json"), ("csv", "data.csv"), ("latex", "data.tex")):
             sent = client.get(f"/{path}", params={"format": kind}).content.decode()
             assert (site / path / name).read_bytes().decode().rstrip("\n") == sent.rstrip("\n")
-
-
-def test_only_the_items_that_most_models_fail_have_pages(site, client):
     shown = {int(path.name) for path in (site / "benchmarks/shapes/items").iterdir() if path.name.isdigit()}
     worst = client.get("/benchmarks/shapes/items/pages/1?format=json").json()["items"][:5]
     assert shown == {item["position"] for item in worst}
+    for page in site.rglob("index.html"):
+        assert "<script" not in page.read_text(encoding="utf-8")
+    assert not list(site.rglob("*.js"))
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -159,12 +156,6 @@ def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(s
     for page in tmp_path.glob("models/*/index.html"):
         linked = {"/".join(a.split("/")[-3:-1]) for a in addresses_of(page) if "/compare/" in a}
         assert all(set(each.split("/")) <= first for each in linked - {"../compare"})
-
-
-def test_it_holds_no_script(site):
-    for page in site.rglob("index.html"):
-        assert "<script" not in page.read_text(encoding="utf-8")
-    assert not list(site.rglob("*.js"))
 
 
 def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site: Path, tmp_path: Path) -> None:

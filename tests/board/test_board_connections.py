@@ -86,21 +86,15 @@ def asked(served: Served, head: str) -> bytes:
         return everything(one)
 
 
-def test_a_connection_that_says_nothing_is_closed(served, hurried):
+def test_a_connection_whose_request_does_not_come_to_its_end_is_closed(served, hurried):
     started = time.monotonic()  # before the server's own clock begins
     with connected(served) as one:
         assert everything(one) == b""
         assert time.monotonic() - started > 0.3
-
-
-def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served, hurried):
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one, pytest.raises(ConnectionError):
         for _ in range(1000):
             one.sendall(b"X-A: b\r\n")
             time.sleep(0.05)
-
-
-def test_a_second_request_that_never_ends_is_closed_too(served, hurried):
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         one.sendall(b"GET / HT")  # uvicorn's own limit ends with the first byte
         assert everything(one).endswith(b"hello")

@@ -50,7 +50,7 @@ def test_flips_of_a_lower_precision_stand_beside_its_name(tmp_path):
     check_facts(model.note, "bfloat16", f"{4 * len(benchmarks)} of {400 * len(benchmarks)}", "float32")
 
 
-def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(tmp_path):
+def test_a_new_or_changed_run_is_read_alone_and_one_that_went_is_gone(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     _, board = open_board(tmp_path)
     before = board.tables
@@ -61,17 +61,11 @@ def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(tmp_path):
     assert board.tables.version > before.version
     items = [entry.items for entry in board.tables.entries.values()]
     assert items[0] is items[1]  # those of one benchmark are kept once
-
-
-def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(tmp_path):
-    for name in ("a", "b"):
-        write_run(tmp_path / name, name, skill=1.0)
-    _, board = open_board(tmp_path)
     (tmp_path / "a" / "results.json").unlink()
     write_run(tmp_path / "b", "b", skill=4.0)
     board.read_in(pytest.fail)
-    assert labels(board) == ["b"]
     (entry,) = board.tables.entries.values()
+    assert labels(board) == ["b"]
     assert entry.record.metrics == read_result(tmp_path / "b").benchmarks["shapes"].metrics
 
 

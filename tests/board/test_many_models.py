@@ -53,9 +53,11 @@ def test_the_first_page_shows_fifty_models_and_links_to_the_others(client):
     assert "has pages 1 to 2 of models; there is no page 3" in client.get("/pages/3").text
 
 
-def test_every_number_is_in_the_data_and_each_model_in_its_place(client):
+def test_every_number_is_in_the_data_and_models_without_a_cost_are_folded(client):
     assert [row["rank"] for row in client.get("/?format=json").json()["rows"]] == [*range(1, MODELS), None]
     assert len(client.get("/?format=csv").text.splitlines()) == 1 + MODELS
+    page = client.get("/pareto/latency").text
+    assert f"<summary>{MODELS} models are left out, since the cost or a benchmark is missing</summary>" in page
 
 
 def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_from(client):
@@ -80,11 +82,6 @@ def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves
     text = client.get("/ranks").text
     assert f"Drawn are the first {MOST_LINES} of the leaderboard" in text
     assert f"the other {MODELS - MOST_LINES} are in the table" in text
-
-
-def test_models_without_a_cost_are_folded_where_they_are_many(client):
-    page = client.get("/pareto/latency").text
-    assert f"<summary>{MODELS} models are left out, since the cost or a benchmark is missing</summary>" in page
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_a_part_has_a_page_and_a_name_of_its_own_and_no_tiers_nor_a_place_in_ran
 
 
 @pytest.mark.slow
-def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client):
+def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part_and_it_is_tested_against_parts_alone(client):
     found = client.get("/models/both?format=json").json()
     assert {on["benchmark"]["part"] for on in found["on"]} == {"", PART}
     for on in found["on"]:
@@ -69,10 +69,6 @@ def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client):
     assert [model["label"] for model in page["models"]][-1] == "quick"
     assert {cell["limited"] for row in page["rows"] for cell in row["cells"][:2]} == {""}
     assert {row["cells"][2]["limited"] for row in page["rows"]} == {PART}
-
-
-@pytest.mark.slow
-def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client):
     assert client.get("/compare/slow/quick?format=json").json()["tests"] == []
     tests = client.get("/compare/both/quick?format=json").json()["tests"]
     assert {test["benchmark"] for test in tests} == {f"shapes ({PART})"}

@@ -50,9 +50,6 @@ def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_
         assert all(any(row["cells"][block["first"] : block["last"]]) for row in rows)
     assert [found["columns"][block["sorted_by"]]["title"] for block in (first, second)] == ["aro-relation", "mean"]
     assert [row["rank"] is not None for row in found["rows"]] == [True, True, True, True, False]
-
-
-def test_the_page_says_so_in_its_head_and_below_the_tables(mixed):
     text = mixed.get("/").text
     assert '<th scope="colgroup" colspan="2"><span>aro</span></th>' in text
     assert text.count('<table class="headline">') == 2

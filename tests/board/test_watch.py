@@ -65,13 +65,16 @@ def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
     assert ({row["title"] for row in app.get("/?format=json").json()["rows"]}, said) == ({"a", "b", "c"}, [])
 
 
-def test_one_bad_run_hides_no_other(tmp_path):
+def test_one_bad_run_hides_no_other_and_a_reason_holds_no_letter_that_cannot_be_shown(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     bad = write_run(tmp_path / "b", "b", skill=1.0)
     (bad / "results.json").write_text("{" * 100_000)
     said: list[str] = []
     assert labels(open_board(tmp_path, said.append)[1]) == ["a"]
     assert len(said) == 1 and str(bad / "results.json") in said[0] and len(said[0]) < 1000
+    path = Path("/srv/runs/a/results.json")
+    said = _shorten_problem(f"{path}: 'x\0\udcff' in /home/ann/.cache/y.json", path)
+    assert said == r"results.json: 'x\x00\udcff' in …/y.json"
 
 
 def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(tmp_path):
@@ -156,9 +159,3 @@ def test_healthz_says_how_old_the_board_is():
     age = 61.0
     late = app.get("/healthz")
     assert (late.status_code, late.json()["state"]) == (503, "stale")
-
-
-def test_a_reason_holds_no_letter_that_cannot_be_shown():
-    path = Path("/srv/runs/a/results.json")
-    said = _shorten_problem(f"{path}: 'x\0\udcff' in /home/ann/.cache/y.json", path)
-    assert said == r"results.json: 'x\x00\udcff' in …/y.json"

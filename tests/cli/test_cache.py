@@ -49,9 +49,13 @@ def test_ls_lists_models_and_prepared_pictures(folder):
     assert "1 prepared pictures, 120,000 bytes, used on 2" in shown
 
 
-def test_ls_of_an_empty_folder_makes_nothing(tmp_path):
-    assert call("ls", "--cache", tmp_path)["models"] == []
-    assert not list(tmp_path.iterdir())
+def test_an_empty_folder_is_left_empty_and_prune_says_what_it_cannot_do(folder):
+    (empty := folder / "empty").mkdir()
+    assert (call("ls", "--cache", empty)["models"], list(empty.iterdir())) == ([], [])
+    with raises(StoreError, "model", "'three'"):
+        call("prune", "--cache", folder, "-m", "three")
+    with raises(StoreError, "embedding"):
+        call("prune", "--cache", folder / "elsewhere", "-m", "three")
 
 
 @pytest.mark.parametrize("name", ["hf:one", "one-fingerprint", "one-fing"])
@@ -74,13 +78,6 @@ def test_prune_of_prepared_pictures_leaves_the_store_and_of_all_the_answers_of_s
     assert (folder / "answers.sqlite").read_text() == "paid for"
 
 
-def test_prune_says_what_it_cannot_do(folder, tmp_path):
-    with raises(StoreError, "model", "'three'"):
-        call("prune", "--cache", folder, "-m", "three")
-    with raises(StoreError, "embedding"):
-        call("prune", "--cache", tmp_path / "elsewhere", "-m", "three")
-
-
 def leave(folder: Path) -> dict[str, int]:
     """What damaged files, earlier versions and interrupted ranks leave in a cache, by its size."""
     sizes = {"store.sqlite.damaged-1": 100, "prepared.sqlite.damaged-2-wal": 200, "store-shards/prepared.sqlite": 300}
@@ -93,15 +90,23 @@ def leave(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up(folder):
+def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up_or_ranks_work_at(folder):
     sizes = leave(folder)
+    shards = folder / "store-shards"
+    with take_lock(shards / "lock") as lock:
+        assert lock is not None
+        for arguments in ([], ["--all"]):
+            with raises(StoreError, str(shards), "ranks"):
+                call("prune", "--cache", folder, *arguments)
     assert sizes.items() <= call("ls", "--cache", folder)["bytes"].items()
     assert call("prune", "--cache", folder)["freed"] == sum(sizes.values())
     assert not any((folder / name).exists() for name in sizes)
-    assert (folder / "store-shards" / "rank-1-of-2.sqlite").exists()
+    assert (shards / "rank-1-of-2.sqlite").exists()
     assert len(models(folder)) == 2 and call("ls", "--cache", folder)["prepared"]
+    with take_lock(shards / "lock"):
+        call("prune", "--cache", folder, "--prepared")
     call("prune", "--cache", folder, "--all")
-    assert [file.name for file in (folder / "store-shards").iterdir()] == ["lock"]
+    assert [file.name for file in shards.iterdir()] == ["lock"]
 
 
 def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path, caplog):
@@ -112,17 +117,6 @@ def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path, caplog):
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
     assert left == {"store.sqlite", "store-shards/lock"}
     assert len(caplog.messages) == 1  # of the store, which is opened
-
-
-def test_prune_waits_for_ranks_at_work(folder):
-    leave(folder)
-    with take_lock(folder / "store-shards" / "lock") as lock:
-        assert lock is not None
-        for arguments in ([], ["--all"]):
-            with raises(StoreError, str(folder / "store-shards"), "ranks"):
-                call("prune", "--cache", folder, *arguments)
-        call("prune", "--cache", folder, "--prepared")
-    assert len(models(folder)) == 2
 
 
 def test_kept_audits_are_listed_and_pruned_with_all(folder):

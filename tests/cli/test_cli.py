@@ -8,15 +8,11 @@ import pytest
 
 import tellapart
 from facts import check_facts
-from published import SHARED, winoground
+from published import winoground
 from tellapart.errors import StoreError
 from tellapart.evaluation.check import Gate
 
-PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
 ESCAPE = "\x1b"
-
-
-# Real input
 
 
 def test_people_are_shown_with_their_ties(command):
@@ -41,27 +37,6 @@ def test_comparing_prints_the_exact_test(command):
         assert f"{row['p']:.3g}" in line.split()
     assert "p: exact McNemar, two-sided; Holm over 4 tests" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 120
-
-
-def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_path):
-    if not all(path.is_file() for path in PAIR):
-        pytest.skip("the COCO-Counterfactuals pair is not beside this checkout")
-    folder = tmp_path / "bears"
-    (folder / "images").mkdir(parents=True)
-    for path in PAIR:
-        (folder / "images" / path.name).write_bytes(path.read_bytes())
-    captions = [f"a polar bear partially submerged in a body of {of}" for of in ("water", "ice")]
-    item = {"id": "42296_0", "images": [f"images/{path.name}" for path in PAIR], "texts": captions}
-    (folder / "pairs.jsonl").write_text(json.dumps(item) + "\n")
-    ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run", code=0)
-    assert re.search(r"^oracle +100\.00 \[2\.5, 100\.0\]", ran.out, re.MULTILINE)
-    assert re.search(r"^constant: 1 item .*\(4 tied comparisons\)$", command("show", "run", "--all").out, re.MULTILINE)
-    report = Path("run/report.html").read_text()
-    assert captions[0] in report
-    assert report.count("data:image/jpeg;base64,") == 4, "the item at the head, and to browse"
-
-
-# What every command prints
 
 
 def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed):
@@ -116,15 +91,12 @@ def test_ls_lists_the_catalogue_and_what_others_installed_broken_or_not(command,
 
 def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkeypatch):
     good, bad = (Gate("constant", "2x2", "text_score", "0 %", got, got == "0 %") for got in ("0 %", "100 %"))
-    monkeypatch.setattr("tellapart.api.checks.check_references", lambda _progress: [good])
-    ran = command("check")
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 of 1 gates hold")
-    monkeypatch.setattr("tellapart.api.checks.check_references", lambda _progress: [good, bad])
-    ran = command("check")
-    assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 of 2 gates hold")
-    assert "FAILS" in ran.out
-    ran = command("check", "--json")
-    assert (ran.code, ran.json["passed"], [gate["passed"] for gate in ran.json["gates"]]) == (1, False, [True, False])
+    for gates, code, last in (([good], 0, "1 of 1 gates hold"), ([good, bad], 1, "1 of 2 gates hold")):
+        monkeypatch.setattr("tellapart.api.checks.check_references", lambda _progress, gates=gates: gates)
+        ran = command("check", code=code)
+        assert (ran.out.splitlines()[-1], "FAILS" in ran.out) == (last, bool(code))
+    document = command("check", "--json", code=1).json
+    assert (document["passed"], [gate["passed"] for gate in document["gates"]]) == (False, [True, False])
 
 
 def test_a_group_of_commands_prints_its_help_once_and_the_version_is_printed(command):
@@ -180,9 +152,6 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
         assert ESCAPE not in ran.out and "[red] (run 2)" in ran.out
 
 
-# The embedded benchmark and model
-
-
 @pytest.mark.slow
 def test_a_run_without_arguments_is_the_default_model_which_passes_every_gate(command):
     ran = command("run", "--limit", "12", "--json", code=0)
@@ -200,9 +169,6 @@ def test_a_run_without_arguments_is_the_default_model_which_passes_every_gate(co
     own = [gate for gate in ran.json["gates"] if gate["subject"] == "demo-encoder"]
     assert len(own) == 6
     assert all(gate["passed"] for gate in own)
-
-
-# In a process of its own
 
 
 @pytest.mark.slow

@@ -175,7 +175,30 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return err.splitlines()
 
 
-def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys):
+def test_a_stage_that_reports_nothing_is_seen_to_go_on_and_a_title_cannot_steer_the_terminal(monkeypatch):
+    stream = watch_stderr(monkeypatch)
+    with ProgressLog(interval=0.05) as progress:
+        wait_for(stream, "at work\n")
+        update = progress.callback("audit")
+        wait_for(stream, "audit: begins\n")
+        update("items", 3, 3)
+        wait_for(stream, "audit: items 3 of 3 (100 %)\n", times=2)
+    written = [re.sub(r"^\[0:0\d:\d\d\] ", "", line) for line in stream.getvalue().splitlines()]
+    assert list(dict.fromkeys(written)) == ["at work", "audit: begins", "audit: items 3 of 3 (100 %)"]
+    stream = watch_stderr(monkeypatch)
+    with ProgressLog(interval=0.02) as progress:
+        progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
+        wait_for(stream, "] a\\x1b[2Jb\\nc: images 1 of 3 (33 %)\n")
+    assert "\x1b" not in stream.getvalue()
+    assert all(line.startswith("[0:0") for line in stream.getvalue().splitlines())
+
+
+def test_slow_work_writes_what_is_done_what_is_left_and_the_note_and_quick_work_nothing(capsys):
+    started = time.monotonic()
+    with ProgressLog(interval=30.0) as progress:
+        progress.callback("a")("images", 1, 3)
+    assert time.monotonic() - started < 5
+    assert lines(capsys) == []
     began = time.monotonic()
     with ProgressLog(interval=0.1) as progress:
         update = progress.callback("mine, seed 0")
@@ -187,35 +210,6 @@ def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys):
     form = r"\[0:00:\d\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+)(, about \d:\d\d:\d\d left)?"
     assert all(re.fullmatch(form, line) for line in written), written
     assert written[-1].endswith("left")  # the first line may come before the pace is known
-
-
-def test_a_stage_that_reports_nothing_is_seen_to_go_on(monkeypatch):
-    stream = watch_stderr(monkeypatch)
-    with ProgressLog(interval=0.05) as progress:
-        wait_for(stream, "at work\n")
-        update = progress.callback("audit")
-        wait_for(stream, "audit: begins\n")
-        update("items", 3, 3)
-        wait_for(stream, "audit: items 3 of 3 (100 %)\n", times=2)
-    written = [re.sub(r"^\[0:0\d:\d\d\] ", "", line) for line in stream.getvalue().splitlines()]
-    assert list(dict.fromkeys(written)) == ["at work", "audit: begins", "audit: items 3 of 3 (100 %)"]
-
-
-def test_quick_work_writes_nothing_and_waits_for_nothing(capsys):
-    started = time.monotonic()
-    with ProgressLog(interval=30.0) as progress:
-        progress.callback("a")("images", 1, 3)
-    assert time.monotonic() - started < 5
-    assert lines(capsys) == []
-
-
-def test_a_title_cannot_steer_the_terminal_that_reads_the_log(monkeypatch):
-    stream = watch_stderr(monkeypatch)
-    with ProgressLog(interval=0.02) as progress:
-        progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
-        wait_for(stream, "] a\\x1b[2Jb\\nc: images 1 of 3 (33 %)\n")
-    assert "\x1b" not in stream.getvalue()
-    assert all(line.startswith("[0:0") for line in stream.getvalue().splitlines())
 
 
 def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch):

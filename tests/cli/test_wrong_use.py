@@ -12,6 +12,13 @@ from facts import check_facts
 from tellapart.models.options import MEANT_FOR
 
 
+def check_refusal(ran, *facts: object) -> None:
+    """Expect exit status 2, and one line that helps."""
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
+    assert ran.err.startswith("error: ")
+    check_facts(ran.err, *facts)
+
+
 @pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -34,18 +41,8 @@ from tellapart.models.options import MEANT_FOR
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["tables", "json"])
 def test_a_wrong_value_is_one_line_that_helps(command, arguments, said, options):
-    ran = command(*arguments, *options)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: ")
-    check_facts(ran.err, said)
-    assert ran.err.count("\n") == 1
+    check_refusal(command(*arguments, *options), said)
     assert not Path("runs").exists()
-
-
-def test_a_loop_of_links_is_one_line(command, tmp_path):
-    (tmp_path / "loop").symlink_to("loop")
-    ran = command("audit", "folder:loop")
-    assert ran.code == 2 and ran.err.startswith("error: ") and "loop" in ran.err
 
 
 @pytest.mark.few(2)
@@ -64,12 +61,10 @@ def test_a_loop_of_links_is_one_line(command, tmp_path):
 )  # fmt: skip
 def test_a_wrong_use_is_one_line_that_says_what_is_wrong_and_which_help_to_read(command, arguments, said):
     ran = command(*arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: ")
-    assert said.lower() in ran.err.lower()  # typer spells arguments in capitals or not, by version
     owner = f" {arguments[0]}" if arguments[0] not in {"bogus", "rum"} else ""
-    assert ran.err.endswith(f" see: tellapart{owner} --help\n")
-    assert ran.err.count("\n") == 1
+    check_refusal(ran, f"see: tellapart{owner} --help")
+    assert ran.err.endswith(" --help\n")
+    assert said.lower() in ran.err.lower()  # typer spells arguments in capitals or not, by version
 
 
 @pytest.mark.parametrize(
@@ -89,10 +84,14 @@ def test_an_option_of_one_value_is_not_taken_twice(command, arguments, option):
     check_facts(ran.err, "error", option, "twice", f"tellapart {arguments[0]}", "--help")
 
 
-def test_options_that_may_be_repeated_and_switches_are_taken_twice(command, made_set):
+def test_options_that_may_be_repeated_and_switches_are_taken_twice_and_a_loop_of_links_is_refused(
+    command, made_set, tmp_path
+):
     name = f"folder:{made_set()}"
     ran = command("run", "-m", "random", "-m", "oracle", "-b", name, "--out", "r", "--no-cache", "--no-cache", "--json")
     assert [run["model"]["name"] for run in ran.json["runs"]] == ["random", "oracle"]
+    (tmp_path / "loop").symlink_to("loop")
+    check_refusal(command("audit", "folder:loop"), "loop")
 
 
 @pytest.mark.slow
@@ -106,9 +105,7 @@ def test_costs_of_one_model_that_are_listed_twice_are_an_error(command, made_set
     timings["models"] *= 2
     Path("t.json").write_text(json.dumps(timings))
     for file, said in (("costs.csv", ("costs.csv:3", "random", "twice")), ("t.json", ("t.json", "twice"))):
-        ran = command("plot", "pareto", "r", "--costs", file, "--out", "a.svg")
-        assert (ran.code, ran.out) == (2, "")
-        check_facts(ran.err, "error", said)
+        check_refusal(command("plot", "pareto", "r", "--costs", file, "--out", "a.svg"), said)
 
 
 READ_DATA = (
@@ -119,9 +116,7 @@ READ_DATA = (
 
 @pytest.mark.parametrize("call", READ_DATA)
 def test_a_data_folder_that_is_not_there_is_one_line(command, call):
-    ran = command(*call.split(), "--data", "gone")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    check_facts(ran.err, "error", "--data gone", "folder")
+    check_refusal(command(*call.split(), "--data", "gone"), "--data gone", "folder")
 
 
 # Every option of every command acts, or its command ends with status 2 and a line that names it.
@@ -233,9 +228,7 @@ def test_an_option_that_would_do_nothing_is_refused_by_name(entry, command, idle
         if word in FILES:
             Path("given.toml").write_text(FILES[word])
             words[number] = "given.toml"
-    ran = command(*words)
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran
-    check_facts(ran.err, "error", entry[1])
+    check_refusal(command(*words), entry[1])
 
 
 @pytest.fixture(scope="module")

@@ -118,28 +118,26 @@ def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_hav
     assert [row.metric for row in compare(probable, probable).rows] == ["pairwise"]
 
 
-def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(made_set, installed, tmp_path):
+def test_scores_made_elsewhere_are_on_trust_and_runs_of_other_items_or_clusters_are_refused(
+    made_set, installed, tmp_path
+):
     folder = made_set()
-    run_here = measured(tmp_path / "here", "colours", folder)
-    copy = copied_scores(run_here, tmp_path / "copy.csv")
-    elsewhere = run_scores({f"folder:{folder}": copy}, tmp_path / "elsewhere")
-    found = compare(run_here, elsewhere)
+    whole = measured(tmp_path / "whole", "colours", folder)
+    elsewhere = run_scores({f"folder:{folder}": copied_scores(whole, tmp_path / "copy.csv")}, tmp_path / "elsewhere")
+    found = compare(whole, elsewhere)
     assert found.on_trust == ("folder:set",)
     assert all(row.difference == 0 for row in found.rows)
     assert compare(elsewhere, elsewhere).on_trust == ()
     limited = measured(tmp_path / "limited", "colours", folder, limit="5")
-    with raises(RunError, "item-1", "item-10", "items"):
-        compare(limited, elsewhere)
-
-
-def test_runs_of_other_items_or_other_clusters_are_refused(made_set, installed, tmp_path):
-    folder = made_set()
-    whole = measured(tmp_path / "whole", "colours", folder)
-    with raises(RunError, "limit=", "runs"):
-        compare(whole, measured(tmp_path / "part", "colours", folder, limit="5"))
     rewrite(folder, '"cluster": "item-3"', '"cluster": "item-2"')
-    with raises(RunError, "item-3", "items", "clusters"):
-        compare(whole, measured(tmp_path / "together", "colours", folder))
+    together = measured(tmp_path / "together", "colours", folder)
+    for one, other, facts in (
+        (limited, elsewhere, ("item-1", "item-10", "items")),
+        (whole, limited, ("limit=", "runs")),
+        (whole, together, ("item-3", "items", "clusters")),
+    ):
+        with raises(RunError, facts):
+            compare(one, other)
 
 
 def test_a_benchmark_that_one_run_lacks_is_named(made_set, installed, tmp_path):
@@ -223,6 +221,8 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
     assert found.tiers == () and found.baseline == "random"
     with raises(RunError, "model", "'randm'", "'random'"):
         compare_models(systems(folders), baseline="randm")
+    with raises(RunError, "comparison", "models"):
+        compare_models(systems(folders)[:1])
 
 
 def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(made_set, installed, tmp_path):
@@ -251,25 +251,20 @@ def rewrite(folder: Path, before: str, after: str, count: int = -1) -> None:
     listed.write_text(listed.read_text().replace(before, after, count))
 
 
-def test_a_tag_of_which_the_runs_have_different_values_parts_nothing(made_set, installed, tmp_path):
+def test_a_tag_of_one_run_parts_both_and_one_of_which_they_have_different_values_parts_nothing(
+    made_set, installed, tmp_path
+):
     folder = made_set()
     one = measured(tmp_path / "one", "colours", folder)
+    file = write_file(tmp_path / "tags.jsonl", [{"id": f"item-{k}", "half": "ab"[k % 2]} for k in range(12)])
+    tagged = measured(tmp_path / "tagged", "twin", folder, tags=file)
     rewrite(folder, '"type": "swap"', '"type": "add"', 1)
     other = measured(tmp_path / "other", "twin", folder)
     assert {row.subset for row in compare(one, other, by="side").rows} == {None, "left"}
-    for runs in ((one, other), (other, one)):
+    for turn in (1, -1):  # whichever comes first
+        assert {row.subset for row in compare(*(one, tagged)[::turn], by="half").rows} == {None, "a", "b"}
         with raises(RunError, "'type'", "folder:set", "item-0"):
-            compare(*runs, by="type")
-
-
-def test_a_tag_of_one_run_parts_both_whichever_comes_first(made_set, installed, tmp_path):
-    folder = made_set()
-    plain = measured(tmp_path / "plain", "colours", folder)
-    file = tmp_path / "tags.jsonl"
-    file.write_text("".join(json.dumps({"id": f"item-{k}", "half": "ab"[k % 2]}) + "\n" for k in range(12)))
-    tagged = measured(tmp_path / "tagged", "twin", folder, tags=file)
-    for runs in ((plain, tagged), (tagged, plain)):
-        assert {row.subset for row in compare(*runs, by="half").rows} == {None, "a", "b"}
+            compare(*(one, other)[::turn], by="type")
 
 
 def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(made_set, installed, tmp_path):
@@ -277,8 +272,8 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(ma
     rewrite(second, '"side": "left"', '"place": "left"')
     folders = side_by_side(tmp_path / "run", first, second, models=("colours", "random"))
     found = compare(*folders.values(), by="side")
-    assert {row.benchmark for row in found.rows} == {"folder:first"}
-    assert [(row.subset, row.n) for row in found.rows] == [(None, 12), ("left", 6)] * 4
+    rows = [(row.benchmark, row.subset, row.n) for row in found.rows]
+    assert rows == [("folder:first", None, 12), ("folder:first", "left", 6)] * 4
     assert found.untagged == ("folder:second",)
     with raises(RunError, "'sid'", "'side'", "type"):
         compare(*folders.values(), by="sid")
@@ -286,8 +281,8 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(ma
 
 def test_a_tag_of_too_many_values_is_no_breakdown(made_set, installed, tmp_path):
     listed = made_set(n=70) / "pairs.jsonl"
-    lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
-    listed.write_text("\n".join(lines) + "\n")
+    rows = [json.loads(line) for line in listed.read_text().splitlines()]
+    write_file(listed, [row | {"tags": {"type": f"{k}"}} for k, row in enumerate(rows)])
     folders = side_by_side(tmp_path / "run", listed.parent, models=("colours", "random"))
     with raises(RunError, "'type'", "70", "64"):
         compare(*folders.values(), by="type")
@@ -298,12 +293,9 @@ def test_models_that_share_some_benchmarks_are_compared_on_those(made_set, insta
     folders = side_by_side(tmp_path / "both", first, second, models=("colours", "random"))
     folders |= side_by_side(tmp_path / "one", second, models=("oracle",))
     found = compare_models(systems(folders))
-    apart = ("folder:first",)
-    assert [(pair.a, pair.b, len(pair.rows), pair.unshared) for pair in found.pairs] == [
-        ("colours", "random", 8, ()),
-        ("colours", "oracle", 4, apart),
-        ("random", "oracle", 4, apart),
-    ]
+    pairs = {(pair.a, pair.b): (len(pair.rows), *pair.unshared) for pair in found.pairs}
+    shared = dict.fromkeys([("colours", "oracle"), ("random", "oracle")], (4, "folder:first"))
+    assert pairs == {("colours", "random"): (8,)} | shared
     assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 2, 3, 3, 3, 3]
 
 
@@ -347,29 +339,25 @@ def test_tiers_leave_out_the_items_that_a_model_has_no_value_of():
     assert [tier.names for tier in rank_outcomes(outcomes, pairs, most=1)] == [("a",)]
 
 
-def test_one_model_is_no_comparison(made_set, installed, tmp_path):
-    with raises(RunError, "comparison", "models"):
-        compare_models([System("mine", {}, read_result(side_by_side(tmp_path / "a", made_set())["colours"]))])
-
-
 # Systems: which runs are of one, and what they are called.
+
+
+RUN = RunRecord(started="2026-11-22T07:00:00+00:00", seed=0, versions={}, command="")
+ONE = {"fingerprint": "1"}
 
 
 def write(folder: Path, name: str, *benchmarks: str, **model: str) -> Path:
     parts = {each: BenchmarkResult(title=each, fingerprint=each, metrics={}, origin="") for each in benchmarks}
-    run = RunRecord(started="2026-11-22T07:00:00+00:00", seed=0, versions={}, command="")
-    write_result(folder, Result(run=run, model=ModelRecord(name=name, **model), benchmarks=parts))
+    write_result(folder, Result(run=RUN, model=ModelRecord(name=name, **model), benchmarks=parts))
     return folder
 
 
 def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path):
     one, two = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y", "z", fingerprint="1")
     (system,) = gather([one, two])
-    assert (system.label, dict(system.folders)) == ("m", {"x": one, "y": two, "z": two})
-    assert list(system.result.benchmarks) == ["x", "y", "z"] and system.place == f"{one}, {two}"
-
-
-ONE = {"fingerprint": "1"}
+    assert (system.label, system.place) == ("m", f"{one}, {two}")
+    assert [*system.folders.items()] == [("x", one), ("y", two), ("z", two)]
+    assert list(system.result.benchmarks) == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize(
@@ -480,11 +468,19 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     return made | {"constant": measured(folder / "constant", "constant", pairs)}
 
 
-def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(runs):
+def test_a_significant_fall_stops_its_reverse_is_an_improvement_and_a_headline_that_cannot_fall_stops_alone(runs):
     found, back = regression_gate(runs["0 wrong"], runs["20 wrong"]), regression_gate(runs["20 wrong"], runs["0 wrong"])
     verdicts = [[row.verdict for row in of.rows if row.metric == "group_score"] for of in (found, back)]
     assert (found.passed, back.passed, verdicts) == (False, True, [["regression"], ["improvement"]])
     assert gate_facts(back)["verdict"].startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
+    base, other = runs["60 wrong"], runs["random 1"]  # image and group score of the base: none right
+    assert regression_gate(other, other).passed
+    assert not regression_gate(base, base).passed
+    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
+    # Nor does a rise from nothing, though nothing could fall.
+    found = regression_gate(runs["constant"], runs["0 wrong"])
+    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
+    assert found.passed
 
 
 @pytest.mark.slow
@@ -499,7 +495,7 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, t
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_and_a_limit_within_the_noise_is_said_to_be(runs):
+def test_a_limit_stops_a_smaller_fall_and_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     base, new = runs["0 wrong"], runs["3 wrong"]
     assert regression_gate(base, new).passed
     found = regression_gate(base, new, max_drop=4.9)
@@ -515,9 +511,6 @@ def test_a_fall_beyond_the_limit_stops_and_a_limit_within_the_noise_is_said_to_b
     assert regression_gate(base, new, max_drop=60).by_chance < 0.001
     with raises(RunError, "max_drop=", "-1", "0", "100"):
         regression_gate(base, new, max_drop=-1)
-
-
-def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
     base, new = runs["0 wrong"], runs["3 wrong"]
     plain = regression_gate(base, new)
     low = min(100 * row.low for row in plain.rows)
@@ -543,53 +536,37 @@ def test_an_interval_without_0_beside_no_difference_seen_is_explained(high, expl
     assert ("p is corrected" in text) == explained
 
 
-def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
+def test_what_the_new_run_lacks_or_has_of_other_items_stops_and_what_it_adds_does_not(made_set, tmp_path):
     first, second = made_set("first", n=40), made_set("second", n=40)
     both = measured(tmp_path / "both", "random", first, second, seed=1)
     one = measured(tmp_path / "one", "random", first, seed=1)
-    found = regression_gate(both, one)
-    assert not found.passed
+    found, back = regression_gate(both, one), regression_gate(one, both)
     verdicts = [row.verdict for row in found.rows]
-    assert "regression" not in verdicts[:4] and verdicts[4:] == ["missing"]
+    assert not found.passed and "regression" not in verdicts[:4] and verdicts[4:] == ["missing"]
     assert gate_facts(found)["verdict"] == "the gate stops: 1 missing result"
-    back = regression_gate(one, both)
     assert back.passed and back.added == ("folder:second",)
-
-
-def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
+    measured(tmp_path / "two" / "a", "random", first)
+    measured(tmp_path / "two" / "b", "oracle", first)
+    with raises(RunError, "2", "(random, oracle)"):
+        regression_gate(tmp_path / "two", one)
     same, cut = made_set("same", n=40), made_set("cut", n=40)
-    base = measured(tmp_path / "base", "random", same, cut, seed=1)
-    new = tmp_path / "new"
+    base, new = measured(tmp_path / "base", "random", same, cut, seed=1), tmp_path / "new"
     measured(new / "part", "random", cut, seed=1, limit="30")
     measured(new / "whole", "random", same, seed=1)
     found = regression_gate(base, new)
-    assert not found.passed
-    row = next(row for row in found.rows if row.metric is None)
-    assert row.verdict == "not comparable"
+    (row,) = (row for row in found.rows if row.metric is None)
+    assert (found.passed, row.verdict) == (False, "not comparable")
     assert "folder:cut is not the same in both runs" in row.reason
     assert [row.verdict in ("no difference seen", "too few items") for row in found.rows].count(True) == 4
 
 
 def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
     """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
-    base = scored(made_set(n=6), tmp_path / "base", (), n=6)
-    found = regression_gate(base, base)
-    assert not found.passed
-    assert {row.verdict for row in found.rows} == {"too few items"}
+    few, enough = (scored(made_set(f"{n}", n=n), tmp_path / f"run {n}", (), n=n) for n in (6, 8))
+    found = regression_gate(few, few)
+    assert (found.passed, {row.verdict for row in found.rows}) == (False, {"too few items"})
     assert "the base is right on so few (6 of 6) that no fall could be seen" in gate_markdown(found)
-    enough = scored(made_set("more", n=8), tmp_path / "enough", (), n=8)
     assert regression_gate(enough, enough).passed
-
-
-def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(runs):
-    base, other = runs["60 wrong"], runs["random 1"]  # image and group score of the base: none right
-    assert regression_gate(other, other).passed
-    assert not regression_gate(base, base).passed
-    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
-    # Nor does a rise from nothing, though nothing could fall.
-    found = regression_gate(runs["constant"], runs["0 wrong"])
-    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
-    assert found.passed
 
 
 def test_a_bias_is_shown_and_not_judged():
@@ -599,8 +576,7 @@ def test_a_bias_is_shown_and_not_judged():
     outcomes = {"both_orders": values, "order_bias": values * [1, -1]}
     record = BenchmarkResult(title="", fingerprint="0", metrics=dict.fromkeys(outcomes, value), origin="here")
     shared = SharedBenchmark("asked", {0: record, 1: record}, np.arange(30).astype(str), (), outcomes)
-    run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
-    system = System("a", {}, Result(run=run, model=ModelRecord(name="a"), benchmarks={}))
+    system = System("a", {}, Result(run=RUN, model=ModelRecord(name="a"), benchmarks={}))
     found = judge([system, system], [shared], max_drop=1)
     verdicts = [(row.metric, row.verdict) for row in found.rows]
     assert verdicts == [("both_orders", "no difference seen"), ("order_bias", "not tested")]
@@ -621,12 +597,8 @@ def test_no_model_is_best_by_a_bias(made_set, tmp_path):
     assert {of.metric for of in compared.tiers} == {"both_orders", "mean_of_orders"}
     assert {row.metric for pair in compared.pairs for row in pair.rows} >= {"order_bias"}
     table = benchmark_table(gather(runs))
-    best = [
-        (column.name, row.label)
-        for row in table.rows
-        for column, cell in zip(table.columns, row.cells, strict=True)
-        if cell.best
-    ]
+    names = [column.name for column in table.columns]
+    best = [(name, row.label) for row in table.rows for name, cell in zip(names, row.cells, strict=True) if cell.best]
     assert best == [("both orders", "fair"), ("mean of orders", "fair")]
     # The column is of no reference model, as it would be for a reader of the JSON.
     assert not any(column["reference"] for column in json.loads(write_json(table))["columns"])
@@ -653,32 +625,25 @@ def test_a_fall_of_a_metric_that_is_best_low_is_an_improvement(tmp_path):
     compared = ta.compare(*runs).record
     assert {of.metric for of in compared.tiers} == {"answer_match"}
     rows = [row for row in compared.pairs[0].rows if row.metric == "bias_rate"]
-    (verdict,) = judge_pair("fair", "biased", rows, 1)
-    assert verdict.best == ("fair",) and "fair is better than biased by 65.0 points" in verdict.sentence
-    (leader,) = judge_leaders([("fair", "biased", rows)])
-    assert leader.best == ("fair",)
+    (verdict,), (leader,) = judge_pair("fair", "biased", rows, 1), judge_leaders([("fair", "biased", rows)])
+    assert verdict.best == leader.best == ("fair",)
+    assert "fair is better than biased by 65.0 points" in verdict.sentence
     neither = [row.model_copy(update={"metric": "answered"}) for row in rows]
     (verdict,) = judge_pair("fair", "biased", neither, 1)
     assert not verdict.best and "biased differs from fair" in verdict.sentence and "+65.0" in verdict.sentence
     assert not [*judge_leaders([("fair", "biased", neither)])]
-    table = benchmark_table(gather(runs))
+    systems = gather(runs)
+    table = benchmark_table(systems)
     assert [column.name for column in table.columns] == ["answer match", "bias rate"]
     assert not any(row.cells[1].best or row.cells[1].near for row in table.rows)
-    with raises(RunError, "bias_rate", "not best high"):
-        draw_tiers(gather(runs), metric="bias_rate")
-    with raises(RunError, "bias_rate", "not best high"):
-        list_points(
-            gather(runs), Costs("seconds", {"fair": 1.0, "biased": 2.0, "near": 3.0}), ["biased-eyes"], ["bias_rate"]
-        )
-    assert [run.label for run in sort_runs(gather(runs), None, "bias_rate")] == ["fair", "near", "biased"]
-
-
-def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
-    folder = made_set(n=12)
-    for name in ("a", "b"):
-        scored(folder, tmp_path / "runs" / name, (), n=12, name=name)
-    with raises(RunError, "2", "(a, b)"):
-        regression_gate(tmp_path / "runs", tmp_path / "runs" / "a")
+    seconds = Costs("seconds", {"fair": 1.0, "biased": 2.0, "near": 3.0})
+    for draw in (
+        lambda: draw_tiers(systems, metric="bias_rate"),
+        lambda: list_points(systems, seconds, ["biased-eyes"], ["bias_rate"]),
+    ):
+        with raises(RunError, "bias_rate", "not best high"):
+            draw()
+    assert [run.label for run in sort_runs(systems, None, "bias_rate")] == ["fair", "near", "biased"]
 
 
 @pytest.mark.slow
@@ -686,13 +651,15 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_se
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
-    same = command("compare", base, base, "--gate", code=0)
-    check_facts(same.out, f"base = @all|x ({base})", f"new = @all|x ({base})")
-    assert "the gate stops: " in command("compare", base, new, "--gate", code=1).out
-    text = command("compare", base, new, "--gate", "--markdown", code=1).out
-    assert r"base: `@all\|x`; new: `model`" in text and "**regression**" in text
-    document = command("compare", base, new, "--gate", "--json").json
-    assert document["passed"] is False and document["rows"][0]["says"]
+    check_facts(
+        command("compare", base, base, "--gate", code=0).out, f"base = @all|x ({base})", f"new = @all|x ({base})"
+    )
+    printed, text, document = (
+        command("compare", base, new, "--gate", *form, code=1) for form in ((), ("--markdown",), ("--json",))
+    )
+    assert "the gate stops: " in printed.out
+    assert r"base: `@all\|x`; new: `model`" in text.out and "**regression**" in text.out
+    assert document.json["passed"] is False and document.json["rows"][0]["says"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,13 @@ def shorter(tmp_path) -> Path:
     return write_file(tmp_path / "p.json", [{"id": 0, "prediction": True}]).parent
 
 
-def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter):
+def test_a_shorter_file_is_an_error_if_asked_for_or_said_not_to_compare(command, shorter):
+    facts = ("1", "nlvr2", "6,967", "--strict")
+    given = ("--data", str(shorter), "--out", "run", "--strict")
+    check_facts(command("score", "nlvr2", "--scores", shorter / "p.json", *given, code=2).err, facts)
+    with raises(DataError, (*facts[:-1], "strict=True")):
+        prepare(find_benchmark("nlvr2", Locations(shorter)), store=EmbeddingStore(None), strict=True)
+    assert not Path("run").exists()
     ran = command("score", "nlvr2", "--scores", shorter / "p.json", "--data", shorter, "--out", "run")
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in ran.out
     assert json.loads(Path("run/results.json").read_text())["benchmarks"]["nlvr2"]["published_items"] == 6_967
@@ -127,12 +133,3 @@ def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter):
         " ".join(command("table", "run").out.split())
     )
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in Path("run/report.html").read_text()
-
-
-def test_a_shorter_file_can_be_asked_to_be_an_error(command, shorter):
-    facts = ("1", "nlvr2", "6,967", "--strict")
-    given = ("--data", str(shorter), "--out", "run", "--strict")
-    check_facts(command("score", "nlvr2", "--scores", shorter / "p.json", *given, code=2).err, facts)
-    with raises(DataError, (*facts[:-1], "strict=True")):
-        prepare(find_benchmark("nlvr2", Locations(shorter)), store=EmbeddingStore(None), strict=True)
-    assert not Path("run").exists()

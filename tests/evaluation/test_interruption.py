@@ -132,12 +132,7 @@ def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_
     assert read_result(out).model.name == "oracle"
 
 
-def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path):
-    with another_process(beside(tmp_path / "run", "random")), raises(RunError, "writing", "run"):
-        measure(tmp_path / "run", "oracle", "random")
-
-
-def test_a_folder_is_taken_up_in_turn_and_gone_again_if_nothing_was_written(tmp_path):
+def test_a_folder_is_taken_up_in_turn_and_gone_again_if_nothing_was_written_also_beside_another(tmp_path):
     with pytest.raises(ZeroDivisionError), take_up(tmp_path / "a" / "b", MODEL, RECORD):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
@@ -150,6 +145,8 @@ def test_a_folder_is_taken_up_in_turn_and_gone_again_if_nothing_was_written(tmp_
             assert result.model == MODEL
             with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
                 pass
+    with another_process(beside(tmp_path / "run", "random")), raises(RunError, "writing", "run"):
+        measure(tmp_path / "run", "oracle", "random")
 
 
 STARTS = """

@@ -86,7 +86,7 @@ def test_every_float32_score_survives_the_samples_file_to_the_last_bit(four):
         assert np.array(sample.scores, np.float32).tobytes() == values.tobytes()
 
 
-def test_the_seed_moves_bootstrapped_intervals_only():
+def test_the_seed_moves_bootstrapped_intervals_only_and_clusters_are_what_is_resampled():
     made, listed = scores(drawn(40)), outline(40)
     one, other = measure(made, listed, seed=1).metrics, measure(made, listed, seed=2).metrics
     assert one == measure(made, listed, seed=1).metrics
@@ -94,9 +94,16 @@ def test_the_seed_moves_bootstrapped_intervals_only():
     assert {"v1", "v2_text", "v2_image"} <= moved
     assert not moved & {"text_score", "image_score", "group_score"}  # Wilson's interval draws nothing
     assert all(one[name].value == other[name].value for name in one)
+    values = np.repeat(drawn(25, seed=2), 4, axis=0)  # four copies of each scene's scores
+    alone = measure(scores(values), outline(100)).metrics["text_score"]
+    scenes = outline(100, clusters=tuple(f"c{k // 4}" for k in range(100)))
+    together = measure(scores(values), scenes).metrics["text_score"]
+    assert (together.value, together.clusters, together.n) == (alone.value, 25, 100)
+    assert None not in (alone.low, alone.high, together.low, together.high)
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
-def test_the_number_of_a_value_is_that_of_its_items_and_no_order_changes_one():
+def test_the_number_of_a_value_is_that_of_its_items_and_macro_weighs_values_where_micro_weighs_items():
     tags = tuple({"type": "swap"} if k < 10 else {"type": "add"} if k < 30 else {} for k in range(40))
     values = drawn(40)
     found = measure(scores(values), outline(40, tags=tags))
@@ -105,9 +112,6 @@ def test_the_number_of_a_value_is_that_of_its_items_and_no_order_changes_one():
     made, listed = scores(drawn(40, coarse=True)), outline(40, tags=tuple({"type": "ab"[k % 2]} for k in range(40)))
     order = np.random.default_rng(1).permutation(40).tolist()
     assert numbers(measure(made, listed.select(order))) == numbers(measure(made, listed))
-
-
-def test_macro_weighs_values_and_micro_items_and_equal_groups_have_about_one_interval():
     right, wrong = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
     tags = ({"type": "many"},) * 30 + ({"type": "few"},) * 10 + ({},) * 5
     found = measure(scores(np.array([right] * 30 + [wrong] * 10 + [right] * 5)), outline(45, tags=tags))
@@ -138,16 +142,6 @@ def test_a_tag_with_more_values_than_a_table_holds_is_no_breakdown(values):
     tags = tuple({"video": str(k)} for k in range(values))
     found = measure(scores(drawn(values)), outline(values, tags=tags))
     assert ("video" in found.by) is ("video" in found.macro) is (values == MOST_VALUES)
-
-
-def test_clusters_are_what_is_resampled():
-    values = np.repeat(drawn(25, seed=2), 4, axis=0)  # four copies of each scene's scores
-    alone = measure(scores(values), outline(100)).metrics["text_score"]
-    scenes = outline(100, clusters=tuple(f"c{k // 4}" for k in range(100)))
-    together = measure(scores(values), scenes).metrics["text_score"]
-    assert (together.value, together.clusters, together.n) == (alone.value, 25, 100)
-    assert None not in (alone.low, alone.high, together.low, together.high)
-    assert together.high - together.low > 1.5 * (alone.high - alone.low)
 
 
 def test_a_shape_without_a_metric_and_an_item_without_scores_are_refused():

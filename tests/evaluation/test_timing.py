@@ -69,7 +69,7 @@ def found(monkeypatch) -> Callable[[object], None]:
     return lambda model: monkeypatch.setattr(timing, "find_model", lambda name, options: model)
 
 
-def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(found, made_set):
+def test_no_image_is_asked_about_twice_running_and_halves_are_computed_anew_each_time(found, made_set):
     model = Watched()
     found(model)
     assert time_model("watched", f"folder:{made_set(n=2)}", repeats=9, warm_up=2, batch_size=3).pairs == 4
@@ -77,6 +77,12 @@ def test_no_image_is_asked_about_twice_running_and_none_twice_in_a_batch(found, 
     asked = [image for call in model.calls for image in call]
     assert all(one != other for one, other in pairwise(asked[:12]))
     assert all(len(set(call)) == len(call) for call in model.calls)
+    encoder = Halves()
+    found(FusionScorer(encoder))
+    record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
+    assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
+    assert (tuple(record.parts), record.notes) == (PARTS, ("a detector comes before",))
+    assert (record.parameters, record.input_shape) == (7, (5, 4))
 
 
 class Halves:
@@ -106,15 +112,6 @@ class Halves:
         return np.zeros(len(texts), np.float32)
 
 
-def test_halves_are_computed_anew_each_time_and_what_comes_before_them_is_said(found):
-    encoder = Halves()
-    found(FusionScorer(encoder))
-    record = time_model("halves", repeats=6, warm_up=0, batch_size=4)
-    assert encoder.asked == dict.fromkeys(encoder.asked, [1] * 7 + [4] * (1 + BATCHES))
-    assert (tuple(record.parts), record.notes) == (PARTS, ("a detector comes before",))
-    assert (record.parameters, record.input_shape) == (7, (5, 4))
-
-
 def test_parameters_are_weights_without_shapes_and_axes_and_as_many_as_a_card_says(tiny_encoder):
     record = time_model(f"onnx:{tiny_encoder.folder}", **FEW)
     assert record.parameters == sum(array.size for array in tiny_encoder.weights.values())
@@ -140,7 +137,7 @@ def saved_numbers(folder: Path, *, unused: tuple[str, ...] = ()) -> int:
     return sum(int(np.prod(tensor["shape"])) for name, tensor in header.items() if not name.startswith(("__", *unused)))
 
 
-def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny, tmp_path):
+def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand_and_of_a_fusion_encoder_are_counted(tiny, tmp_path):
     folder = tiny.clip(tmp_path / "clip")
     record = time_model(str(folder), **FEW)
     assert (record.parameters, tuple(record.parts)) == (saved_numbers(folder), PARTS)
@@ -154,9 +151,6 @@ def test_parameters_and_flops_of_a_clip_are_those_counted_by_hand(tiny, tmp_path
     image = 2 * patches * (3 * tiny.PATCH**2) * tiny.WIDTH + layers(patches + 1)
     text = layers(24)  # the demo's captions fill the context
     assert record.flops == image + text + 2 * (2 * tiny.WIDTH * tiny.DIMENSIONS)
-
-
-def test_flops_and_parameters_of_a_fusion_encoder_are_counted(tiny, tmp_path):
     folder = tiny.blip(tmp_path / "blip")
     record = time_model(str(folder), **FEW)
     assert tuple(record.parts) == PARTS

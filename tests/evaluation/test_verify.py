@@ -377,25 +377,20 @@ def longer(image: object, text: str) -> int:
 longer.fingerprint = "mine:1"
 
 
-def test_a_foreign_fingerprint_cannot_bear_a_reference_models_name(tmp_path):
+def test_a_model_is_known_by_its_fingerprint(tmp_path):
     ta.evaluate(longer, "demo", limit=4, out=tmp_path, names="mine")
     verified = ta.verify(tmp_path)
     assert verified.passed and not verified.unchecked and "'mine'" in verified.runs[0].unknown[1]
-    rename(tmp_path, "oracle")
-    assert states(ta.verify(tmp_path), "different") == ["model"]
-
-
-def test_the_store_knows_a_model_by_its_fingerprint(tmp_path):
-    ta.evaluate(longer, "demo", limit=4, out=tmp_path)
     with EmbeddingStore(None) as store:
         store.put_numbers("mine:1", {"00" * 32: np.ones(3, np.float32)})
         store.put_model("a key", {"name": "longer", "fingerprint": "mine:1", "kind": "similarity"})
-        known = verify_run(tmp_path, store).checks[1]
-        rename(tmp_path, "gpt-9")
-        model = verify_run(tmp_path, store).checks[1]
-    assert (known.fact, known.state) == ("model", "equal")
-    assert (model.fact, model.state) == ("model", "cannot be checked")
+        for name, state in (("longer", "equal"), ("gpt-9", "cannot be checked")):
+            rename(tmp_path, name)
+            model = verify_run(tmp_path, store).checks[1]
+            assert (model.fact, model.state) == ("model", state)
     check_facts(model.why, "'longer'", "'gpt-9'")
+    rename(tmp_path, "oracle")  # which a foreign fingerprint cannot bear
+    assert states(ta.verify(tmp_path), "different") == ["model"]
 
 
 def test_no_message_on_an_archive_names_the_folder_it_was_unpacked_into(command, tmp_path):

@@ -38,13 +38,13 @@ def test_half_is_enough_and_half_a_column_more_than_one_is_a_whole_one_by_the_in
 
 
 @pytest.mark.parametrize("rule", ["inclusive", "plain"])
-@pytest.mark.parametrize("box", [[2, 2, 0, 5], [2, 2, 5, 0], [2, 2, -3, 4], [2, 2, -3, -4], [2, 2, 0, 0]])
-def test_a_predicted_box_without_area_is_never_right(box, rule):
-    assert intersection_over_union([box], [[0, 0, 10, 10]], rule)[0] == 0
-
-
-@pytest.mark.parametrize("rule", ["inclusive", "plain"])
-@pytest.mark.parametrize("box", [[0, 0, -4, 4], [0, 0, 4, -4]])
-def test_a_negative_side_takes_nothing_from_the_gold_area(box, rule):
-    # As an area it would be -16, and the union with a gold box of 16 would be 0.
-    assert intersection_over_union([box], [[0, 0, 4, 4]], rule)[0] == 0
+@pytest.mark.parametrize(
+    ("box", "side"),
+    [
+        *(([2, 2, *sides], 10) for sides in ((0, 5), (5, 0), (-3, 4), (-3, -4), (0, 0))),
+        # As an area it would be -16, and the union with a gold box of 16 would be 0.
+        *(([0, 0, *sides], 4) for sides in ((-4, 4), (4, -4))),
+    ],
+)
+def test_a_predicted_box_without_area_is_never_right(box, side, rule):
+    assert intersection_over_union([box], [[0, 0, side, side]], rule)[0] == 0

@@ -36,16 +36,12 @@ PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
 TEXT, GROUP, CHOICE = (METRICS[name] for name in ("text_score", "group_score", "choice_score"))
 RANKS = Ranks(np.array([0]), np.array([0]), np.array([1]))
 TWO = [(0, 0), (1, 1)]
+FIVE = np.zeros((1, 1, 5))
 TEN = ["yes"] * 10
 
 #: The function, its arguments, and the facts of the refusal.
 REFUSED: list[tuple[type[Exception], Callable[..., Any], tuple[Any, ...], tuple[str, ...]]] = [
-    (
-        MetricError,
-        TEXT.check,
-        (np.zeros((1, 1, 5)), "logit"),
-        ("text_score", "(item, image, text)", "2x2", "(1, 1, 5)"),
-    ),
+    (MetricError, TEXT.check, (FIVE, "logit"), ("text_score", "(item, image, text)", "2x2", "(1, 1, 5)")),
     (MetricError, CHOICE.per_item, (np.zeros((3, 2, 2)),), ("choice_score", "1xm", "nx1", "(3, 2, 2)", "defined_for")),
     (MetricError, GROUP.tie_neutral, (PAIR[0],), ("(2, 2)", "shape")),
     (MetricError, TEXT.check, (PAIR, "cosine"), ("'cosine'", "similarity")),
@@ -148,15 +144,7 @@ REFUSED: list[tuple[type[Exception], Callable[..., Any], tuple[Any, ...], tuple[
     (ScoreError, cosines, ([[1.0], [0.0]], [[1.0]]), ("1", "vectors", "finite")),
     (ScoreError, cosines, ([[1.0]], [[NAN], [1.0], [INF]]), ("0", "2", "vectors")),
     (ScoreError, cosines, ([[1.0]], [[1.0], [INF]]), ("1 ", "rows 1;")),
-    *(
-        (
-            ScoreError,
-            scores_both_ways,
-            ([[0, 0, 0], [0, 0, 0], [bad, 0, 0]], [(k, k) for k in range(3)]),
-            ("1", "3", "2"),
-        )
-        for bad in (NAN, INF, -INF)
-    ),
+    *((ScoreError, scores_both_ways, ([[0, 0], [bad, 0]], TWO), ("1", "2", "1")) for bad in (NAN, INF, -INF)),
     (ScoreError, scores_both_ways, ([0.1, 0.2], [(0, 0)]), ("(image, caption)", "float64", "(2,)")),
     (ScoreError, scores_both_ways, ([[0.1], [0.2, 0.3]], [(0, 0)]), ("rectangular", "array")),
     (ScoreError, scores_both_ways, ([["a"]], [(0, 0)]), ("<U1", "array")),

@@ -57,11 +57,15 @@ def test_a_run_in_an_archive_is_named_by_its_path(runs, tmp_path, command):
         ta.open_run(both / "nowhere")
 
 
-def test_an_archive_is_no_rival_of_itself_and_folders_above_a_run_hide_no_model(runs, tmp_path):
+def test_an_archive_is_no_rival_of_itself_hides_no_model_and_needs_the_record_of_its_samples(runs, tmp_path):
     with raises(RunError, "b.zip", "one model", "oracle"):
         ta.compare(runs / "b.zip", runs / "b.zip")
     pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
     assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(runs / "b" / "samples" / "demo.jsonl", "b/samples/demo.jsonl")
+    with raises(RunError, "a.zip", "results.json", "in part"):
+        ta.open_run(tmp_path / "a.zip")
 
 
 def test_a_run_that_is_not_there_is_answered_with_the_nearest(runs, tmp_path, monkeypatch):
@@ -73,13 +77,6 @@ def test_a_run_that_is_not_there_is_answered_with_the_nearest(runs, tmp_path, mo
     (tmp_path / "runs").symlink_to(runs)
     with raises(RunError, "run/a", "is not there", "did you mean 'runs/a'"):
         ta.open_run("run/a")
-
-
-def test_samples_without_their_record_are_a_part_of_a_run(runs, tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.write(runs / "b" / "samples" / "demo.jsonl", "b/samples/demo.jsonl")
-    with raises(RunError, "a.zip", "results.json", "in part"):
-        ta.open_run(tmp_path / "a.zip")
 
 
 @pytest.mark.slow
@@ -152,15 +149,12 @@ def test_an_archive_that_is_more_than_a_run_is_refused_before_it_is_unpacked(nam
     assert not (tmp_path / "out.json").exists() and not (tmp_path / "into").exists()
 
 
-def test_a_link_and_more_files_than_a_run_has_are_refused(tmp_path, monkeypatch):
+def test_a_link_more_files_than_a_run_has_and_a_bomb_whose_table_is_wrong_are_refused(tmp_path, monkeypatch):
     with raises(RunError, "run.zip", "link"):
         unpack_run(made(tmp_path / "run.zip", ("samples", b"/etc"), link=True), tmp_path / "into")
     monkeypatch.setattr(zipped, "MOST_FILES", 3)
     with raises(RunError, "4 files", "3"):
         unpack_run(made(tmp_path / "run.zip", *((f"{k}.jsonl", b"") for k in range(4))), tmp_path / "into")
-
-
-def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(zipped, "_FREE", 1 << 10)
     path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(1 << 20)))
     data = bytearray(path.read_bytes())

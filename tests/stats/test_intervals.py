@@ -55,8 +55,6 @@ def test_every_sum_that_a_resample_can_make_is_a_whole_number_that_float64_holds
 
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-
-
 clusters = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=30)
 
 
@@ -68,13 +66,10 @@ def as_arrays(rows):
 @given(counts)
 def test_exact_bounds_are_scipys_mirrored_and_wilsons_are_widened_for_one_to_three(count):
     right, n = count
-    expected = binomtest(right, n).proportion_ci(method="exact")
-    found = bounds.exact_bounds(right / n, n, 0.95)
+    found, expected = bounds.exact_bounds(right / n, n, 0.95), binomtest(right, n).proportion_ci(method="exact")
     assert [float(end) for end in found] == pytest.approx([expected.low, expected.high], abs=1e-9)
-    right, n = count
     found, mirrored = bounds.independent_bounds(right, n, 0.95), bounds.independent_bounds(n - right, n, 0.95)
     assert float(found[0]) == pytest.approx(1 - float(mirrored[1]))
-    right, n = count
     n += 40  # fewer have the exact interval
     plain, found = bounds.wilson_bounds(right / n, n, 1.959963984540054), bounds.independent_bounds(right, n, 0.95)
     assert found[0] <= plain[0] + 1e-12
@@ -107,22 +102,18 @@ def test_independent_items_are_covered_at_every_share(n):
         assert (binom.pmf(right, n, rare) * ((plain[0] <= rare) & (rare <= plain[1]))).sum() < 0.86
 
 
-@given(clusters)
-def test_moments_have_the_freedom_of_the_quadratic_form_and_the_textbooks_variance(rows):
-    weight = as_arrays(rows)[1]
-    weight = weight / weight.sum()
+@given(clusters, st.integers(1, 5))
+def test_moments_have_the_freedom_of_the_quadratic_form_and_the_textbooks_variance(rows, empty):
+    sums, sizes = as_arrays(rows)
+    weight = sizes / sizes.sum()
     scale = np.diag(weight / np.sqrt(1 - weight)) @ (np.eye(len(weight)) - np.outer(np.ones(len(weight)), weight))
     form = scale @ scale.T
     assert float(bounds.degrees_of_freedom(weight)) == pytest.approx(np.trace(form) ** 2 / (form**2).sum())
-    sums = np.minimum(as_arrays(rows)[0], 4)
-    found = bounds.moments_of_mean(sums, np.full(len(sums), 4.0))
-    assert float(found.freedom) == pytest.approx(len(sums) - 1)
-    assert float(found.variance) == pytest.approx(np.var(sums / 4, ddof=1) / len(sums))
-
-
-@given(clusters, st.integers(1, 5))
-def test_clusters_without_an_item_count_for_nothing(rows, empty):
-    sums, sizes = as_arrays(rows)
+    few = np.minimum(sums, 4)
+    found = bounds.moments_of_mean(few, np.full(len(few), 4.0))
+    assert float(found.freedom) == pytest.approx(len(few) - 1)
+    assert float(found.variance) == pytest.approx(np.var(few / 4, ddof=1) / len(few))
+    # Clusters without an item count for nothing.
     padded = bounds.moments_of_mean(np.r_[sums, np.zeros(empty)], np.r_[sizes, np.zeros(empty)])
     found = bounds.moments_of_mean(sums, sizes)
     for name in ("estimate", "variance", "freedom", "skew", "clusters", "items", "differing"):
@@ -154,24 +145,21 @@ def test_halls_interval_moves_and_scales_with_the_values(values, move, scale):
     assert mirrored == pytest.approx((-high, -low), abs=1e-6)
 
 
-def test_halls_interval_of_symmetric_values_is_students():
+def test_halls_interval_of_symmetric_values_is_students_and_skewness_is_the_samples():
     array = np.arange(-10.0, 11.0)
     half = stdtrit(20, 0.975) * array.std(ddof=1) / np.sqrt(21) * np.sqrt(21 / 20)
     assert bounds.hall_bounds(bounds.moments_of_mean(array, np.ones(21)), 0.95) == pytest.approx((-half, half))
+    from scipy.stats import skew
+
+    array = np.random.default_rng(0).exponential(size=30)
+    expected = skew(array) * (30 / 28) * (29 / 30) ** 0.5  # from n to n - 1 in the variance
+    assert float(bounds.skewness(array - array.mean(), np.ones(30, bool))) == pytest.approx(expected, rel=0.02)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
 def test_what_differs_from_the_most_frequent_value_is_counted(values):
     array = np.array(values, float)
     assert float(bounds.differing_from_mode(array)) == len(values) - max(values.count(each) for each in values)
-
-
-def test_skewness_is_the_samples():
-    from scipy.stats import skew
-
-    array = np.random.default_rng(0).exponential(size=30)
-    expected = skew(array) * (30 / 28) * (29 / 30) ** 0.5  # from n to n - 1 in the variance
-    assert float(bounds.skewness(array - array.mean(), np.ones(30, bool))) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 4])
@@ -220,11 +208,7 @@ def test_the_bootstrap_equals_a_loop_over_the_same_draws(clusters, resamples):
     assert (found.low, found.high) == expected
 
 
-def test_a_cluster_that_is_drawn_more_often_than_a_byte_holds_is_counted_all_the_same():
-    assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
-
-
-def test_a_metric_has_the_same_interval_alone_and_among_others():
+def test_a_metric_has_the_same_interval_alone_and_among_others_however_often_a_cluster_is_drawn():
     rng = np.random.default_rng(6)
     codes = rng.integers(0, 40, 200)
     columns = [
@@ -236,17 +220,24 @@ def test_a_metric_has_the_same_interval_alone_and_among_others():
     ]
     together = intervals_for(columns, codes)
     alone = [interval_for(c.values, codes, binary=c.binary, reduce=c.reduce) for c in columns]
-    assert together == alone
-    assert together[::-1] == intervals_for(columns[::-1], codes)
+    assert (together, together[::-1]) == (alone, intervals_for(columns[::-1], codes))
+    assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
 
 
-def test_reduce_sees_components_drawn_together():
+def test_reduce_sees_components_drawn_together_and_the_smallest_has_the_lowest_ends():
     first = (np.random.default_rng(8).random(300) < 0.7).astype(float)
     columns = np.column_stack([first, 1 - first])
     total = cluster_bootstrap(columns, None, reduce=lambda means: means.sum(axis=-1))
     assert (total.low, total.high) == pytest.approx((1, 1))
     smaller = cluster_bootstrap(columns, None, reduce=lowest)
     assert smaller.low == pytest.approx(cluster_bootstrap(1 - first, None).low)
+    rng = np.random.default_rng(0)
+    values = (rng.random((90, 2)) < (0.5, 0.6)).astype(float)
+    found = interval_for(values, None, binary=True, reduce=SmallestMean())
+    parts = [wilson(int(column.sum()), 90) for column in values.T]
+    assert found.low == min(part.low for part in parts)
+    # Either high end may be too low, so each has half the error.
+    assert found.high == min(wilson(int(column.sum()), 90, level=0.975).high for column in values.T)
 
 
 NESTED = np.arange(60) // 2
@@ -278,17 +269,12 @@ def test_the_method_fits_the_data(values, clusters, binary, method):
     assert interval_for(values, clusters, binary=binary).method == method
 
 
-def test_unanimous_clusters_count_as_one_trial_each():
+def test_unanimous_clusters_count_as_one_trial_each_and_one_item_has_no_interval_of_measured_values():
     found = interval_for(np.ones(60), NESTED, binary=True)
     alone = wilson(30, 30)
     assert (found.low, found.high) == (alone.low, alone.high)
-
-
-def test_one_item_has_no_interval_unless_it_is_an_outcome_and_no_column_has_one():
     measured, outcome = interval_for([0.25], None, binary=False), interval_for([1], None, binary=True)
-    assert measured.low is None
-    assert measured.high is None
-    assert "1 item" in measured.reason
+    assert (measured.low, measured.high) == (None, None) and "1 item" in measured.reason
     assert (round(outcome.low, 3), outcome.high, outcome.reason) == (0.025, 1.0, "")
     assert intervals_for([], None) == []
 
@@ -302,35 +288,18 @@ def yes_columns(rows):
 
 
 @given(answers)
-def test_precision_is_a_share_of_what_was_answered(rows):
-    table = yes_columns(rows)
-    found = interval_for(table, None, binary=True, reduce=RatioOfCounts(1))
-    if not table[:, 1].any():
-        assert found.low is None
-        assert found.reason
-        return
-    among = interval_for(table[table[:, 1] == 1, 0], None, binary=True)
-    assert (found.low, found.high) == (among.low, among.high)
-
-
-@given(answers)
-def test_f1_lies_in_its_interval_and_grows_with_the_share_that_it_is_of(rows):
+def test_precision_is_a_share_of_what_was_answered_and_f1_lies_in_its_interval(rows):
     table, f1 = yes_columns(rows), RatioOfCounts(1, 2)
     found = interval_for(table, None, binary=True, reduce=f1)
-    if found.low is None:
-        return
-    assert 0 <= found.low <= float(f1(table.mean(axis=0))) + 1e-12
-    assert float(f1(table.mean(axis=0))) - 1e-12 <= found.high <= 1
-
-
-def test_the_smallest_has_the_lowest_low_and_the_lowest_high():
-    rng = np.random.default_rng(0)
-    values = (rng.random((90, 2)) < (0.5, 0.6)).astype(float)
-    found = interval_for(values, None, binary=True, reduce=SmallestMean())
-    parts = [wilson(int(column.sum()), 90) for column in values.T]
-    assert found.low == min(part.low for part in parts)
-    # Either high end may be too low, so each has half the error.
-    assert found.high == min(wilson(int(column.sum()), 90, level=0.975).high for column in values.T)
+    if found.low is not None:
+        value = float(f1(table.mean(axis=0)))
+        assert 0 <= found.low <= value + 1e-12 and value - 1e-12 <= found.high <= 1
+    found = interval_for(table, None, binary=True, reduce=RatioOfCounts(1))
+    if table[:, 1].any():
+        among = interval_for(table[table[:, 1] == 1, 0], None, binary=True)
+        assert (found.low, found.high) == (among.low, among.high)
+    else:
+        assert found.low is None and found.reason
 
 
 def grouped(sizes, rights):
@@ -346,27 +315,20 @@ groups = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), min_size=2,
 
 @settings(max_examples=60)
 @given(groups, st.randoms(use_true_random=False))
-def test_a_macro_mean_depends_on_no_order_and_lies_in_its_interval(rows, random):
+def test_a_macro_mean_depends_on_no_order_lies_in_its_interval_and_is_mirrored(rows, random):
     sums, counts = grouped(*zip(*rows, strict=True))
-    low, high = macro_bounds(sums, counts, 0.95, binary=True)
+    low, high = map(float, macro_bounds(sums, counts, 0.95, binary=True))
     mean = float((sums.sum(axis=0) / counts.sum(axis=0)).mean())
     assert 0 <= low <= mean + 1e-12
     assert mean - 1e-12 <= high <= 1
     mixed = random.sample(rows, len(rows))
     again = macro_bounds(*grouped(*zip(*mixed, strict=True)), 0.95, binary=True)
-    assert again == pytest.approx((float(low), float(high)), abs=1e-9)
-
-
-@settings(max_examples=60)
-@given(groups)
-def test_right_and_wrong_groups_are_mirrored(rows):
-    sums, counts = grouped(*zip(*rows, strict=True))
-    low, high = macro_bounds(sums, counts, 0.95, binary=True)
+    assert again == pytest.approx((low, high), abs=1e-9)
     mirrored = macro_bounds(counts - sums, counts, 0.95, binary=True)
-    assert (float(low), float(high)) == pytest.approx((1 - float(mirrored[1]), 1 - float(mirrored[0])), abs=1e-6)
+    assert (low, high) == pytest.approx((1 - float(mirrored[1]), 1 - float(mirrored[0])), abs=1e-6)
 
 
-def test_a_tiny_group_and_a_group_of_one_item_widen_the_mean_of_groups():
+def test_a_tiny_group_and_a_cluster_in_all_groups_widen_the_mean_of_groups():
     """One item all right beside 300: the bootstrap of their mean has no idea of the one."""
     sums, counts = grouped((1, 300), (1, 240))
     low, high = macro_bounds(sums, counts, 0.95, binary=True)
@@ -378,6 +340,12 @@ def test_a_tiny_group_and_a_group_of_one_item_widen_the_mean_of_groups():
     low, high = macro_bounds(sums, counts, 0.95, binary=False)
     assert low <= 0.44 < 0.88 < high
     assert high == pytest.approx(0.44 + 0.975 / 2, abs=0.02)
+    rng = np.random.default_rng(1)
+    shared = (rng.random(40) < 0.5).astype(float)
+    sums, counts = np.tile(shared[:, None], (1, 4)), np.ones((40, 4))
+    apart = macro_bounds(*grouped((40,) * 4, (int(shared.sum()),) * 4), 0.95, binary=True)
+    together = macro_bounds(sums, counts, 0.95, binary=True)
+    assert together[1] - together[0] > 1.8 * (apart[1] - apart[0])
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -390,26 +358,6 @@ def test_a_few_groups_of_one_item_reach_together(groups, binary):
     assert mirrored == (pytest.approx(1 - high), 1)
 
 
-def test_a_cluster_in_all_groups_widens_the_mean_of_groups():
-    rng = np.random.default_rng(1)
-    shared = (rng.random(40) < 0.5).astype(float)
-    sums, counts = np.tile(shared[:, None], (1, 4)), np.ones((40, 4))
-    apart = macro_bounds(*grouped((40,) * 4, (int(shared.sum()),) * 4), 0.95, binary=True)
-    together = macro_bounds(sums, counts, 0.95, binary=True)
-    assert together[1] - together[0] > 1.8 * (apart[1] - apart[0])
-
-
-def test_a_group_too_small_for_an_interval_is_named():
-    values = np.random.default_rng(2).normal(size=33)
-    member = np.repeat(np.eye(2), (30, 3), axis=0)
-    table = np.concatenate([values[:, None] * member, member], axis=1)
-    column = Column(table, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
-    found = intervals_for([column], None)[0]
-    assert found.low is None
-    assert "3 items" in found.reason
-    assert "'add'" in found.reason
-
-
 @pytest.mark.parametrize("power", [-100, 100])
 def test_a_mean_of_groups_scales_with_values_of_any_size(power):
     member = np.repeat(np.eye(2), 30, axis=0)
@@ -419,7 +367,7 @@ def test_a_mean_of_groups_scales_with_values_of_any_size(power):
     assert (scaled.low, scaled.high) == (np.ldexp(plain.low, power), np.ldexp(plain.high, power))
 
 
-def test_a_mean_of_groups_ratios_combines_their_intervals():
+def test_groups_ratios_combine_their_intervals_and_a_group_too_small_for_one_is_named():
     rng = np.random.default_rng(3)
     table = yes_columns(rng.random((80, 2)) < 0.5)
     member = np.repeat(np.eye(2), 40, axis=0)
@@ -429,6 +377,10 @@ def test_a_mean_of_groups_ratios_combines_their_intervals():
     parts = [interval_for(table[k : k + 40], None, binary=True, reduce=RatioOfCounts(1)) for k in (0, 40)]
     assert both.high - both.low < max(part.high - part.low for part in parts)
     assert both.low < both.high
+    member = np.repeat(np.eye(2), (30, 3), axis=0)
+    table = np.concatenate([np.random.default_rng(2).normal(size=(33, 1)) * member, member], axis=1)
+    found = interval_for(table, None, binary=False, reduce=MeanOfGroups(2, None, ("swap", "add")))
+    assert found.low is None and "3 items" in found.reason and "'add'" in found.reason
 
 
 DATASETS = 500
@@ -486,13 +438,16 @@ def reference(values: np.ndarray, clusters: np.ndarray) -> float:
     return len(values) / (of_clusters / of_items)
 
 
-def test_it_is_the_definition_in_float64():
+def test_effective_items_are_the_definition_in_float64_and_never_more_than_items():
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(60), rng.integers(1, 9, 60))
     values = (rng.random(60)[clusters] + rng.random(len(clusters)) > 1).astype(float)
     found = effective_items(values, clusters)
     assert found == pytest.approx(reference(values, clusters), rel=1e-9)
     assert 60 < found < len(values)
+    assert effective_items([1, 0] * 30, np.arange(60) // 2) == 60
+    assert effective_items([1, 0, 1], ["a", "a", "a"]) is None
+    assert effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
 
 
 @pytest.mark.slow
@@ -516,12 +471,6 @@ def test_copies_of_an_item_are_worth_one_item(own, copies):
     assert len(own) - 1 <= found <= len(own) + 1e-9
 
 
-def test_clusters_that_balance_themselves_are_not_believed_and_what_cannot_be_said_is_none():
-    assert effective_items([1, 0] * 30, np.arange(60) // 2) == 60
-    assert effective_items([1, 0, 1], ["a", "a", "a"]) is None
-    assert effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
-
-
 @settings(max_examples=25)
 @given(st.integers(6, 400), st.just(0.0) | st.floats(1e-4, 1.0))
 def test_the_smallest_seen_is_the_detectable_difference_where_there_is_one(n, discordance):
@@ -533,7 +482,7 @@ def test_the_smallest_seen_is_the_detectable_difference_where_there_is_one(n, di
         assert seen == pytest.approx(known, abs=1e-6)
 
 
-def test_a_fall_to_zero_is_always_shown_or_nothing_is():
+def test_a_fall_to_zero_is_shown_or_nothing_is_and_graded_values_show_theirs_as_often_as_promised():
     """Seven lost items give p = 0.0156; six tests need 0.0083, which takes eight."""
     base = np.r_[np.ones(7), np.zeros(90)]
     assert mcnemar(base, np.zeros(97)).p == pytest.approx(2 * 0.5**7)
@@ -541,9 +490,6 @@ def test_a_fall_to_zero_is_always_shown_or_nothing_is():
     assert detectable_fall(base, base, None, tests=6) is None
     base[7] = 1
     assert detectable_fall(base, base, None, tests=6) <= 8 / 97
-
-
-def test_graded_values_in_clusters_show_the_fall_as_often_as_promised():
     rng = np.random.default_rng(3)
     clusters, hits = np.repeat(np.arange(80), 4), 0
 

@@ -126,15 +126,12 @@ def test_systems_that_all_answer_alike_show_nothing(value):
     assert pair_tests(values, None).p.tolist() == [1.0] * 28 and shared_residuals(values) == []
 
 
-def test_an_item_with_its_label_turned_round_is_the_suspect():
+def test_an_item_with_its_label_turned_round_is_the_suspect_and_noise_is_none():
     values = draw(items=100, systems=55, slope=2)
     best = int(np.nanargmax(item_statistics(values).discrimination))
     values[best] = 1 - values[best]
     found = item_statistics(values)
     assert np.flatnonzero(found.p_fdr <= 0.05).tolist() == np.flatnonzero(found.p_holm <= 0.05).tolist() == [best]
-
-
-def test_items_that_do_not_discriminate_are_suspects_no_more_often_than_the_level():
     rng = np.random.default_rng(1)
     values = np.vstack([draw(items=60, systems=40), rng.random((1000, 40)) < rng.uniform(0.1, 0.9, (1000, 1))])
     p = item_statistics(values).p[60:]
@@ -173,7 +170,7 @@ def test_items_that_share_an_answer_are_a_group_and_difficulty_alone_makes_none(
     assert shared_residuals(np.vstack([values, shared, shared, 1 - shared])) == [[60, 61]]
 
 
-def test_a_rasch_model_is_the_maximum_of_its_likelihood():
+def test_a_rasch_model_is_the_maximum_of_its_likelihood_without_what_has_no_estimate():
     values = draw(items=12, systems=30, seed=3)
     values = values[:, (values.mean(axis=0) > 0) & (values.mean(axis=0) < 1)]
     items, systems = values.shape
@@ -189,9 +186,6 @@ def test_a_rasch_model_is_the_maximum_of_its_likelihood():
     expected = expected_outcomes(values)
     np.testing.assert_allclose(expected.sum(axis=0), values.sum(axis=0), atol=1e-6)
     np.testing.assert_allclose(expected.sum(axis=1), values.sum(axis=1), atol=1e-6)
-
-
-def test_a_rasch_model_leaves_out_what_has_no_estimate():
     values = draw(systems=40)
     values[3], values[:, 5] = 1, 0
     values[3, 5] = 0
@@ -214,7 +208,7 @@ def test_short_forms_are_nested_and_each_step_adds_the_item_that_correlates_most
         assert correlate(order[:size]) == pytest.approx(best, abs=1e-8)
 
 
-def test_short_forms_beat_random_items_if_items_differ_in_worth_and_do_not_if_all_are_noise():
+def test_short_forms_beat_random_items_if_items_differ_and_families_are_on_one_side():
     rng = np.random.default_rng(0)
     able = rng.standard_normal(60)
     useful = rng.random((30, 60)) < expit(3 * able - rng.standard_normal((30, 1)))
@@ -223,9 +217,6 @@ def test_short_forms_beat_random_items_if_items_differ_in_worth_and_do_not_if_al
     assert short.error < 0.8 * short.random_error and short.ordered > short.random_ordered + 0.05
     guessed = try_short_forms(rng.random((200, 60)) < 0.5, None, [15])[0]
     assert abs(guessed.ordered - guessed.random_ordered) < 0.06
-
-
-def test_systems_of_a_family_are_never_on_both_sides_of_a_short_form():
     # Copies of a system: with them on both sides a form of two items would order them all.
     rng = np.random.default_rng(0)
     values = np.repeat(rng.random((80, 6)) < 0.5, 5, axis=1)
@@ -234,7 +225,7 @@ def test_systems_of_a_family_are_never_on_both_sides_of_a_short_form():
     assert mixed.error < 0.3 * apart.error
 
 
-def test_the_head_is_logistic_regression_on_standardised_features():
+def test_the_head_is_logistic_regression_on_standardised_features_and_one_that_never_moves_is_nothing():
     rng = np.random.default_rng(0)
     features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
     labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
@@ -243,9 +234,6 @@ def test_the_head_is_logistic_regression_on_standardised_features():
         reference = LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
         expected = reference.fit(scaled, labels).predict_proba(scaled)[:, 1]
         assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_feature_that_never_moves_moves_nothing():
     rng = np.random.default_rng(1)
     features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
     with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])

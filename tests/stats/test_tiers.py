@@ -39,11 +39,17 @@ def test_a_tier_holds_what_cannot_be_told_from_its_best(shares, expected):
     assert found[0].means == pytest.approx([shares[name] for name in found[0].names])
 
 
-def test_a_model_below_one_that_differs_is_tested_too():
+def test_a_model_below_one_that_differs_is_tested_too_and_clusters_merge_what_items_would_part():
     # "near" lies below "apart", yet differs from the best in both directions (20 and 8 items), "apart" in one (10).
     models = {"best": right_on(0.8), "apart": right_on(0.75), "near": np.roll(right_on(0.74), 20)}
     assert mcnemar(models["best"], models["near"]).p > 0.03 > 3 * mcnemar(models["best"], models["apart"]).p
     assert ranked(tiers(models, None)) == [(1, ("best", "near")), (3, ("apart",))]
+    models = {"a": right_on(0.55), "b": right_on(0.5)}
+    assert (len(tiers(models, None)), len(tiers(models, np.arange(200) // 40))) == (2, 1)
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=100)
+    models = {"high": base + 1, "level": base + 0.9 + rng.normal(size=100), "low": base - 1}
+    assert ranked(tiers(models, None)) == [(1, ("high", "level")), (3, ("low",))]
 
 
 @settings(max_examples=30)
@@ -60,16 +66,6 @@ def test_a_tier_is_of_all_models_left_that_do_not_differ_from_its_best(seed):
         p_of = {name: adjusted[min(best, name), max(best, name)] for name in [*tier.names[1:], *later]}
         assert all((p_of[name] <= 0.05) == (name in later) for name in p_of)
         assert all(models[best].mean() >= models[name].mean() for name in p_of)
-
-
-def test_clusters_merge_what_items_would_part_and_measured_values_are_ranked_by_sign_flips():
-    models = {"a": right_on(0.55), "b": right_on(0.5)}
-    assert len(tiers(models, None)) == 2
-    assert len(tiers(models, np.arange(200) // 40)) == 1
-    rng = np.random.default_rng(0)
-    base = rng.normal(size=100)
-    models = {"high": base + 1, "level": base + 0.9 + rng.normal(size=100), "low": base - 1}
-    assert ranked(tiers(models, None)) == [(1, ("high", "level")), (3, ("low",))]
 
 
 def test_many_models_can_still_be_told_apart_by_drawn_flips():
