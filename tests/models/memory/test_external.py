@@ -174,12 +174,12 @@ BAD_COLUMNS = [
     ({"score": [None, *SCORES[1:]]}, ("1", "'score'", "None")),
     ({"score": [float("nan"), *SCORES[1:]]}, ("1_c0_i0", "not finite")),
     ({"text": [0] * 8}, ("1_c0_i0", "twice")),
-    ({"id": [*"00001111"] * 2, "image": [0] * 16, "text": [0] * 16, "score": SCORES * 2, "more": []},
-     ("16 rows", "8 pairs")),
-]  # fmt: skip
+    ({"id": [0] * 9, "image": [0] * 9, "text": [0] * 9, "score": [0.0] * 9, "more": []}, ("9 rows", "8 pairs")),
+]
 BAD_ARRAYS = [
     (npz(scores=GOOD), ("array ids", "ids", "scores")),
     (npz(ids=[0, 1], scores=GOOD), ("ids", "(n,)", "int64 (2,)")),
+    (npz(ids=[["0", "1"]], scores=GOOD), ("ids", "(n,)", "<U1 (1, 2)")),
     (npz(ids=["0", "1"], scores=GOOD[0]), ("(2, 2, 2)", "2", "float64 (2, 2)")),
     (npz(ids=["0", "1"], scores=GOOD.astype(str)), ("numbers", "<U32 (2, 2, 2)")),
     (npz(ids=["0", "0"], scores=GOOD), ("1", "twice", "0")),
