@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from facts import raises
 from published import winoground
+from sets import file_bytes, write_file
 from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
 from tellapart.models.memory.external import read_counted, read_scores, write_scores
@@ -50,22 +51,14 @@ def test_what_is_written_is_read_back_and_npz_alone_keeps_the_kind(tmp_path, suf
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def parquet(**changes: list[object]) -> bytes:
-    pyarrow, tables = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
-    columns = {"id": ["1"] * 4 + ["0"] * 4, "image": [0, 0, 1, 1] * 2, "text": [0, 1] * 4, "more": [None] * 8}
-    held = {name: values for name, values in (columns | {"score": SCORES} | changes).items() if values}
-    stream = io.BytesIO()
-    tables.write_table(pyarrow.table(held), stream)
-    return stream.getvalue()
-
-
 SCORES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -7.0]
+COLUMNS = {"id": [*"11110000"], "image": [0, 0, 1, 1] * 2, "text": [0, 1] * 4, "score": SCORES, "more": [None] * 8}
 
 
-@pytest.mark.parametrize("ids", [["1"] * 4 + ["0"] * 4, [1] * 4 + [0] * 4])
+@pytest.mark.parametrize("ids", [COLUMNS["id"], [1] * 4 + [0] * 4])
 def test_parquet_holds_the_columns_of_csv_and_ids_may_be_numbers(tmp_path, ids):
-    (tmp_path / "s.parquet").write_bytes(parquet(id=ids))
-    scores = read_scores(tmp_path / "s.parquet", ids=["0", "1"], shape=(2, 2))
+    path = write_file(tmp_path / "s.parquet", COLUMNS | {"id": ids})
+    scores = read_scores(path, ids=["0", "1"], shape=(2, 2))
     assert scores.values.tolist() == [[[4, 5], [6, -7]], [[0, 1], [2, 3]]]
 
 
@@ -169,14 +162,13 @@ BAD_TABLES = [
         for score in ("NaN", "inf", "-inf", "1e39", "-1e300")
     ),
 ]
-#: Columns of a parquet file in the place of the right ones.
 BAD_COLUMNS = [
-    ({"score": []}, ("score", "more")),
-    ({"text": [1.0, *[0.0] * 7]}, ("1", "'text'", "1.0")),
-    ({"score": [None, *SCORES[1:]]}, ("1", "'score'", "None")),
-    ({"score": [float("nan"), *SCORES[1:]]}, ("1_c0_i0", "not finite")),
-    ({"text": [0] * 8}, ("1_c0_i0", "twice")),
-    ({"id": [0] * 9, "image": [0] * 9, "text": [0] * 9, "score": [0.0] * 9, "more": []}, ("9 rows", "8 pairs")),
+    ({name: values for name, values in COLUMNS.items() if name != "score"}, ("score", "more")),
+    (COLUMNS | {"text": [1.0, *[0.0] * 7]}, ("1", "'text'", "1.0")),
+    (COLUMNS | {"score": [None, *SCORES[1:]]}, ("1", "'score'", "None")),
+    (COLUMNS | {"score": [float("nan"), *SCORES[1:]]}, ("1_c0_i0", "not finite")),
+    (COLUMNS | {"text": [0] * 8}, ("1_c0_i0", "twice")),
+    ({name: [0] * 9 for name in ("id", "image", "text", "score")}, ("9 rows", "8 pairs")),
 ]
 BAD_ARRAYS = [
     (npz(scores=GOOD), ("array ids", "ids", "scores")),
@@ -222,13 +214,9 @@ BAD_PLAIN = [
 ]
 
 
-def refused(path: Path, content: str | bytes | list[str] | dict[str, list[object]], facts, ids=("0", "1")) -> None:
+def refused(path: Path, content: object, facts, ids: tuple[str, ...] = ("0", "1")) -> None:
     """Expect a file to be refused in one line, which is short whatever the file holds."""
-    if isinstance(content, dict):
-        content = parquet(**content)
-    elif not isinstance(content, bytes):
-        content = (content if isinstance(content, str) else "\n".join(content)).encode()
-    path.write_bytes(content)
+    write_file(path, content)
     with raises(ScoreError, facts) as caught:
         read_scores(path, ids=ids, shape=(2, 2))
     assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
@@ -236,8 +224,8 @@ def refused(path: Path, content: str | bytes | list[str] | dict[str, list[object
 
 @pytest.mark.parametrize(
     ("suffix", "content", "facts"),
-    [(".jsonl", [lines()[0], row], ("scores.jsonl:2", facts)) for row, facts in BAD_LINES]
-    + [(".jsonl", *case) for case in BAD_JSONL]
+    [(".jsonl", f"{lines()[0]}\n{row}", ("scores.jsonl:2", facts)) for row, facts in BAD_LINES]
+    + [(".jsonl", "\n".join(rows), facts) for rows, facts in BAD_JSONL]
     + [(".csv", *case) for case in BAD_TABLES]
     + [(".parquet", *case) for case in BAD_COLUMNS]
     + [(".npz", *case) for case in BAD_ARRAYS]
@@ -252,8 +240,8 @@ def test_a_bad_file_is_one_line_with_its_place(tmp_path, suffix, content, facts)
 
 def test_of_many_scores_that_lack_some_are_named_and_damaged_parquet_is_refused(tmp_path, jsonl):
     many = tuple(str(k) for k in range(100))
-    refused(jsonl, lines(), ("392", "400", "2_c0_i0", "4_c1_i0", "382"), ids=many)
-    refused(tmp_path / "s.parquet", parquet()[:-9], ("s.parquet", "parquet"))
+    refused(jsonl, "\n".join(lines()), ("392", "400", "2_c0_i0", "4_c1_i0", "382"), ids=many)
+    refused(tmp_path / "s.parquet", file_bytes("s.parquet", COLUMNS)[:-9], ("s.parquet", "parquet"))
 
 
 def test_an_archive_that_holds_too_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):

@@ -159,16 +159,6 @@ def test_a_store_that_cannot_be_written_ends_the_run(histogram, picture_set, mon
         fresh(histogram(), picture_set(9), batch_size=2)
 
 
-def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram, picture_set):
-    pairset = picture_set(4)
-    file = pairset.root / "2-1.png"
-    file.write_bytes(file.read_bytes()[:60])
-    with EmbeddingStore(None) as store:
-        with raises(DataError, "item-2", "'images[1]'", "2-1.png"):
-            score(histogram(), pairset, store=store, batch_size=2)
-        assert count_rows(store)["pictures"] == 5
-
-
 WRONG = {
     "of another shape": (lambda v: v[:, None], ("(4, 'd')", "(4, 1, 7)")),
     "one too few": (lambda v: v[:-1], ("(4, 'd')", "(3, 7)")),
@@ -376,15 +366,3 @@ def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogr
         assert count_rows(store)["vectors"] == 40 + 3 * 4
         model.encode_images = encode
         assert score(model, pairset, store=store, batch_size=4).images_encoded == 40 - 3 * 4
-
-
-def test_one_picture_in_three_formats_is_one_image(histogram, tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 255, (8, 9, 3)).astype(np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    Image.fromarray(pixels).save(tmp_path / "b.webp", lossless=True)
-    np.save(tmp_path / "c.npy", pixels[:, :, ::-1])
-    items = [Item(id=name, images=(name,), texts=("x", "y")) for name in ("a.png", "b.webp", "c.npy")]
-    for batch_size in (1, 2, 8):
-        scored = fresh(histogram(), PairSet("formats", tuple(items), tmp_path), batch_size=batch_size)
-        assert (scored.images_distinct, scored.images_encoded) == (1, 1)
-        assert len(np.unique(scored.scores.values, axis=0)) == 1
