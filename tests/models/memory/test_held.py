@@ -607,20 +607,16 @@ def test_half_precision_on_a_cpu_is_measured_with_a_warning(towers):
         assert measure(held).record("text_score").n == 2
 
 
-SEES_COLOURS = """
+COLOURS = """
 import torch
 from tellapart.models.memory.identity import of_modules
-class Towers(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.colours = {"red", "green", "blue", "black", "white"}
-model = Towers()
+model = torch.nn.Dropout()
+model.colours = {"red", "green", "blue", "black", "white"}
 print(of_modules(model, [model], "").fingerprint)
 """
 
 
-def test_a_set_has_one_fingerprint_in_all_processes(tmp_path):
-    (tmp_path / "towers.py").write_text(SEES_COLOURS)
+def test_a_set_has_one_fingerprint_in_all_processes():
     variables = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")  # it changes the order of a set of texts
-    first, second = (run_python(tmp_path / "towers.py", env=env).stdout for env in variables)
+    first, second = (run_python("-c", COLOURS, env=env).stdout for env in variables)
     assert first == second
