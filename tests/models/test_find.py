@@ -147,16 +147,19 @@ def loads(monkeypatch):
     return said
 
 
-def test_a_model_is_loaded_once_and_remembered_by_the_store(folder, loads, tmp_path):
-    name = f"local-dir:{folder}"
-    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+def test_a_model_is_loaded_once_and_remembered_by_the_store_until_that_is_damaged(folder, loads, tmp_path):
+    name, path = f"local-dir:{folder}", tmp_path / "store.sqlite"
+    with EmbeddingStore(path) as store:
         first = find_deferred(name, ModelOptions(), store)
-    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+    with EmbeddingStore(path) as store:
         again = find_deferred(name, ModelOptions(), store)
-    assert not isinstance(first, Deferred) and isinstance(again, Deferred) and loads == [name]
-    assert (again.name, again.fingerprint, again.kind) == (first.name, first.fingerprint, first.kind)
-    assert again.load() is again.load()
-    assert loads == [name, name]
+        assert not isinstance(first, Deferred) and isinstance(again, Deferred) and loads == [name]
+        assert (again.name, again.fingerprint, again.kind) == (first.name, first.fingerprint, first.kind)
+        assert again.load() is again.load()
+        assert loads == [name, name]
+        store._connection.execute("UPDATE entry SET value = 'no json'")
+        kinds = [type(find_deferred(name, ModelOptions(), store)) for _ in range(2)]
+        assert kinds == [Constant, Deferred] and len(loads) == 3
 
 
 @pytest.mark.parametrize("change", ["content", "new file", "device", "dtype", "reading", "code", "library"])
@@ -240,14 +243,6 @@ def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_c
     assert (deferred.load().name, deferred.truncated) == ("constant", 3)
     with raises(ModelError, "model", "'constant'"):
         Deferred("constant", "of yesterday", "probability", Constant).load()
-
-
-def test_a_damaged_memory_counts_as_none(folder, loads):
-    with EmbeddingStore(None) as store:
-        find_deferred(f"local-dir:{folder}", ModelOptions(), store)
-        store._connection.execute("UPDATE entry SET value = 'no json'")
-        kinds = [type(find_deferred(f"local-dir:{folder}", ModelOptions(), store)) for _ in range(2)]
-    assert kinds == [Constant, Deferred] and len(loads) == 2
 
 
 #: A value of each option that is not its default.

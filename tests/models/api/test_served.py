@@ -209,8 +209,6 @@ class Page(JsonHandler):
         self.end_headers()
         self.wfile.write(b"<html>sign in</html>")
 
-    answer_post = None
-
 
 def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api():
     with serve(Page) as address, raises(ModelError, address, "JSON", "/v1"):
