@@ -127,6 +127,8 @@ def function_of_a_step(towers, known, changed):
 class Prompted:
     """An object with a model, whose numbers depend on more than its weights."""
 
+    _prompt, table = "", None
+
     def __init__(self, towers: Towers, **attributes: Any) -> None:
         self.towers = towers
         self.__dict__ |= attributes
@@ -135,10 +137,8 @@ class Prompted:
         return self.towers.encode_image(torch.stack([preprocess(image) for image in images]))
 
     def encode_texts(self, texts):
-        begun = [f"{getattr(self, '_prompt', '')}{text}" for text in texts]
-        table = getattr(self, "table", None)
-        vectors = self.towers.encode_text(tokenizer(begun))
-        return vectors if table is None else vectors + torch.as_tensor(table)[1000]
+        vectors = self.towers.encode_text(tokenizer([f"{self._prompt}{text}" for text in texts]))
+        return vectors if self.table is None else vectors + self.table[1000]
 
 
 class Heir(Prompted):

@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from facts import raises
 from scripts import run_python
 from tellapart.errors import ModelError
-from tellapart.models.onnx.dual_encoder import FILES, OnnxConfig, OnnxDualEncoder, preprocess_image
+from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder, preprocess_image
 from tellapart.models.onnx.file_format import external_tensors
 from tellapart.models.protocols import DualEncoder
 
@@ -115,15 +116,6 @@ def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tm
     assert len({first, second, third}) == 3
 
 
-def config(**changes) -> OnnxConfig:
-    plain = {
-        "schema_version": 1, "name": "x", "image_size": 16, "resize": "stretch", "mean": (0.48, 0.46, 0.41),
-        "std": (0.27, 0.26, 0.28), "context_length": 4, "pad_token": "p", "dimensions": 2, "kind": "similarity",
-        "sha256": dict.fromkeys(FILES, ""),
-    }  # fmt: skip
-    return OnnxConfig(**(plain | changes))
-
-
 def bicubic(size_in: int, size_out: int) -> NDArray[np.float64]:
     """Weights (out, in) of the antialiased cubic convolution, a = -0.5 (Keys 1981), the kernel widened by the scale."""
     scale = size_in / size_out
@@ -143,7 +135,7 @@ def test_stretched_pixels_are_the_antialiased_bicubic_formula(size):
     noise = np.random.default_rng(0).integers(0, 6, (height, width, 3))
     pixels = (ramp + noise).astype(np.uint8)
     exact = np.einsum("yh,xw,hwc->cyx", bicubic(height, 16), bicubic(width, 16), pixels.astype(np.float64))
-    setup = config()
+    setup = SimpleNamespace(image_size=16, resize="stretch", mean=(0.48, 0.46, 0.41), std=(0.27, 0.26, 0.28))
     expected = (exact.clip(0, 255) / 255 - np.array(setup.mean)[:, None, None]) / np.array(setup.std)[:, None, None]
     output = preprocess_image(pixels, setup)
     assert (output.dtype, output.shape) == (np.float32, (3, 16, 16))
@@ -163,7 +155,8 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(hei
     size = (side * width // short, side * height // short)
     whole = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
     middle = whole[top : top + side, left : left + side].transpose(2, 0, 1) / 255.0
-    output = preprocess_image(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    setup = SimpleNamespace(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    output = preprocess_image(pixels, setup)
     np.testing.assert_allclose(output, middle, atol=1e-7)
 
 
