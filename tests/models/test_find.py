@@ -385,9 +385,7 @@ DOUBTFUL: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
     ("fact", "name", "config", "files", "reading"),
     [(fact, "model", *written, "yes_no") for fact, written in CERTAIN.items()] + [(*row, "vqa") for row in DOUBTFUL],
 )
-def test_a_model_of_another_purpose_is_refused_in_every_reading_if_certain_else_unless_one_is_asked_for(
-    tmp_path, fact, name, config, files, reading
-):
+def test_a_model_of_another_purpose_is_refused_with_what_its_files_say(tmp_path, fact, name, config, files, reading):
     pytest.importorskip("transformers", reason="needs the extra 'models'")
     folder = write_repository(tmp_path / name, config, files)
     facts = (fact, f"st:{folder}", "tellapart score")

@@ -40,7 +40,7 @@ def path(tmp_path):
 
 
 def fill(path: Path, rows: int = 0) -> None:
-    """Write a row of each kind, and vectors of four pages for each ten rows."""
+    """Write a row of each kind, and so many vectors of a kilobyte."""
     with EmbeddingStore(path) as store:
         store.put_numbers("m", {A: np.ones(2, np.float32)})
         store.put_numbers("m", {A + B: np.float32(1)})
