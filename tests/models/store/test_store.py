@@ -23,6 +23,7 @@ from facts import check_facts, raises
 from scripts import run_python
 from stored import count_rows
 from tellapart.data.images import pixel_hash
+from tellapart.data.pairset import PairSet
 from tellapart.data.strict_json import collector_paused
 from tellapart.errors import DataError, StoreError, TellapartWarning
 from tellapart.models.scoring.score import score
@@ -443,7 +444,7 @@ def test_a_text_shares_no_hash_with_an_image_of_its_bytes():
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("step", [1, 3])
-def test_pictures_come_in_order_and_those_that_are_wanted_prepared(picture_set, workers, step):
+def test_pictures_come_in_order_and_once_and_those_that_are_wanted_prepared(picture_set, workers, step, monkeypatch):
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     wanted = {reference: np.mean(pairset.pixels(reference)) for reference in references[::step]}
@@ -459,6 +460,9 @@ def test_pictures_come_in_order_and_those_that_are_wanted_prepared(picture_set, 
             assert {picture.reference: picture.hash for picture in pictures} == hashes == expected
             assert count_rows(store)["pictures"] == 24
         assert image_hashes(pairset, store=store) == hashes
+        monkeypatch.setattr(PairSet, "read_bytes", lambda *_: pytest.fail("a picture that is known was read"))
+        again = ImageReader(pairset, store, hashes).read(references * 2, workers=workers)
+        assert [picture.reference for picture in again] == references
 
 
 def test_a_reader_that_was_closed_waits_for_no_collector(picture_set):
