@@ -234,7 +234,7 @@ def test_a_module_is_at_rest_however_far_behind_a_function_it_lies(towers, pictu
     expected = np.frombuffer(bytes_of(ta.model(towers, **PREPARED), pairs), np.float32)
     for images, texts in (
         (behind.images, behind.texts),
-        (behind.images, partial(Behind.texts, behind)),
+        (partial(Behind.images, behind), partial(Behind.texts, behind)),
         (
             lambda images: towers.encode_image(torch.stack([*map(preprocess, images)])),
             lambda texts: towers.encode_text(tokenizer(texts)),

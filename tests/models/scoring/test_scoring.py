@@ -11,6 +11,7 @@ from PIL import Image
 
 import tellapart.data.video
 from facts import raises
+from pictures import encoded, noise
 from stored import count_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -366,3 +367,13 @@ def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogr
         assert count_rows(store)["vectors"] == 40 + 3 * 4
         model.encode_images = encode
         assert score(model, pairset, store=store, batch_size=4).images_encoded == 40 - 3 * 4
+
+
+def test_one_picture_in_three_formats_is_one_image(histogram, tmp_path):
+    for name in ("a.png", "b.webp", "c.npy"):
+        (tmp_path / name).write_bytes(encoded(noise(8, 9), name[2:]))
+    items = [Item(id=file.name, images=(file.name,), texts=("x", "y")) for file in tmp_path.iterdir()]
+    for batch_size in (1, 2, 8):
+        scored = fresh(histogram(), PairSet("formats", tuple(items), tmp_path), batch_size=batch_size)
+        assert (scored.images_distinct, scored.images_encoded) == (1, 1)
+        assert len(np.unique(scored.scores.values, axis=0)) == 1
