@@ -249,8 +249,7 @@ def state_of(model) -> list[Any]:
     return [
         [(name, part.training) for name, part in model.named_modules()],
         hash_tensors(model),
-        [None if each.grad is None else each.grad.clone().tolist() for each in model.parameters()],
-        [each.requires_grad for each in model.parameters()],
+        [(each.requires_grad, each.grad is not None and each.grad.tolist()) for each in model.parameters()],
         random.getstate(),
         [str(each) for each in np.random.get_state()],
         torch.get_rng_state().tolist(),
@@ -292,14 +291,10 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towe
 def known():
     """The preparation of the towers' inputs, of functions with a fingerprint."""
 
-    def with_fingerprint(name):
-        def call(given):
-            return PREPARED[name](given)
-
-        call.fingerprint = name
-        return call
-
-    return {name: with_fingerprint(name) for name in PREPARED}
+    functions = {name: partial(function) for name, function in PREPARED.items()}
+    for name, function in functions.items():
+        function.fingerprint = name
+    return functions
 
 
 def test_a_hook_counts_and_turns_the_store_off(towers, known, picture_set, tmp_path):
