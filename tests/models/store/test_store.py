@@ -525,9 +525,11 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepa
     for name in ("old", "new"):
         PreparedPictures(prepared, name, limit=TWO).put(A, picture(1))
     assert names(prepared) == ["new", "old"]
+    assert PreparedPictures(prepared, "old", limit=TWO).get(A) is not None
+    assert names(prepared) == ["old", "new"]  # reading is a use, too
     own = PreparedPictures(prepared, "own", limit=TWO)
     own.put(A, picture(1))
-    assert names(prepared) == ["own", "new"]
+    assert names(prepared) == ["own", "old"]
     for content in (B, C):
         own.put(content, picture(2))
     assert names(prepared) == ["own"]
