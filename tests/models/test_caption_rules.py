@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_models
+import tiny_openclip
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
@@ -40,15 +41,11 @@ def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
     tokenizer = tiny_models.siglip2_tokenizer()
     tokenizer.backend_tokenizer.normalizer = normalizers.Replace(" ", "▁")  # open_clip's cleaner lowers, not it
     tokenizer.save_pretrained(folder)
-    text = {
-        "context_length": 16, "vocab_size": len(tokenizer), "width": 32, "heads": 2, "layers": 2,
-        "no_causal_mask": True, "pool_type": "last", "proj_bias": True, "hf_tokenizer_name": "its own",
-        "tokenizer_kwargs": {"clean": "canonicalize"}, **changes,
-    }  # fmt: skip
-    vision = {"image_size": 32, "layers": 2, "width": 48, "head_width": 16, "patch_size": 8}
-    config = {"embed_dim": embed_dim, "init_logit_bias": -10, "custom_text": True, "vision_cfg": vision}
-    preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic", "resize_mode": "squash"}
-    content = {"model_cfg": config | {"text_cfg": text}, "preprocess_cfg": preprocess}
+    siglip = tiny_openclip.ARCHITECTURES["tiny-bidirectional"]
+    text = siglip["text_cfg"] | {"vocab_size": len(tokenizer), "hf_tokenizer_name": "its own"}
+    text |= {"tokenizer_kwargs": {"clean": "canonicalize"}, **changes}
+    config = siglip | {"embed_dim": embed_dim, "text_cfg": text}
+    content = {"model_cfg": config, "preprocess_cfg": tiny_openclip.PREPROCESSING}
     (folder / "open_clip_config.json").write_text(json.dumps(content))
     torch.manual_seed(0)
     model = open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False)
@@ -73,8 +70,7 @@ def form(request, tmp_path_factory):
 
 
 def vectors(name: str, *texts: str, **options) -> NDArray[np.float32]:
-    model = find_model(name, ModelOptions(**options))
-    return model.encode_texts(texts)
+    return find_model(name, ModelOptions(**options)).encode_texts(texts)
 
 
 def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:

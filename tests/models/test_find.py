@@ -40,23 +40,23 @@ def asked(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("open_clip:ViT-B-32/laion2b_s34b_b79k", "openclip"),
-        ("open_clip:ViT-B-32-quickgelu@weights.pt", "openclip"),
-        ("open_clip:ViT-B-32/openai@/folder/weights.pt", "openclip"),
-        ("hf-hub:org/repo", "openclip"),
-        ("local-dir:folder", "openclip"),
-        ("hf:folder", "huggingface"),
-        ("hf:org/repo", "huggingface"),
-        ("openai/clip-vit-base-patch32", "huggingface"),
-    ],
-)
-def test_each_form_of_a_name_goes_to_its_family_with_the_options(asked, name, family):
+FAMILIES = {
+    "open_clip:ViT-B-32/laion2b_s34b_b79k": "openclip",
+    "open_clip:ViT-B-32-quickgelu@weights.pt": "openclip",
+    "open_clip:ViT-B-32/openai@/folder/weights.pt": "openclip",
+    "hf-hub:org/repo": "openclip",
+    "local-dir:folder": "openclip",
+    "hf:folder": "huggingface",
+    "hf:org/repo": "huggingface",
+    "openai/clip-vit-base-patch32": "huggingface",
+}
+
+
+def test_each_form_of_a_name_goes_to_its_family_with_the_options(asked):
     options = ModelOptions(dtype="bfloat16", reading="itc")
-    find_model(name, options)
-    assert asked == [(family, name, options)]
+    for name in FAMILIES:
+        find_model(name, options)
+    assert asked == [(family, name, options) for name, family in FAMILIES.items()]
 
 
 def test_a_folder_of_transformers_needs_no_prefix_and_a_name_of_the_catalogue_comes_before_it(
@@ -81,6 +81,8 @@ WRONG: list[tuple[list[str], str, type[Exception], Any]] = [
     (["mine/model/config.json"], "mine", UnknownNameError, "mine/model"),
     (["mine/a/open_clip_config.json"], "mine", UnknownNameError, "local-dir:mine/a"),
     (["mine/images.npz", "mine/texts.parquet"], "mine", UnknownNameError, "vectors:mine"),
+    (["mine/modules.json", "mine/0_CLIPModel/config.json"], "mine", UnknownNameError, "write st:mine"),
+    (["mine/modules.json", "mine/0_CLIPModel/config.json"], "local-dir:mine", ModelError, "write st:mine"),
     (["mine/notes.txt"], "mine", UnknownNameError, ("mine", "hf:FOLDER", "vectors:FOLDER")),
     (["a.csv"], "a.csv", UnknownNameError, "tellapart score BENCHMARK --scores a.csv"),
     (["image.onnx"], "image.onnx", UnknownNameError, ("onnx:FOLDER", "config.json", "image.onnx")),
@@ -114,19 +116,6 @@ def test_every_form_that_is_listed_is_one_that_is_read():
     assert {"albef:", "xvlm:"} < {*names("prefix")} - {*PREFIXES}
 
 
-@pytest.mark.parametrize(
-    ("options", "facts"),
-    [
-        ({"device": "tpu"}, ("'tpu'", "device")),
-        ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16")),
-        ({"reading": "itm"}, ("onnx:a", "'itm'", "'itc'")),
-    ],
-)
-def test_an_unknown_device_dtype_or_reading_is_refused(options, facts):
-    with raises(ModelError, facts):
-        find_model("onnx:a", ModelOptions(**options))
-
-
 @pytest.mark.parametrize(("module", "name"), [("torch", "open_clip:ViT-B-32/openai"), ("open_clip", "hf-hub:a/b")])
 def test_a_missing_library_ends_in_the_line_that_installs_it(monkeypatch, module, name):
     import_torch.cache_clear()
@@ -158,16 +147,19 @@ def loads(monkeypatch):
     return said
 
 
-def test_a_model_is_loaded_once_and_remembered_by_the_store(folder, loads, tmp_path):
-    name = f"local-dir:{folder}"
-    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+def test_a_model_is_loaded_once_and_remembered_by_the_store_until_that_is_damaged(folder, loads, tmp_path):
+    name, path = f"local-dir:{folder}", tmp_path / "store.sqlite"
+    with EmbeddingStore(path) as store:
         first = find_deferred(name, ModelOptions(), store)
-    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+    with EmbeddingStore(path) as store:
         again = find_deferred(name, ModelOptions(), store)
-    assert not isinstance(first, Deferred) and isinstance(again, Deferred) and loads == [name]
-    assert (again.name, again.fingerprint, again.kind) == (first.name, first.fingerprint, first.kind)
-    assert again.load() is again.load()
-    assert loads == [name, name]
+        assert not isinstance(first, Deferred) and isinstance(again, Deferred) and loads == [name]
+        assert (again.name, again.fingerprint, again.kind) == (first.name, first.fingerprint, first.kind)
+        assert again.load() is again.load()
+        assert loads == [name, name]
+        store._connection.execute("UPDATE entry SET value = 'no json'")
+        kinds = [type(find_deferred(name, ModelOptions(), store)) for _ in range(2)]
+        assert kinds == [Constant, Deferred] and len(loads) == 3
 
 
 @pytest.mark.parametrize("change", ["content", "new file", "device", "dtype", "reading", "code", "library"])
@@ -253,14 +245,6 @@ def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_c
         Deferred("constant", "of yesterday", "probability", Constant).load()
 
 
-def test_a_damaged_memory_counts_as_none(folder, loads):
-    with EmbeddingStore(None) as store:
-        find_deferred(f"local-dir:{folder}", ModelOptions(), store)
-        store._connection.execute("UPDATE entry SET value = 'no json'")
-        kinds = [type(find_deferred(f"local-dir:{folder}", ModelOptions(), store)) for _ in range(2)]
-    assert kinds == [Constant, Deferred] and len(loads) == 2
-
-
 #: A value of each option that is not its default.
 GIVEN: dict[str, Any] = {
     "device": "cuda", "dtype": "bfloat16", "reading": "itn", "regions": Path("none.npz"), "texts": "library",
@@ -296,23 +280,32 @@ def test_a_reference_model_alone_refuses_options(name, option):
 
 
 @pytest.mark.parametrize(
-    ("model_type", "options", "facts"),
+    ("name", "options", "facts"),
     [
-        ("clip", {"regions": Path("none.npz")}, ("regions=none.npz", "LXMERT")),
-        ("clip", {"texts": "library"}, ("texts=library", "SigLIP")),
-        ("clip", {"texts": "cleaned"}, ("texts=cleaned", "authors")),
-        ("clip", {"image_size": 384}, ("image_size=384", "authors")),
-        ("clip", {"reading": "itn"}, ("'itn'", "itc")),
-        ("lxmert", {"reading": "itm", "texts": "library"}, ("texts=library", "SigLIP")),
-        ("", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
-        ("", {"reading": "itn"}, ("'itn'", "itm")),
+        ("onnx:a", {"device": "tpu"}, ("'tpu'", "device")),
+        ("onnx:a", {"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16")),
+        ("onnx:a", {"reading": "itm"}, ("onnx:a", "'itm'", "'itc'")),
+        ("hf:clip", {"regions": Path("none.npz")}, ("regions=none.npz", "LXMERT")),
+        ("hf:clip", {"texts": "library"}, ("texts=library", "SigLIP")),
+        ("hf:clip", {"texts": "cleaned"}, ("texts=cleaned", "authors")),
+        ("hf:clip", {"image_size": 384}, ("image_size=384", "authors")),
+        ("hf:clip", {"reading": "itn"}, ("'itn'", "itc")),
+        ("hf:lxmert", {"reading": "itm", "texts": "library"}, ("texts=library", "SigLIP")),
+        ("albef:gone.pth", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
+        ("albef:gone.pth", {"reading": "itn"}, ("'itn'", "itm")),
     ],
 )
-def test_a_family_refuses_what_it_does_not_take_before_it_reads_weights(tmp_path, model_type, options, facts):
+def test_an_option_that_a_family_does_not_take_is_refused_before_it_reads_weights(
+    tmp_path, monkeypatch, name, options, facts
+):
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))  # nothing else is there
-    with raises(ModelError, *facts, tmp_path):
-        find_model(f"hf:{tmp_path}" if model_type else f"albef:{tmp_path}/gone.pth", ModelOptions(**options))
+    monkeypatch.chdir(tmp_path)
+    prefix, _, path = name.partition(":")
+    if prefix == "hf":
+        Path(path).mkdir()
+        Path(path, "config.json").write_text(json.dumps({"model_type": path}))  # nothing else is there
+    with raises(ModelError, *facts, *([] if prefix == "onnx" else [path])):
+        find_model(name, ModelOptions(**options))
 
 
 def test_another_packages_loader_is_known_by_what_it_reads(monkeypatch):
@@ -348,31 +341,22 @@ def test_a_model_in_memory_refuses_options_of_names(tmp_path, picture_set, optio
 
 
 CHAT = {"model_type": "qwen3_vl", "architectures": ["Qwen3VLForConditionalGeneration"]}
-
-
 CARD = "---\nlicense: mit\n{facts}\n---\n\n{title}\n\nIt writes, reranks and embeds.\n"
 
 
-@pytest.fixture
-def write(tmp_path):
+def write_repository(folder: Path, config: dict[str, Any], files: dict[str, str]) -> str:
     """Write the files of a repository, without weights."""
-
-    def make(name="model", config=None, **files):
-        folder = tmp_path / name
-        for file, text in ({"config.json": json.dumps(CHAT | (config or {}))} | files).items():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_text(text)
-        return folder
-
-    return make
+    for file, text in ({"config.json": json.dumps(CHAT | config)} | files).items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    return str(folder)
 
 
-def open_chat(folder: Path, prefix: str = "hf:", reading: str | None = None):
-    pytest.importorskip("transformers", reason="needs the extra 'models'")
-    return find_model(f"{prefix}{folder}", ModelOptions(reading=reading))
+def card(facts: str, title: str = "# A model") -> dict[str, str]:
+    return {"README.md": CARD.format(facts=facts, title=title)}
 
 
-#: Files that leave no doubt, by the fact that the error names.
+#: What an error names of a model that is no chat model: its changed configuration, and files beside it.
 CERTAIN: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "Qwen3VLForSequenceClassification": ({"architectures": ["Qwen3VLForSequenceClassification"]}, {}),
     "Qwen2VLForRewardModelBT": ({"architectures": ["Qwen2VLForRewardModelBT"]}, {}),
@@ -384,56 +368,41 @@ CERTAIN: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "sentence_bert_config.json": ({}, {"sentence_bert_config.json": "{}"}),
     "config_sentence_transformers.json": ({}, {"config_sentence_transformers.json": "{}"}),
 }
-
-
-@pytest.mark.parametrize("fact", CERTAIN)
-@pytest.mark.parametrize("prefix", ["hf:", ""])
-def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write, fact, prefix):
-    config, files = CERTAIN[fact]
-    folder = write(config=config, **files)
-    for reading in (None, "yes_no"):
-        with raises(ModelError, fact, f"st:{folder}", "vectors:DIR", "tellapart score"):
-            open_chat(folder, prefix, reading)
+#: The same of a folder whose name, configuration or card are evidence, but leave a doubt.
+DOUBTFUL: list[tuple[str, str, dict[str, Any], dict[str, str]]] = [
+    ("'Rerank'", "Qwen3-VL-Reranker-2B", {}, {}),
+    ("'Embed'", "Qwen3-VL-Embedding-2B", {}, {}),
+    ("'Reward'", "models--Skywork--Skywork-VL-Reward-7B/snapshots/0", {}, {}),
+    ("'rerank'", "model", {"_name_or_path": "jinaai/jina-reranker-m0"}, {}),
+    ("'text-ranking'", "model", {}, card("pipeline_tag: text-ranking")),
+    ("'sentence-transformers'", "model", {}, card("library_name: sentence-transformers", "")),
+    ("'reward'", "model", {}, card("tags:\n- chat\n- reward-model")),
+    ("'Rerank'", "model", {}, card("language: en", "# A-Reranker-2B")),
+]
 
 
 @pytest.mark.parametrize(
-    ("fact", "name", "config", "card"),
-    [
-        ("'Rerank'", "Qwen3-VL-Reranker-2B", {}, ""),
-        ("'Embed'", "Qwen3-VL-Embedding-2B", {}, ""),
-        ("'Reward'", "models--Skywork--Skywork-VL-Reward-7B/snapshots/0", {}, ""),
-        ("'rerank'", "model", {"_name_or_path": "jinaai/jina-reranker-m0"}, ""),
-        ("'text-ranking'", "model", {}, CARD.format(facts="pipeline_tag: text-ranking", title="# A model")),
-        ("'sentence-transformers'", "model", {}, CARD.format(facts="library_name: sentence-transformers", title="")),
-        ("'reward'", "model", {}, CARD.format(facts="tags:\n- chat\n- reward-model", title="# A model")),
-        ("'Rerank'", "model", {}, CARD.format(facts="language: en", title="# A-Reranker-2B")),
-    ],
+    ("fact", "name", "config", "files", "reading"),
+    [(fact, "model", *written, "yes_no") for fact, written in CERTAIN.items()] + [(*row, "vqa") for row in DOUBTFUL],
 )
-def test_a_name_is_evidence_unless_a_reading_is_asked_for(write, fact, name, config, card):
-    folder = write(name, config, **({"README.md": card} if card else {}))
-    with raises(ModelError, fact, f"st:{folder}", "tellapart score", "reading=vqa"):
-        open_chat(folder)
-    with raises(ModelError, "processor"):  # the next step: it is opened as what it is asked for
-        open_chat(folder, reading="vqa")
+def test_a_model_of_another_purpose_is_refused_with_what_its_files_say(tmp_path, fact, name, config, files, reading):
+    pytest.importorskip("transformers", reason="needs the extra 'models'")
+    folder = write_repository(tmp_path / name, config, files)
+    facts = (fact, f"st:{folder}", "tellapart score")
+    for prefix in ("hf:", ""):
+        with raises(ModelError, facts, "vectors:DIR" if fact in CERTAIN else "reading=vqa"):
+            find_model(f"{prefix}{folder}")
+        # The next step of a doubtful one: it is opened as what it is asked for.
+        with raises(ModelError, (*facts, "vectors:DIR") if fact in CERTAIN else "processor"):
+            find_model(f"{prefix}{folder}", ModelOptions(reading=reading))
 
 
-@pytest.mark.parametrize("name", ["qwen3_vl_embedding", "Qwen3-VL-2B-Embedding", "E5_V", "jina-embeddings_v4"])
-def test_an_embedder_that_reads_an_instruction_is_known_by_other_spellings(name):
-    assert reads_instruction(name) and match_name(name)
-
-
-def test_a_chat_model_is_none_of_these(write):
+def test_a_chat_model_is_none_of_these_and_an_embedder_has_other_spellings(tmp_path):
     facts = "pipeline_tag: image-text-to-text\nbase_model: a/reranker\ntags:\n- chat\ndatasets:\n- b/reward-data"
-    folder = write("rewards/Qwen3-VL-2B-Instruct", **{"README.md": CARD.format(facts=facts, title="# Qwen3-VL")})
-    expect_chat(str(folder), CHAT | {"id2label": {"0": "a", "1": "b"}}, None)
+    folder = write_repository(tmp_path / "rewards/Qwen3-VL-2B-Instruct", {}, card(facts, "# Qwen3-VL"))
+    expect_chat(folder, CHAT | {"id2label": {"0": "a", "1": "b"}}, None)
     names = ("Qwen/Qwen2-VL-7B-Instruct", "llava-hf/llava-1.5-7b-hf", "google/gemma-3-4b-it", "zai-org/GLM-4.1V-9B")
     assert not any(map(match_name, names))
     assert not any(map(reads_instruction, (*names, "openai/clip-vit-base-patch32", "jinaai/jina-clip-v2")))
-
-
-@pytest.mark.parametrize("prefix", ["local-dir:", ""])
-def test_a_folder_of_parts_alone_is_named_with_its_prefix(write, tmp_path, prefix):
-    folder = write(**{"modules.json": "[]", "0_CLIPModel/config.json": "{}"})
-    (folder / "config.json").unlink()
-    with raises((ModelError, UnknownNameError), f"write st:{folder}"):
-        open_chat(folder, prefix)
+    for name in ("qwen3_vl_embedding", "Qwen3-VL-2B-Embedding", "E5_V", "jina-embeddings_v4"):
+        assert reads_instruction(name) and match_name(name), name

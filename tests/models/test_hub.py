@@ -87,23 +87,27 @@ def test_a_hub_that_never_answers_is_waited_for_in_seconds(tmp_path, silent_serv
     assert 1 <= seconds < TOO_LONG
 
 
-def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path, silent_server):
-    folder, commit = tmp_path / "hub" / "models--org--model", "0" * 40
-    (folder / "refs").mkdir(parents=True)
-    (folder / "refs" / "main").write_text(commit)
-    (folder / "snapshots" / commit).mkdir(parents=True)
-    (folder / "snapshots" / commit / "other.json").write_text("{}")
-    found = "found = " + MODEL.strip().splitlines()[-1]
-    code = f"{MODEL.strip().splitlines()[0]}\n{found}\nraise TellapartError(found.name)"
+@pytest.fixture
+def snapshot(tmp_path):
+    """A cached snapshot that no `main` names."""
+    folder = tmp_path / "hub" / "models--org--model" / "snapshots" / ("0" * 40)
+    folder.mkdir(parents=True)
+    (folder / "other.json").write_text("{}")
+    return folder
+
+
+def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path, snapshot, silent_server):
+    refs = snapshot.parents[1] / "refs"
+    refs.mkdir()
+    (refs / "main").write_text(snapshot.name)
+    importing, fetching = MODEL.strip().splitlines()
+    code = f"{importing}\nfound = {fetching}\nraise TellapartError(found.name)"
     error, seconds, _ = fail(code, silent_server, tmp_path, HF_HUB_ETAG_TIMEOUT="1")
     assert error == "other.json"
     assert seconds < TOO_LONG
 
 
-def test_a_cached_snapshot_without_its_main_is_named(tmp_path):
-    snapshot = tmp_path / "hub" / "models--org--model" / "snapshots" / ("0" * 40)
-    snapshot.mkdir(parents=True)
-    (snapshot / "other.json").write_text("{}")
+def test_a_cached_snapshot_without_its_main_is_named(tmp_path, snapshot):
     error, _, _ = fail(MODEL, "http://127.0.0.1:9", tmp_path)
     check_facts(error, "org/model", "other.json", "refs/main", f"local-dir:{snapshot}", "hf download org/model")
     assert "not in the hub's cache" not in error

@@ -2,27 +2,19 @@
 
 import json
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 
-class JsonHandler(ABC, BaseHTTPRequestHandler):
-    """A server's `answer_get` and `answer_post` reply to requests."""
+class JsonHandler(BaseHTTPRequestHandler):
+    """A server's `answer_get` and `answer_post`, of a body, reply to requests."""
 
     def do_GET(self) -> None:
         self.answer_get()
 
     def do_POST(self) -> None:
         self.answer_post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-    @abstractmethod
-    def answer_get(self) -> None: ...
-
-    @abstractmethod
-    def answer_post(self, body: dict[str, Any]) -> None: ...
 
     def reply(self, status: int, answer) -> None:
         data = json.dumps(answer).encode()

@@ -4,6 +4,8 @@ import base64
 import io
 import threading
 from http.server import ThreadingHTTPServer
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -168,12 +170,6 @@ def test_an_instruction_is_sent_and_recorded(served, pairs):
     assert any("'Find the caption.'" in note for note in run.result().benchmarks["drawn"].notes)
 
 
-@pytest.mark.parametrize("reading", ["embeddings", "score", "vqa"])
-def test_an_instruction_without_a_place_is_refused(served, reading):
-    with raises(ModelError, "instruction", "Find it"):
-        open_model(served, reading, instruction="Find it")
-
-
 def test_geminis_key_has_its_header(served, monkeypatch):
     monkeypatch.setenv(connection.KEY, "secret")
     open_model(served, "embeddings_gemini").encode_texts(["a cup"])
@@ -223,40 +219,46 @@ def test_the_reading_is_part_of_the_identity(served):
     encoder = open_model(served, "embeddings")
     assert isinstance(encoder, ServedEncoder)
     assert encoder.fingerprint != open_model(served, "score").fingerprint
-    with raises(ModelError, "'itc'", "embeddings", "score"):
-        open_model(served, "itc")
-    with raises(ModelError, "rerank", "#MODEL"):  # a server that lists no models
-        find_model(f"api:{served.url}", ModelOptions(reading="rerank"))
 
 
-@pytest.mark.parametrize("field", ["id", "root"])
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-Embedding-2B", "gme-Qwen2-VL-2B-Instruct", "TIGER-Lab/VLM2Vec-Full"])
-def test_an_embedder_that_reads_an_instruction_is_refused(served, name, field):
-    served.entry = {"id": "pooled", field: name}
-    with raises(ModelError, ".776", ".277", "embeddings_qwen3_vl", "st:PATH", "vectors:DIR"):
-        find_model(f"api:{served.url}", ModelOptions(reading="embeddings"))
+EMBEDDERS = ("Qwen/Qwen3-VL-Embedding-2B", "gme-Qwen2-VL-2B-Instruct", "TIGER-Lab/VLM2Vec-Full")
+INSTRUCTED, UNINSTRUCTED = (
+    (".776", ".277", "embeddings_qwen3_vl", "st:PATH", "vectors:DIR"),
+    ("embeddings", "score", "vqa"),
+)
+NO_CHAT_MODELS = ("Qwen3-VL-Reranker-2B", "Qwen3-VL-Embedding-2B", "Skywork-VL-Reward-7B")
+
+#: What a server lists of its model, the options, and the facts of the refusal.
+REFUSED: list[tuple[dict[str, str], dict[str, str], tuple[str, ...]]] = [
+    ({}, {"reading": "itc"}, ("'itc'", "embeddings", "score")),
+    ({}, {"reading": "rerank"}, ("rerank", "#MODEL")),  # such a server lists no models
+    ({}, {"calls": 0}, ("1", "0")),
+    *(({}, {"reading": form, "instruction": "Find it"}, ("instruction", "Find it")) for form in UNINSTRUCTED),
+    *(({field: name}, {"reading": "embeddings"}, INSTRUCTED) for field, name in product(("id", "root"), EMBEDDERS)),
+    *(({"id": name}, {}, ("reading=score", "reading=embeddings", "reading=vqa")) for name in NO_CHAT_MODELS),
+]
+
+
+@pytest.mark.parametrize(("entry", "options", "facts"), REFUSED)
+def test_a_reading_that_does_not_fit_is_refused_before_the_model_is_asked(served, entry, options, facts):
+    served.entry |= entry
+    with raises(ModelError, facts):
+        find_model(f"api:{served.url}", ModelOptions(**options))
     assert served.asked == []
 
 
-@pytest.mark.parametrize("name", ["Qwen3-VL-Reranker-2B", "Qwen3-VL-Embedding-2B", "Skywork-VL-Reward-7B"])
-def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_for(served, name):
+@pytest.mark.parametrize("name", NO_CHAT_MODELS)
+def test_a_served_model_of_any_name_is_opened_by_a_reading_that_is_asked_for(served, name):
     served.entry = {"id": name}
-    with raises(ModelError, "reading=score", "reading=embeddings", "reading=vqa"):
-        find_model(f"api:{served.url}", ModelOptions())
-    names = {find_model(f"api:{served.url}", ModelOptions(reading=reading)).name for reading in ("vqa", "score")}
-    assert names == {name}
+    for reading in ("vqa", "score"):
+        assert find_model(f"api:{served.url}", ModelOptions(reading=reading)).name == name
 
 
 def test_a_reranker_without_its_template_gives_a_note(served, pairs):
     """All of its scores lie about .5; the scores of the model in memory vary."""
     varied = tellapart.evaluate(open_model(served, "score"), pairs, cache=False)
-    reranker = served.reranker
-
-    class Flat:
-        def score_pairs(self, images, texts):
-            return 0.5 + 0.02 * (reranker.score_pairs(images, texts) - 0.5)
-
-    served.reranker = Flat()
+    right = served.reranker.score_pairs
+    served.reranker = SimpleNamespace(score_pairs=lambda images, texts: 0.5 + 0.02 * (right(images, texts) - 0.5))
     flat = tellapart.evaluate(open_model(served, "score"), pairs, cache=False)
     notes = [[note for note in run.result().benchmarks["drawn"].notes if "template" in note] for run in (varied, flat)]
     assert [len(found) for found in notes] == [0, 1]

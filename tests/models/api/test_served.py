@@ -153,15 +153,17 @@ def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama):
         open_model(llama, reading="likelihood")
 
 
-def test_a_server_that_is_away_is_named_at_once():
-    with raises(ModelError, "http://127.0.0.1:9/v1", "reply"):
-        find_model("api:http://127.0.0.1:9/v1#tiny")
-    with raises(ModelError, "localhost:9/v1", "http://localhost"):
-        find_model("api:localhost:9/v1#tiny")
-    with raises(ModelError, "1", "0"):
-        ModelOptions(calls=0)
-    with raises(ModelError, "all", "machine"):
-        find_model("api:http://node-1.example:8000/v1#tiny")
+@pytest.mark.parametrize(
+    ("address", "facts"),
+    [
+        ("http://127.0.0.1:9/v1", ("http://127.0.0.1:9/v1", "reply")),
+        ("localhost:9/v1", ("localhost:9/v1", "http://localhost")),
+        ("http://node-1.example:8000/v1", ("all", "machine")),
+    ],
+)
+def test_a_server_that_is_away_or_no_address_is_named_at_once(address, facts):
+    with raises(ModelError, facts):
+        find_model(f"api:{address}#tiny")
 
 
 def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(monkeypatch, caplog):
@@ -175,25 +177,20 @@ def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(monk
     assert "asked again" in warning.getMessage()
 
 
-def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_for_again(tmp_path):
+def test_a_damaged_answer_or_one_of_another_version_is_asked_for_again_and_a_file_of_others_named(tmp_path):
     path = tmp_path / "answers.sqlite"
     answers = Answers(path)
     answers.put(b"key", Completion(text="Yes", first=(("Yes", -0.5),)))
     assert Answers(path).get(b"key") == Completion(text="Yes", first=(("Yes", -0.5),))
     answers._connection.execute("UPDATE entry SET value = CAST(replace(value, 'Yes', 'yes') AS BLOB)")
     assert answers.get(b"key") is None
-    path = tmp_path / "other.sqlite"
-    path.write_bytes(b"no database" * 100)
-    with raises(StoreError, "other.sqlite", "cache="):
-        Answers(path)
-
-
-def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path):
-    answers = Answers(tmp_path / "answers.sqlite")
     answers.write("answers", {b"key": b'{"text": "Yes", "later": 1}'})
     assert answers.get(b"key") is None
     answers.put(b"key", Completion(text="No"))
     assert answers.get(b"key") == Completion(text="No")
+    (tmp_path / "other.sqlite").write_bytes(b"no database" * 100)
+    with raises(StoreError, "other.sqlite", "cache="):
+        Answers(tmp_path / "other.sqlite")
 
 
 @pytest.mark.parametrize(("logprobs", "says"), [("x", ("answers", "chat")), (float("inf"), "log-probability")])
@@ -217,8 +214,6 @@ class Page(JsonHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"<html>sign in</html>")
-
-    answer_post = None
 
 
 def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api():

@@ -49,37 +49,32 @@ def write_picture_encoder(path: Path, seed: int = 1) -> None:
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, "clip")
     writer.add_string("general.type", "mmproj")
-    writer.add_file_type(0)
-    writer.add_bool("clip.has_vision_encoder", True)
     writer.add_string("clip.projector_type", "mlp")
+    writer.add_bool("clip.has_vision_encoder", True)
     writer.add_bool("clip.use_gelu", True)
+    writer.add_file_type(0)
     for name, number in {
         "image_size": _SIDE, "patch_size": _PATCH, "embedding_length": _WIDTH, "feed_forward_length": _INNER,
         "projection_dim": _WIDTH, "block_count": 1, "attention.head_count": _HEADS,
     }.items():  # fmt: skip
         writer.add_uint32(f"clip.vision.{name}", number)
     writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-5)
-    writer.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
-    writer.add_array("clip.vision.image_std", [0.5, 0.5, 0.5])
-
+    for name in ("mean", "std"):
+        writer.add_array(f"clip.vision.image_{name}", [0.5, 0.5, 0.5])
     add = partial(_add, writer, draw)
-
-    def norm(name: str) -> None:
-        writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
-        writer.add_tensor(f"{name}.bias", np.zeros(_WIDTH, np.float32))
 
     def linear(name: str, out: int, inner: int) -> None:
         add(f"{name}.weight", out, inner)
         writer.add_tensor(f"{name}.bias", np.zeros(out, np.float32))
 
+    for name in ("v.pre_ln", "v.blk.0.ln1", "v.blk.0.ln2"):
+        writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
+        writer.add_tensor(f"{name}.bias", np.zeros(_WIDTH, np.float32))
     add("v.patch_embd.weight", _WIDTH, 3, _PATCH, _PATCH)
     add("v.class_embd", _WIDTH)
     add("v.position_embd.weight", (_SIDE // _PATCH) ** 2 + 1, _WIDTH)
-    norm("v.pre_ln")
     for name in ("attn_q", "attn_k", "attn_v", "attn_out"):
         linear(f"v.blk.0.{name}", _WIDTH, _WIDTH)
-    norm("v.blk.0.ln1")
-    norm("v.blk.0.ln2")
     linear("v.blk.0.ffn_up", _INNER, _WIDTH)
     linear("v.blk.0.ffn_down", _WIDTH, _INNER)
     # The projector reads the last layer but one, so a second layer would change nothing.

@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from facts import raises
 from scripts import run_python
 from tellapart.errors import ModelError
-from tellapart.models.onnx.dual_encoder import FILES, OnnxConfig, OnnxDualEncoder, preprocess_image
+from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder, preprocess_image
 from tellapart.models.onnx.file_format import external_tensors
 from tellapart.models.protocols import DualEncoder
 
@@ -115,15 +116,6 @@ def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tm
     assert len({first, second, third}) == 3
 
 
-def config(**changes) -> OnnxConfig:
-    plain = {
-        "schema_version": 1, "name": "x", "image_size": 16, "resize": "stretch", "mean": (0.48, 0.46, 0.41),
-        "std": (0.27, 0.26, 0.28), "context_length": 4, "pad_token": "p", "dimensions": 2, "kind": "similarity",
-        "sha256": dict.fromkeys(FILES, ""),
-    }  # fmt: skip
-    return OnnxConfig(**(plain | changes))
-
-
 def bicubic(size_in: int, size_out: int) -> NDArray[np.float64]:
     """Weights (out, in) of the antialiased cubic convolution, a = -0.5 (Keys 1981), the kernel widened by the scale."""
     scale = size_in / size_out
@@ -143,7 +135,7 @@ def test_stretched_pixels_are_the_antialiased_bicubic_formula(size):
     noise = np.random.default_rng(0).integers(0, 6, (height, width, 3))
     pixels = (ramp + noise).astype(np.uint8)
     exact = np.einsum("yh,xw,hwc->cyx", bicubic(height, 16), bicubic(width, 16), pixels.astype(np.float64))
-    setup = config()
+    setup = SimpleNamespace(image_size=16, resize="stretch", mean=(0.48, 0.46, 0.41), std=(0.27, 0.26, 0.28))
     expected = (exact.clip(0, 255) / 255 - np.array(setup.mean)[:, None, None]) / np.array(setup.std)[:, None, None]
     output = preprocess_image(pixels, setup)
     assert (output.dtype, output.shape) == (np.float32, (3, 16, 16))
@@ -163,31 +155,12 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(hei
     size = (side * width // short, side * height // short)
     whole = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
     middle = whole[top : top + side, left : left + side].transpose(2, 0, 1) / 255.0
-    output = preprocess_image(pixels, config(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0)))
+    setup = SimpleNamespace(image_size=side, resize="crop", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    output = preprocess_image(pixels, setup)
     np.testing.assert_allclose(output, middle, atol=1e-7)
 
 
-#: Takes the tiny encoder's folder and the makers of graphs, and spoils a file.
-Change = Callable[[Any, Any], object]
-
-
-def remove(name: str) -> Change:
-    return lambda encoder, _: (encoder.folder / name).unlink()
-
-
-def write(content: bytes) -> Change:
-    return lambda encoder, _: (encoder.folder / "config.json").write_bytes(content)
-
-
-def replace(name: str, content: bytes) -> Change:
-    return lambda encoder, _: encoder.replace(name, content)
-
-
-def append(name: str) -> Change:
-    return lambda encoder, _: (encoder.folder / name).write_bytes((encoder.folder / name).read_bytes() + b" ")
-
-
-def edit(change: Callable[[Any], object], **options) -> Change:
+def edit(change: Callable[[Any], object], **options) -> Callable[[Any, Any], None]:
     """Change the graph of images, and its hash in the configuration."""
 
     def apply(encoder, graphs) -> None:
@@ -202,9 +175,10 @@ def put_outside(graph) -> None:
     onnx.external_data_helper.set_external_data(graph.initializer[1], location="../../secret")
 
 
+#: What is changed in the configuration, or a file's new content (None: it goes) that no hash follows, or a function.
 REFUSED: list[tuple[Any, Any]] = [
-    *((remove(name), (name, "ONNX", "config.json")) for name in ("config.json", *FILES)),
-    *((append(name), (name, "SHA-256", "config.json")) for name in FILES),
+    *(((name, None), (name, "ONNX", "config.json")) for name in ("config.json", *FILES)),
+    *(((name, b"of another model"), (name, "SHA-256", "config.json")) for name in FILES),
     ({"image_sizes": 3}, ("config.json", "'image_sizes'", "'image_size'")),
     ({"zzz": 3}, ("config.json", "'zzz'", "schema_version")),
     ({"std": None}, ("config.json", "'std'")),
@@ -216,10 +190,10 @@ REFUSED: list[tuple[Any, Any]] = [
     ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
     ({"image_size": 32}, ("image.onnx", "input", "'pixel_values'", "3, 32, 32")),
     ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
-    (write(b'{\n "name": "x",\n "image_size": ,\n}'), ("config.json", "JSON", "Expecting value", "3", "16")),
-    (write(b'{\n "name": "caf\xe9"}'), ("config.json:2", "UTF-8")),
-    (replace("tokenizer.json", b"{}"), ("tokenizer.json", "file")),
-    (replace("image.onnx", b"<html>not found</html>"), ("image.onnx", "ONNX", "model")),
+    (("config.json", b'{\n "name": "x",\n "image_size": ,\n}'), ("config.json", "JSON", "Expecting value", "3", "16")),
+    (("config.json", b'{\n "name": "caf\xe9"}'), ("config.json:2", "UTF-8")),
+    (lambda encoder, _: encoder.replace("tokenizer.json", b"{}"), ("tokenizer.json", "file")),
+    (lambda encoder, _: encoder.replace("image.onnx", b"<html>"), ("image.onnx", "ONNX", "model")),
     (edit(lambda graph: setattr(graph.node[1], "op_type", "Conjure")), ("image.onnx", "Conjure")),
     (edit(lambda graph: graph.output.append(graph.input[0])), ("image.onnx", "pixel_values")),
     (edit(id, name="picture"), ("image.onnx", "input", "'pixel_values'", "picture")),
@@ -231,8 +205,12 @@ REFUSED: list[tuple[Any, Any]] = [
 def test_a_folder_that_does_not_fit_is_refused(tiny_encoder, graphs, change, facts):
     if isinstance(change, dict):
         tiny_encoder.change_config(**change)
-    else:
+    elif callable(change):
         change(tiny_encoder, graphs)
+    else:
+        name, content = change
+        path = tiny_encoder.folder / name
+        path.unlink() if content is None else path.write_bytes(content)
     with raises(ModelError, facts):
         OnnxDualEncoder(tiny_encoder.folder)
 

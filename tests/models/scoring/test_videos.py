@@ -1,7 +1,9 @@
 """Videos in an image's place: frames evenly spread, averaged by models of images, asked together of a server."""
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,62 +58,43 @@ def test_what_is_no_video_is_named(data, count, says):
         sample_frames(data, "bad.mp4", count)
 
 
-class ByGrey:
-    """A dual encoder of one number a picture, its mean grey, which counts the pictures that it sees."""
-
-    name, fingerprint, kind, reads_arrays = "by-grey", "by-grey-1", "similarity", True
-    seen = 0
-
-    def encode_images(self, images):
-        self.seen += len(images)
-        return np.array([[image.mean() / 255, 0.5] for image in images], np.float32)
-
-    def encode_texts(self, texts):
-        return np.array([[1.0, len(text)] for text in texts], np.float32)
-
-    def similarity(self, images, texts):
-        return (images @ texts.T).astype(np.float32)
-
-
-class ByPair:
-    """A pair scorer: the square of the grey, so that a mean over frames is not the score of a mean."""
-
-    name, fingerprint, kind = "by-pair", "by-pair-1", "similarity"
-
-    def score_pairs(self, images, texts):
-        squares = [(image.mean() / 255) ** 2 for image in images]
-        return np.array([square * len(text) for square, text in zip(squares, texts, strict=True)], np.float32)
-
-
-def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder, tmp_path):
-    pairs, model = read_pair_set(folder), ByGrey()
+def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder, histogram, tmp_path):
+    pairs, model = read_pair_set(folder), histogram()
+    encode = model.encode_images
+    model.encode_images = lambda images: (encode(images) * [[image.mean()] for image in images]).astype(np.float32)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         scored = score(model, pairs, store=store, batch_size=1)
-        assert model.seen == 4 * 8
-        frames = pairs.pixels("0up.mp4")
-        own = model.encode_images(list(frames)).astype(float)
-        mean = own.mean(axis=0)
-        mean *= np.linalg.norm(own, axis=1).mean() / np.linalg.norm(mean)
-        assert scored.scores.values[0, 0, 0] == pytest.approx(mean @ [1, len("brighter")], abs=1e-6)
-        model.seen = 0
+        assert sum(model.image_batches) == 4 * 8
+        frames = model.encode_images([*pairs.pixels("0up.mp4")]).astype(float)
+        mean = frames.mean(axis=0)
+        mean *= np.linalg.norm(frames, axis=1).mean() / np.linalg.norm(mean)
+        assert scored.scores.values[0, 0, 0] == pytest.approx(mean @ model.encode_texts(["brighter"])[0], rel=1e-6)
+        model.image_batches.clear()
         again = score(model, pairs, store=store, batch_size=3)
         np.testing.assert_array_equal(again.scores.values, scored.scores.values)
-        assert model.seen == 0
+        assert model.image_batches == []
         fewer = PairSet(pairs.name, pairs.items, pairs.root, frames=2)
         assert fewer.fingerprint() != pairs.fingerprint()
         score(model, fewer, store=store)
-        assert model.seen == 4 * 2
+        assert sum(model.image_batches) == 4 * 2
 
 
 def test_a_pair_scorer_is_asked_frame_by_frame(folder):
-    pairs = read_pair_set(folder)
-    values = score(ByPair(), pairs, store=EmbeddingStore(None)).scores.values
-    expected = np.mean([(frame.mean() / 255) ** 2 for frame in pairs.pixels("1down.mp4")]) * len("brighter")
-    assert values[1, 1, 0] == pytest.approx(expected, rel=1e-5)
+    """By the square of the grey, so that a mean over frames is not the score of a mean."""
+
+    def score_pairs(images, texts):
+        squares = [(image.mean() / 255) ** 2 for image in images]
+        return np.array([square * len(text) for square, text in zip(squares, texts, strict=True)], np.float32)
+
+    pairs, model = read_pair_set(folder), SimpleNamespace(name="by-pair", fingerprint="1", kind="similarity")
+    model.score_pairs = score_pairs
+    values = score(model, pairs, store=EmbeddingStore(None)).scores.values
+    frames = pairs.pixels("1down.mp4")
+    assert values[1, 1, 0] == pytest.approx(score_pairs(frames, ["brighter"] * len(frames)).mean(), rel=1e-5)
 
 
 def test_a_set_of_videos_is_measured_and_shown_but_not_timed(folder, tmp_path):
-    measured = run(ByGrey(), f"folder:{folder}", out=tmp_path / "run", frames=3)
+    measured = run("demo-encoder", f"folder:{folder}", out=tmp_path / "run", frames=3)
     (record,) = measured.result().benchmarks.values()
     assert "each video is read as 3 frames, evenly spread" in record.notes
     with raises(DataError, "folder:", "0up.mp4", "pictures"):
@@ -119,10 +102,7 @@ def test_a_set_of_videos_is_measured_and_shown_but_not_timed(folder, tmp_path):
 
 
 def test_a_card_says_how_many_frames(folder, tmp_path):
-    copy = tmp_path / "set"
-    copy.mkdir()
-    for file in folder.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
+    copy = shutil.copytree(folder, tmp_path / "set")
     (copy / "card.json").write_text('{"frames": 5}')
     assert read_pair_set(copy).pixels("0up.mp4").shape == (5, SIDE, SIDE, 3)
     (copy / "card.json").write_text('{"frames": 0}')
@@ -134,7 +114,6 @@ class ByWords:
     """A model that answers in words: whether a film becomes brighter, from its frames."""
 
     name, fingerprint, kind = "by-words", "by-words-1", "probability"
-    seen: tuple[int, ...] = ()
 
     def answer(self, images, prompts, *, max_new_tokens: int = 32) -> list[str]:
         self.seen = images[0][0].shape

@@ -92,13 +92,10 @@ def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(emp
 
 
 def test_one_sample_too_many_is_an_error_and_another_one_is_raised_as_it_is(emptied):
-    def fail(samples):
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
     with raises(ModelError, "model", "'m'"):
         Batches(model(device="cuda"), None).run_samples(Device(0).compute, range(3))
-    with raises(RuntimeError, "shapes"):
-        Batches(model(), None).run_samples(fail, range(3))
+    with pytest.raises(ZeroDivisionError):
+        Batches(model(), None).run_samples(lambda samples: 1 / 0, range(3))
     with raises(ModelError, "batch_size", "1", "0"):
         Batches(model(), 0)
 

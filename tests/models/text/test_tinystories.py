@@ -149,21 +149,17 @@ def test_a_checkpoint_whose_tokenizer_changed_is_opened_again(checkpoint, pieces
     assert find_text_scorer(f"tinystories:{path}", path.parent).fingerprint != before.fingerprint
 
 
-def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint):
-    path = checkpoint()
-    whole, mean = TinyStories.load(path), TinyStories.load(path, per_token=True)
+def test_a_sum_and_a_mean_are_of_the_same_likelihoods_wherever_the_tokenizer_lies(checkpoint):
+    whole, other = (TinyStories.load(checkpoint(seed=seed)) for seed in (0, 1))
+    path = checkpoint(apart=True)
+    apart, mean = TinyStories.load(path), TinyStories.load(path, per_token=True)
     counts = np.array([len(whole.encode(text)) for text in SENTENCES])
-    np.testing.assert_allclose(whole.score_texts(SENTENCES), mean.score_texts(SENTENCES) * counts, rtol=1e-6)
+    sums, *others = (model.score_texts(SENTENCES) for model in (whole, apart, other, mean))
+    assert sums.tolist() == others[0].tolist() and (sums != others[1]).all()
+    np.testing.assert_allclose(sums, others[2] * counts, rtol=1e-6)
+    assert whole.fingerprint == apart.fingerprint
+    assert len({model.fingerprint for model in (whole, other, mean)}) == 3
     assert mean.name == whole.name + "-per-token"
-    assert mean.fingerprint != whole.fingerprint
-
-
-def test_the_fingerprint_and_the_scores_are_the_files_wherever_the_tokenizer_lies(checkpoint):
-    together, other = (TinyStories.load(checkpoint(seed=seed)) for seed in (0, 1))
-    apart = TinyStories.load(checkpoint(apart=True))
-    assert together.fingerprint == apart.fingerprint != other.fingerprint
-    scores = [model.score_texts(SENTENCES) for model in (together, apart, other)]
-    assert scores[0].tolist() == scores[1].tolist() and (scores[0] != scores[2]).all()
 
 
 @pytest.mark.parametrize(
