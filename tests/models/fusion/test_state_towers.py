@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_CUTS, QWEN_MARKS, TEXTS, VISION, qwen_config, tokenizer
+from tiny_generative import CLIP_SIZE, IMAGES, QWEN_CUTS, QWEN_MARKS, TEXTS, VISION, paligemma, qwen_config, tokenizer
 from tiny_models import changed, check_neighbours
 
 from facts import raises
@@ -33,20 +33,10 @@ def save(folder: Path, model, processor) -> None:
 
 
 def save_colpali(folder: Path) -> None:
-    marks = ["<pad>", "<eos>", "<bos>", "<image>"]
-    words = tokenizer(marks, "pad_token eos_token bos_token")
+    words, images, vlm = paligemma()
     words.image_token, words.image_token_id = "<image>", 3
-    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
-    images.image_seq_length = 16
-    processor = transformers.ColPaliProcessor(images, words)
-    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "head_dim": 8, "num_key_value_heads": 2}
-    language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "max_position_embeddings": 512}
-    vision = VISION | {"model_type": "siglip_vision_model", "projection_dim": 32, "vision_use_head": False}
-    vlm = transformers.PaliGemmaConfig(
-        text_config=language, vision_config=vision, projection_dim=32, image_token_index=3, image_token_id=3
-    )
     config = transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=12)
-    save(folder, transformers.ColPaliForRetrieval(config), processor)
+    save(folder, transformers.ColPaliForRetrieval(config), transformers.ColPaliProcessor(images, words))
 
 
 def save_colqwen(folder: Path) -> None:
@@ -58,18 +48,14 @@ def save_colqwen(folder: Path) -> None:
 
 def save_colmodernvbert(folder: Path) -> None:
     marks = ["<pad>", "<end_of_utterance>", "<image>", "<fake_token_around_image>", "<global-img>", "[CLS]", "[SEP]"]
-    words = tokenizer(marks, "pad_token")
+    words, edge = tokenizer(marks, "pad_token"), {"longest_edge": 16}
     words.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]", "bos_token": "[CLS]", "eos_token": "[SEP]"})
-    images = transformers.Idefics3ImageProcessor(
-        size={"longest_edge": 16}, max_image_size={"longest_edge": 16}, do_image_splitting=False
-    )
+    images = transformers.Idefics3ImageProcessor(size=edge, max_image_size=edge, do_image_splitting=False)
     processor = transformers.ColModernVBertProcessor(images, words, image_seq_len=4)
     language = CLIP_SIZE | {"model_type": "modernbert", "vocab_size": len(words), "pad_token_id": 0, "cls_token_id": 5}
     language |= {"bos_token_id": 5, "eos_token_id": 6, "sep_token_id": 6, "max_position_embeddings": 512}
-    vision = VISION | {"model_type": "siglip_vision_model"}
-    vlm = transformers.ModernVBertConfig(
-        text_config=language, vision_config=vision, pixel_shuffle_factor=2, image_token_id=2
-    )
+    towers = {"text_config": language, "vision_config": VISION | {"model_type": "siglip_vision_model"}}
+    vlm = transformers.ModernVBertConfig(**towers, pixel_shuffle_factor=2, image_token_id=2)
     config = transformers.ColModernVBertConfig(vlm_config=vlm, embedding_dim=12)
     save(folder, transformers.ColModernVBertForRetrieval(config), processor)
 
@@ -80,9 +66,8 @@ def save_x_clip(folder: Path) -> None:
     language = SMALL | {"vocab_size": len(words), "max_position_embeddings": 64, "eos_token_id": 1, "pad_token_id": 2}
     vision = SMALL | {"image_size": 16, "patch_size": 4, "num_frames": 4}
     vision |= {"mit_hidden_size": 32, "mit_intermediate_size": 64, "mit_num_hidden_layers": 1}
-    config = transformers.XCLIPConfig(
-        text_config=language, vision_config=vision, projection_dim=32, prompt_num_attention_heads=4
-    )
+    towers = {"text_config": language, "vision_config": vision}
+    config = transformers.XCLIPConfig(**towers, projection_dim=32, prompt_num_attention_heads=4)
     save(folder, transformers.XCLIPModel(config), transformers.XCLIPProcessor(images, words))
 
 

@@ -435,16 +435,9 @@ def test_a_setting_that_fails_after_the_weights_were_read_names_the_folder(folde
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
 def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path):
-    words = tiny.tokenizer(tiny.MARKS, "bos_token eos_token pad_token")
-    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
-    images.image_seq_length = 16
+    words, images, config = tiny.paligemma()
     chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
     processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
-    language = tiny.LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "max_position_embeddings": 256}
-    towers = {"text_config": language | {"num_key_value_heads": 1, "head_dim": 8}}
-    towers["vision_config"] = tiny.VISION | {"model_type": "siglip_vision_model", "projection_dim": 32}
-    place = words.convert_tokens_to_ids("<image>")
-    config = transformers.PaliGemmaConfig(**towers, image_token_id=place, projection_dim=32)
     tiny.save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
     with raises(ModelError, "'paligemma'", "answer"):
         read_as("likelihood", tmp_path)

@@ -109,9 +109,9 @@ def test_images_side_by_side_and_a_square_keep_every_pixel():
     for first, scaled in ((left, enlarged), (right, right)):
         np.testing.assert_array_equal(side_by_side(first, right), np.concatenate([scaled, right], axis=1))
     picture = np.random.default_rng(0).integers(0, 256, (10, 25, 3), dtype=np.uint8)
-    whole = np.full((25, 25, 3), 127, np.uint8)
-    whole[7:17] = picture
-    np.testing.assert_array_equal(pad_to_square(picture), whole)
+    square = np.full((25, 25, 3), 127, np.uint8)
+    square[7:17] = picture
+    np.testing.assert_array_equal(pad_to_square(picture), square)
     np.testing.assert_array_equal(pad_to_square(picture[:, :10]), picture[:, :10])
 
 

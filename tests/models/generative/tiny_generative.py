@@ -148,6 +148,18 @@ def save_mllama(folder: Path) -> None:
     save(folder, transformers.MllamaForConditionalGeneration(config), processor)
 
 
+def paligemma() -> tuple[Any, Any, Any]:
+    """PaliGemma's tokenizer, processor of images and configuration."""
+    words = tokenizer(["<pad>", "<eos>", "<bos>", "<image>"], "pad_token eos_token bos_token")
+    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
+    images.image_seq_length = 16
+    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "head_dim": 8, "num_key_value_heads": 2}
+    language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "max_position_embeddings": 512}
+    vision = VISION | {"model_type": "siglip_vision_model", "projection_dim": 32, "vision_use_head": False}
+    config = {"text_config": language, "vision_config": vision, "projection_dim": 32}
+    return words, images, transformers.PaliGemmaConfig(**config, image_token_index=3, image_token_id=3)
+
+
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "a", "picture", "of"]
     words = [*dict.fromkeys([*words, *TEXTS[1].split(), "red", "cup"])]

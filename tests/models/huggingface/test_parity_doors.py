@@ -161,7 +161,6 @@ def test_a_matching_head_is_compared_by_its_reading(pairs, tmp_path):
 
 def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most_is_drawn(folder, pairs, tmp_path):
     inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
-    assert isinstance(inner, TorchDual)
     found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
     assert (found.first.step, found.first.differ) == ("pixels", 6)
     assert "antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without" in found.first.cause

@@ -37,14 +37,13 @@ def pictures(n: int = 5, seed: int = 0) -> list[NDArray[np.uint8]]:
 
 def check_neighbours(encode: Callable[..., Any], *samples: Sequence[Any], sizes: Sequence[int] = (1, 3, 7)) -> Any:
     """Values of samples, which no batch, order or neighbour may change: not a bit. Several columns are pairs."""
-    rng, rows = np.random.default_rng(0), range(len(samples[0]))
-    whole = encode(*samples)
+    rng, values = np.random.default_rng(0), encode(*samples)
     for size in sizes:
-        order = rng.permutation(len(rows)).tolist()
+        order = rng.permutation(len(samples[0])).tolist()
         parts = [order[start : start + size] for start in range(0, len(order), size)]
         batches = [encode(*([column[k] for k in part] for column in samples)) for part in parts]
-        np.testing.assert_array_equal(np.concatenate(batches), whole[order])
-    return whole
+        np.testing.assert_array_equal(np.concatenate(batches), values[order])
+    return values
 
 
 def transformers():
@@ -331,9 +330,7 @@ def with_concept(make, folder: Path, end: int | None) -> Path:
 
 def loaded(folder: Path, **options) -> TorchDual:
     """A saved dual encoder, opened."""
-    model = load(str(folder), ModelOptions(reading="itc", **options))
-    assert isinstance(model, TorchDual)
-    return model
+    return load(str(folder), ModelOptions(reading="itc", **options))  # type: ignore[return-value]
 
 
 def edit(path: Path, change: Callable[[Any], object] | None = None, **values: object) -> None:

@@ -271,8 +271,8 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved):
     inner = model[0].forward
 
     def unmasked(features, **options):
-        whole = {"attention_mask": torch.ones_like(features["attention_mask"])}
-        return inner(features | whole, **options) | whole
+        no_mask = {"attention_mask": torch.ones_like(features["attention_mask"])}
+        return inner(features | no_mask, **options) | no_mask
 
     model[0].forward = unmasked
     with raises(ModelError, "broken", "call"):

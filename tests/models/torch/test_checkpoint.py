@@ -214,8 +214,8 @@ def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path, 
     assert list(mean.tensors) == ["a", "b"]
     assert (read.others, mean.others) == ((mean.part,), (read.part,))
     check_facts(read.weights, repr(read.part), mean.part, f"x.pt#{mean.part}")
-    for taken in (read, mean):
-        assert torch.equal(read_checkpoint(path, part=taken.part).tensors["b"], taken.tensors["b"])
+    for held in (read, mean):
+        assert torch.equal(read_checkpoint(path, part=held.part).tensors["b"], held.tensors["b"])
     with raises(ModelError, "'best'", read.part, mean.part, path):
         read_checkpoint(path, part="best")
     with raises(ModelError, f"{path}#{read.part}", f"{path}#{mean.part}"):
