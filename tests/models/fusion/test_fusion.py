@@ -95,7 +95,7 @@ def test_batches_order_neighbours_and_the_place_of_preparation_change_no_bit(fam
     np.testing.assert_array_equal(keeping.score_pairs([*map(model.prepare_image, images)], texts), reference)
 
 
-def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folder):
+def test_it_scores_pairs_counts_cut_texts_once_and_a_state_holds_its_own_memory(family, folder):
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
@@ -106,6 +106,8 @@ def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folde
     assert model.truncated == 2
     model.score_pairs([pictures()[1]], [long])
     assert model.truncated == 2
+    for state in (*model.encoder.encode_images(pictures()), *model.encoder.encode_texts(TEXTS)):
+        assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes  # not of its batch
 
 
 def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path):
@@ -122,12 +124,6 @@ def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tm
     assert [state.tensors[0].shape for state in states] == [(8,), (8,), (8,), (16,)]
     full, other_full, short, longer = (state.group for state in states)
     assert full == other_full and len({full, short, longer}) == 3
-
-
-def test_a_state_holds_its_own_memory_and_not_its_batches(family, folder):
-    encoder = scorer(folder).encoder
-    for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
-        assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
 
 
 HEADS = {

@@ -110,13 +110,17 @@ def transformers_folder(open_clip, tmp_path_factory):
 def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open_clip, transformers_folder):
     name = f"local-dir:{transformers_folder}"
     model = find_model(name)
-    library, tokenizer = open_clip.create_model(name).eval(), open_clip.get_tokenizer(name)
+    library, _, preprocess = open_clip.create_model_and_transforms(name)
+    tokenizer = open_clip.get_tokenizer(name)
     with torch.inference_mode():
-        expected = [library.encode_text(tokenizer([text]), normalize=True)[0].numpy() for text in tiny.TEXTS]
+        expected = [library.eval().encode_text(tokenizer([text]), normalize=True)[0].numpy() for text in tiny.TEXTS]
     np.testing.assert_allclose(model.encode_texts(tiny.TEXTS), expected, atol=1e-5)
     assert model.truncated == 1
     assert model.encode_texts([]).shape == (0, 24)
     assert model.traits["image activation"] == "GELU"
+    before = dict(vars(tokenizer.tokenizer))  # a caller's tokenizer is left as it was
+    assert ta.model(library, preprocess=preprocess, tokenizer=tokenizer).fingerprint
+    assert vars(tokenizer.tokenizer) == before
 
 
 @pytest.mark.parametrize("change", [{"truncation_side": "left"}, {"padding_side": "left"}, {"hidden_act": "relu"}])
@@ -227,15 +231,6 @@ def test_pictures_prepared_by_a_model_or_a_callers_transform_serve_no_other_tran
     for mode in (None, "squash", "longest"):
         np.testing.assert_array_equal(measure(mode, tmp_path), measure(mode, False))
     assert np.abs(measure("squash", False) - measure(None, False)).max() > 1e-3
-
-
-def test_a_callers_tokenizer_of_transformers_is_left_as_it_was(open_clip, transformers_folder):
-    name = f"local-dir:{transformers_folder}"
-    model, _, preprocess = open_clip.create_model_and_transforms(name)
-    tokenizer = open_clip.get_tokenizer(name)
-    before = dict(vars(tokenizer.tokenizer))
-    assert ta.model(model, preprocess=preprocess, tokenizer=tokenizer).fingerprint
-    assert vars(tokenizer.tokenizer) == before
 
 
 def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip, checkpoints):
