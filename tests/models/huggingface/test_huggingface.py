@@ -104,6 +104,7 @@ def test_a_reading_that_a_model_lacks_is_refused(model_type, architecture, readi
         ("[1]", "model_type"),
         ('{"hidden_size": 3}', "model_type"),
         ('{"model_type": "clip", "architectures": [null]}', ("architectures", "[None]")),
+        ('{"model_type": "clip", "architectures": "CLIPModel"}', ("architectures", "'CLIPModel'")),
         (None, ("config.json", "model", "folder")),
         ("nowhere", ("nowhere/at/all", "id", "OWNER/NAME")),
     ],
