@@ -111,7 +111,7 @@ def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made):
     model, plain = read(made[0]), read(made[0], "vqa")
     ours = check_neighbours(model.score_pairs, *both(PAIRS))
     want = [library_score(made, image, text) for image, text in PAIRS]
-    np.testing.assert_allclose(ours, want, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours, want, rtol=1e-4, atol=0)
     assert len(set(ours.tolist())) == len(PAIRS)
     assert (plain.score_pairs(*both(PAIRS)) != ours).all()
     assert model.fingerprint != plain.fingerprint
