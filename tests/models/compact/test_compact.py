@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_fusion_encoders import change_weights
+from tiny_models import check_neighbours
 
 import tellapart as ta
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact import dual_encoder as compact
-from tellapart.models.compact.towers import build_encoder
+from tellapart.models.compact import onnx_export
+from tellapart.models.compact.towers import build_encoder, fold_norms
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch.backend import Runtime, import_torch
-from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.training.config import TrainConfig
 from tellapart.training.encoders import open_start
@@ -38,10 +40,9 @@ def folder(tmp_path_factory):
     sizes = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
     config = compact.CompactConfig(model_type="compact", context_length=8, **sizes)
     torch.manual_seed(0)
-    model = build_encoder(config, len(words)).train()
+    model, folder = build_encoder(config, len(words)).train(), tmp_path_factory.mktemp("compact") / "model"
     with torch.no_grad():
         model.visual(torch.randn(8, 3, 32, 32) * 2 + 1)
-    folder = tmp_path_factory.mktemp("compact") / "model"
     compact.CompactParts(config, model, make_tokenizer(words, unk_token="[UNK]")).save(folder)  # noqa: S106
     return folder
 
@@ -52,10 +53,8 @@ def pictures(count: int = 3) -> list[np.ndarray]:
 
 def test_a_vector_does_not_depend_on_its_neighbours(folder):
     model = find_model(str(folder))  # a folder needs no prefix
-    assert isinstance(model, TorchDual)
-    many = pictures(20)
-    np.testing.assert_array_equal(model.encode_images(many)[17], model.encode_images(many[17:18])[0])
-    np.testing.assert_array_equal(model.encode_texts(TEXTS)[1], model.encode_texts(TEXTS[1:2])[0])
+    check_neighbours(model.encode_images, pictures(20), sizes=(1, 7))
+    check_neighbours(model.encode_texts, TEXTS)
     assert model.truncated == 0
     model.encode_texts(["the mug is left of the bowl of the mug"])
     assert model.truncated == 1
@@ -64,15 +63,12 @@ def test_a_vector_does_not_depend_on_its_neighbours(folder):
 @pytest.mark.slow
 def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_path):
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
-    from tellapart.models.compact.onnx_export import round_weights
-
     write_mark(Path(shutil.copytree(folder, tmp_path / "marked")), "demo")
     assert (ta.convert(f"compact:{tmp_path / 'marked'}", tmp_path / "small").parameters or 0) > 10_000
     assert read_mark(f"onnx:{tmp_path / 'small'}") == "demo"
     converted, exact = OnnxDualEncoder(tmp_path / "small"), find_model(f"compact:{folder}")
-    assert isinstance(exact, TorchDual)
     parts = compact.open_parts(folder)
-    round_weights(parts.model)
+    onnx_export.round_weights(parts.model)
     rounded = compact.make_dual("rounded", parts, Runtime("cpu"))
     for given, method in ((pictures(), "encode_images"), (TEXTS, "encode_texts")):
         found = getattr(converted, method)(given)
@@ -86,23 +82,16 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_p
 def test_weights_that_float16_cannot_hold_are_not_converted(folder, tmp_path):
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
     large = Path(shutil.copytree(folder, tmp_path / "large"))
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(large / compact.WEIGHTS)
-    weights["visual.head.2.weight"] *= 1e7
-    save_file(weights, large / compact.WEIGHTS)
+    change_weights(large, lambda weights: weights["visual.head.2.weight"].mul_(1e7))
     with raises(ModelError, "image.onnx", "torch by nan"):
         ta.convert(f"compact:{large}", tmp_path / "small")
     assert not (tmp_path / "small").exists()
 
 
 def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(folder, tmp_path):
-    from tellapart.models.compact.onnx_export import convert_to_onnx
-    from tellapart.models.compact.towers import fold_norms
-
     (tmp_path / "there").write_text("mine")
     with raises(DataError, str(tmp_path)):
-        convert_to_onnx(f"compact:{folder}", tmp_path)
+        onnx_export.convert_to_onnx(f"compact:{folder}", tmp_path)
     torch, tower = import_torch(), compact.open_parts(folder).model.visual
     pixels = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
@@ -149,17 +138,15 @@ def test_a_tokenizer_that_pads_otherwise_and_a_control_token_are_refused(folder,
 
 
 def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder, tmp_path):
-    def opened(loss):
+    def open_for(loss):
         how = {"loss": {"name": loss}, "optimiser": {"learning_rate": 1e-3, "steps": 1}, "batch": {"size": 2}}
         config = TrainConfig(name="few", model=f"compact:{folder}", data={"train": ["a"]}, **how)
-        return open_start(config.model, config)[0]
+        trainable = open_start(config.model, config)[0]
+        pixels = import_torch().stack([trainable.image(np.zeros((32, 32, 3), np.uint8))["pixels"]] * 2)
+        return trainable, trainable.module({"pixels": pixels}, trainable.tokens(TEXTS[:2]))
 
-    trainable = opened("siglip")
-    pixels = np.zeros((2, 32, 32, 3), np.uint8)
-    images = {"pixels": import_torch().stack([trainable.image(each)["pixels"] for each in pixels])}
-    bias = trainable.module(images, trainable.tokens(TEXTS[:2]))["bias"]
-    assert bias.item() == -10
-    assert bias.requires_grad
+    trainable, outputs = open_for("siglip")
+    assert outputs["bias"].item() == -10 and outputs["bias"].requires_grad
     assert any(parameter.item() == -10 for parameter in trainable.module.parameters() if parameter.numel() == 1)
-    assert "bias" not in opened("itc").module(images, trainable.tokens(TEXTS[:2]))
+    assert "bias" not in open_for("itc")[1]
     assert find_model(trainable.save(tmp_path / "saved")).fingerprint == find_model(f"compact:{folder}").fingerprint

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import tiny_fusion_encoders as tiny
 import torch
 import transformers
+from numpy.typing import NDArray
 from PIL import Image
 from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
+from tiny_models import check_neighbours, edit
 
 from facts import raises
 from tellapart.data.images import pixel_hash
@@ -29,33 +32,37 @@ REGIONS = ("lxmert", "visual_bert")
 
 def library_logits(family: str, model: Any, processor: Any, number: int, text: str) -> Any:
     """Return the matching head's logits for a picture and a text as the library's documentation has it, alone."""
+    length = {"bridgetower": 96, "blip-2 with image tokens": 16 + 3}.get(family, 16)
+    room = {"return_tensors": "pt", "truncation": True, "max_length": length}
     if family in REGIONS:
         features, boxes = (torch.from_numpy(array)[None] for array in tiny.regions()[number])
-        inputs = processor(text, return_tensors="pt", truncation=True, max_length=16)
+        inputs = processor(text, **room)
         with torch.no_grad():
             if family == "lxmert":
                 return model(**inputs, visual_feats=features, visual_pos=boxes).cross_relationship_score[0]
             return model(**inputs, visual_embeds=features).seq_relationship_logits[0].flip(0)  # class 0 is the match
-    image = pictures()[number]
-    length = {"bridgetower": 96, "blip-2 with image tokens": 16 + 3}.get(family, 16)
-    room = {"truncation": True, "max_length": length}
+    image = Image.fromarray(pictures()[number])
     if family == "blip-2":  # the library's processor fails on a length if there are no image tokens to leave room for
-        inputs = processor.tokenizer(text, return_tensors="pt", return_token_type_ids=False, **room)
-        inputs.update(processor(images=Image.fromarray(image), return_tensors="pt"))
+        inputs = processor.tokenizer(text, return_token_type_ids=False, **room)
+        inputs.update(processor(images=image, return_tensors="pt"))
     else:
-        inputs = processor(images=Image.fromarray(image), text=text, return_tensors="pt", **room)
+        inputs = processor(images=image, text=text, **room)
+    option, output = {
+        "blip": ({"use_itm_head": True}, "itm_score"),
+        "flava": ({"return_loss": False}, "itm_logits"),
+    }.get(family, ({}, "logits"))
+    if family.startswith("blip-2"):
+        option, output = {"use_image_text_matching_head": True}, "logits_per_image"
     with torch.no_grad(), quiet():
-        if family == "vilt":
-            return model(**inputs).logits[0]
-        if family == "blip":
-            logits = model(**inputs, use_itm_head=True).itm_score
-        elif family.startswith("blip-2"):
-            logits = model(**inputs, use_image_text_matching_head=True).logits_per_image
-        elif family == "flava":
-            logits = model(**inputs, return_loss=False).itm_logits
-        else:
-            logits = model(**inputs).logits
-    return logits[0]
+        return getattr(model(**inputs, **option), output)[0]
+
+
+#: Every picture with every text, as columns.
+COLUMNS = ([image for image in pictures() for _ in TEXTS], TEXTS * len(pictures()))
+
+
+def probabilities_and_logits(folder: Path) -> Iterator[NDArray[np.float32]]:
+    return (scorer(folder, reading=reading).score_pairs(*COLUMNS) for reading in ("itm", "itm_logit"))
 
 
 @pytest.mark.few(2)
@@ -65,14 +72,10 @@ def test_every_pair_gets_the_librarys_own_number(family, folder):
         auto = transformers.AutoTokenizer if family in REGIONS else transformers.AutoProcessor
         processor = auto.from_pretrained(folder, backend="pil")
     numbers = [(number, text) for number in range(len(pictures())) for text in TEXTS]
-    pairs = [(pictures()[number], text) for number, text in numbers]
     logits = torch.stack([library_logits(family, model, processor, *pair) for pair in numbers])
     single = logits.shape[1] == 1
     expected = np.asarray(logits[:, 0] if single else logits.softmax(1)[:, 1])
-    probability, logit = (
-        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
-        for reading in ("itm", "itm_logit")
-    )
+    probability, logit = probabilities_and_logits(folder)
     assert probability.dtype == logit.dtype == np.float32
     # Fixed shapes against single, unpadded pairs: other kernels, the same mathematics.
     np.testing.assert_allclose(probability, expected, rtol=2e-5, atol=1e-6)
@@ -85,24 +88,14 @@ def test_every_pair_gets_the_librarys_own_number(family, folder):
 
 @pytest.mark.slow
 def test_batches_order_neighbours_and_the_place_of_preparation_change_no_bit(family, folder):
-    pairs = [(image, text) for image in pictures() for text in TEXTS]
-
-    def scores(model, order, size):
-        parts = [order[k : k + size] for k in range(0, len(order), size)]
-        batches = [model.score_pairs([pairs[k][0] for k in part], [pairs[k][1] for k in part]) for part in parts]
-        return np.concatenate(batches)[np.argsort(order)]
-
-    straight = list(range(len(pairs)))
-    reference = scores(scorer(folder), straight, len(pairs))
-    shuffled = [int(k) for k in np.random.default_rng(2).permutation(len(pairs))]
-    for order, size in ((straight, 1), (straight, 5), (straight[::-1], 7), (shuffled, len(pairs))):
-        np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
-    model = scorer(folder)
-    pairs = [(model.prepare_image(image), text) for image, text in pairs]
-    np.testing.assert_array_equal(scores(model, straight, 5), reference)
+    (images, texts), model, keeping = COLUMNS, scorer(folder), scorer(folder)
+    model.cache_bytes = 0  # every half is computed in every batch
+    reference = check_neighbours(model.score_pairs, images, texts, sizes=(1, 5, len(texts)))
+    np.testing.assert_array_equal(keeping.score_pairs(images[::-1], texts[::-1])[::-1], reference)
+    np.testing.assert_array_equal(keeping.score_pairs([*map(model.prepare_image, images)], texts), reference)
 
 
-def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folder):
+def test_it_scores_pairs_counts_cut_texts_once_and_a_state_holds_its_own_memory(family, folder):
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
@@ -113,43 +106,24 @@ def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folde
     assert model.truncated == 2
     model.score_pairs([pictures()[1]], [long])
     assert model.truncated == 2
-
-
-@pytest.mark.few(2)
-def test_half_precision_weights_give_nearby_float32_scores(family, folder):
-    images, texts = pictures()[:2], TEXTS[:2]
-    exact, rounded = (scorer(folder, dtype=dtype).score_pairs(images, texts) for dtype in ("float32", "bfloat16"))
-    assert rounded.dtype == np.float32
-    np.testing.assert_allclose(rounded, exact, atol=0.15)
-    assert (rounded != exact).any()
+    for state in (*model.encoder.encode_images(pictures()), *model.encoder.encode_texts(TEXTS)):
+        assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes  # not of its batch
 
 
 def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path):
     folder = save(tmp_path, blip)
-
     tiny.change_weights(folder, lambda tensors: tensors["itm_head.weight"].mul_(1000))
-    pairs = [(image, text) for image in pictures() for text in TEXTS]
-    probability, logit = (
-        scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
-        for reading in ("itm", "itm_logit")
-    )
-    assert len(set(probability.tolist())) < len(set(logit.tolist())) == len(pairs)
+    probability, logit = probabilities_and_logits(folder)
+    assert len(set(probability.tolist())) < len(set(logit.tolist())) == len(logit)
     assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
 
 
 def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path):
-    encoder = scorer(save(tmp_path, blip)).encoder
-    full, other_full, short, longer = encoder.encode_texts(
-        ["a the red blue green small", "cup cup cup cup cup cup", "a", "a red cup on the blue bowl"]
-    )
-    assert [state.tensors[0].shape for state in (full, other_full, short, longer)] == [(8,), (8,), (8,), (16,)]
-    assert full.group == other_full.group and len({full.group, short.group, longer.group}) == 3
-
-
-def test_a_state_holds_its_own_memory_and_not_its_batches(family, folder):
-    encoder = scorer(folder).encoder
-    for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
-        assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
+    texts = ["a the red blue green small", "cup cup cup cup cup cup", "a", "a red cup on the blue bowl"]
+    states = scorer(save(tmp_path, blip)).encoder.encode_texts(texts)
+    assert [state.tensors[0].shape for state in states] == [(8,), (8,), (8,), (16,)]
+    full, other_full, short, longer = (state.group for state in states)
+    assert full == other_full and len({full, short, longer}) == 3
 
 
 HEADS = {
@@ -162,12 +136,14 @@ HEADS = {
 @pytest.mark.few(2)
 def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_place(family, folder, tmp_path):
     moved = Path(shutil.copytree(folder, tmp_path / "elsewhere"))
-    first = scorer(folder)
+    first, rounded = scorer(folder), scorer(moved, dtype="bfloat16")
+    exact, near = (model.score_pairs(pictures()[:2], TEXTS[:2]) for model in (first, rounded))
+    np.testing.assert_allclose(near, exact, atol=0.15)
+    assert near.dtype == np.float32 and (near != exact).any()
     first.score_pairs(pictures()[:1], ["a " * 60])  # a tokenizer remembers how it was last called
-    prints = [first.fingerprint, find_model(f"hf:{moved}", ModelOptions(reading="itm")).fingerprint]
-    assert prints[0] == prints[1]
+    prints = [first.fingerprint, rounded.fingerprint]
+    assert find_model(f"hf:{moved}", ModelOptions(reading="itm")).fingerprint == first.fingerprint
     prints.append(find_model(f"hf:{folder}", ModelOptions(reading="itm_logit")).fingerprint)
-    prints.append(scorer(moved, dtype="bfloat16").fingerprint)
     if family in REGIONS:
         arrays = tiny.region_arrays()
         next(iter(arrays.values()))[0, 0] += 1
@@ -177,11 +153,13 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
         text = name.read_text().replace("0.5,", "0.25,").replace("0.48145466", "0.25").replace("0.485", "0.25")
         name.write_text(text)
     prints.append(scorer(moved).fingerprint)
-    tokenizer = json.loads((moved / "tokenizer.json").read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    one, other = sorted(vocabulary, key=vocabulary.get)[-2:]
-    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
-    (moved / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    def swap_words(content: Any) -> None:
+        vocabulary = content["model"]["vocab"]
+        one, other = sorted(vocabulary, key=vocabulary.get)[-2:]
+        vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+
+    edit(moved / "tokenizer.json", swap_words)
     prints.append(scorer(moved).fingerprint)
     assert len(set(prints)) == 5
 
@@ -195,44 +173,31 @@ def test_missing_and_left_over_weights_are_an_error_that_names_them(family, fold
 
 def test_parts_that_the_reading_does_not_use_change_nothing(tmp_path):
     whole = save(tmp_path / "whole", tiny.flava)
-    lean = Path(shutil.copytree(whole, tmp_path / "lean"))
-
-    def drop(tensors):
-        for name in [name for name in tensors if name.startswith(("image_codebook.", "mim_head.", "mlm_head."))]:
-            del tensors[name]
-
-    tiny.change_weights(lean, drop)
+    lean, unused = Path(shutil.copytree(whole, tmp_path / "lean")), ("image_codebook.", "mim_head.", "mlm_head.")
+    tiny.change_weights(lean, lambda held: [held.pop(name) for name in list(held) if name.startswith(unused)])
     assert scorer(lean).fingerprint == scorer(whole).fingerprint
 
 
-def save_pretrained_vilt(folder: Path) -> tuple[Any, Any]:
-    """Save ViLT as its pre-training left it: `vilt.*`, `itm_score.fc.*` and a word head."""
+def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path):
+    """As its pre-training left it: `vilt.*`, `itm_score.fc.*` and a word head."""
     from safetensors.torch import save_file
 
     retrieval, processor = vilt()
     tiny.shake(retrieval)
+    weight, bias = torch.randn(2, 32), torch.randn(2)
     tensors = {name: tensor for name, tensor in retrieval.state_dict().items() if name.startswith("vilt.")}
-    head = {"itm_score.fc.weight": torch.randn(2, 32), "itm_score.fc.bias": torch.randn(2)}
-    folder.mkdir()
-    words = {"mlm_score.bias": torch.zeros(40)}
-    save_file({name: t.contiguous() for name, t in (tensors | head | words).items()}, folder / "model.safetensors")
+    tensors |= {"itm_score.fc.weight": weight, "itm_score.fc.bias": bias, "mlm_score.bias": torch.zeros(40)}
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, tmp_path / "model.safetensors")
     config = json.loads(vilt_config().to_json_string()) | {"architectures": ["ViltForPreTraining"]}
-    (folder / "config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps(config))
     with quiet():
-        processor.save_pretrained(folder)
-    return retrieval.vilt, head
-
-
-def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path):
-    trunk, head = save_pretrained_vilt(tmp_path / "model")
-    model = scorer(tmp_path / "model")
+        processor.save_pretrained(tmp_path)
+    model, image, text = scorer(tmp_path), pictures()[1], TEXTS[0]
     assert model.kind == "probability"
-    processor = vilt()[1]
-    image, text = pictures()[1], TEXTS[0]
     with torch.no_grad():
-        pooled = trunk(**processor(images=Image.fromarray(image), text=text, return_tensors="pt")).pooler_output
-        logits = pooled @ head["itm_score.fc.weight"].T + head["itm_score.fc.bias"]
-    np.testing.assert_allclose(model.score_pairs([image], [text]), logits.softmax(1)[:, 1], rtol=2e-5)
+        inputs = processor(images=Image.fromarray(image), text=text, return_tensors="pt")
+        expected = (retrieval.vilt(**inputs).pooler_output @ weight.T + bias).softmax(1)[:, 1]
+    np.testing.assert_allclose(model.score_pairs([image], [text]), expected, rtol=2e-5)
 
 
 def test_what_has_no_matching_head_is_refused(tmp_path):
@@ -248,27 +213,20 @@ def test_what_has_no_matching_head_is_refused(tmp_path):
         scorer(tmp_path)
 
 
-def drawing() -> tuple[Any, Any]:
-    return transformers.ViltForImageAndTextRetrieval(vilt_config(max_image_length=4)), vilt()[1]
-
-
-def larger() -> tuple[Any, Any]:
-    images = transformers.BlipImageProcessorPil(size={"height": 40, "width": 40})
-    return blip()[0], transformers.BlipProcessor(images, tiny.bert())
-
-
-def wordy() -> tuple[Any, Any]:
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(50))]
-    tokenizer = transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
-    return blip()[0], transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=tiny.PIXELS), tokenizer)
+def blip_with(images: int = 32, words: int = 0) -> tuple[Any, Any]:
+    """BLIP with pictures of another size, or another tokenizer's words."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(words))]
+    tokenizer = transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}) if words else tiny.bert()
+    size = {"height": images, "width": images}
+    return blip()[0], transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=size), tokenizer)
 
 
 @pytest.mark.parametrize(
     ("maker", "reading", "facts"),
     [
-        (drawing, "itm", ("'max_image_length'", "4", "model")),
-        (larger, "itm", ("40", "x", "40", "32", "x", "32")),
-        (wordy, "itm", ("55", "40", "tokenizer")),
+        (lambda: (type(vilt()[0])(vilt_config(max_image_length=4)), vilt()[1]), "itm", ("'max_image_length'", "4")),
+        (lambda: blip_with(images=40), "itm", ("40", "x", "40", "32", "x", "32")),
+        (lambda: blip_with(words=50), "itm", ("55", "40", "tokenizer")),
         (blip, "itc", ("'itc'", "itm", "itm_logit")),
     ],
 )
@@ -308,11 +266,12 @@ def test_the_fingerprint_is_of_the_file_that_regions_names(with_regions, tmp_pat
 
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path):
-    (save(tmp_path / "bare", tiny.lxmert) / "regions.npz").unlink()
+    folder = save(tmp_path / "bare", tiny.lxmert)
+    (folder / "regions.npz").unlink()
     with raises(ModelError, "bare", "regions=", "regions.safetensors", "regions.npz"):
-        scorer(tmp_path / "bare")
+        scorer(folder)
     with raises(ModelError, "gone.npz", "region"):
-        scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
+        scorer(folder, regions=tmp_path / "gone.npz")
 
 
 def test_an_image_without_regions_and_one_that_is_gone_are_named(with_regions, tmp_path):
@@ -361,18 +320,17 @@ def test_half_an_image_and_damaged_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first, tmp_path):
-    picture, (one, other, *_) = pictures()[0], tiny.regions()
-    for name in ("a.png", "b.png"):
+    same, third, *_ = pictures()
+    one, other, *_ = tiny.regions()
+    for name, picture in (("a.png", same), ("b.png", same), ("c.png", third)):
         Image.fromarray(picture).save(tmp_path / name)
-    Image.fromarray(pictures()[1]).save(tmp_path / "c.png")
     held = {"a.png": one, "b.png": (one, other)[first], "c.png": other}
-    parts = [(f"{key}/features", one) for key, (one, _) in held.items()]
-    parts += [(f"{key}/boxes", one) for key, (_, one) in held.items()]
-    np.savez(tmp_path / "regions.npz", **dict(parts))
+    parts = {f"{key}/{part}": pair[k] for key, pair in held.items() for k, part in enumerate(("features", "boxes"))}
+    np.savez(tmp_path / "regions.npz", **parts)
     file = RegionFile(tmp_path / "regions.npz", tiny.DIMENSIONS)
     if first:
         with raises(ModelError, "a.png", "b.png", "same pixels"):
-            file.inputs(picture)
+            file.inputs(same)
     else:
-        assert file.inputs(picture)["mask"].sum() == tiny.REGIONS[0]
-    assert file.inputs(pictures()[1])["mask"].sum() == tiny.REGIONS[1]
+        assert file.inputs(same)["mask"].sum() == tiny.REGIONS[0]
+    assert file.inputs(third)["mask"].sum() == tiny.REGIONS[1]

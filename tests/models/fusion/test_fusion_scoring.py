@@ -62,15 +62,19 @@ def truth(k: int, text: str) -> np.float32:
     return np.float32(k * (sum(map(ord, text)) % 97) / 1e5)
 
 
-def test_every_half_is_computed_once_for_n_images_by_m_texts():
-    encoder = Counting()
-    model = FusionScorer(encoder)
-    texts = ["a", "b", "cc", "dd", "eeeeee"]
-    pairs = [(k, text) for k in range(7) for text in texts]
-    for start in range(0, len(pairs), 3):
-        part = pairs[start : start + 3]
+def check_scores(model: FusionScorer, pairs: list[tuple[int, str]], size: int) -> None:
+    """Score pairs in calls of a size."""
+    for start in range(0, len(pairs), size):
+        part = pairs[start : start + size]
         scores = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
         np.testing.assert_array_equal(scores, [truth(k, text) for k, text in part])
+        assert model.bytes_held <= model.cache_bytes
+
+
+def test_every_half_is_computed_once_for_n_images_by_m_texts():
+    encoder, texts = Counting(), ["a", "b", "cc", "dd", "eeeeee"]
+    model = FusionScorer(encoder)
+    check_scores(model, [(k, text) for k in range(7) for text in texts], 3)
     assert sorted(encoder.images) == list(range(7)) and sorted(encoder.texts) == texts
     assert (model.images_encoded, model.texts_encoded, model.truncated) == (7, 5, 1)
     assert model.bytes_held == 12 * SIZE
@@ -81,16 +85,10 @@ def test_images_are_told_apart_by_pixels_or_by_name_type_shape_and_bytes():
     zeros = [np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8), np.zeros((3, 2, 3), np.uint8)]
     FusionScorer(encoder).score_pairs(zeros, ["a", "b", "a"])
     assert encoder.images == [0.0, 0.0]
-    different = [
-        {"a": np.zeros(4, np.float32)},
-        {"b": np.zeros(4, np.float32)},
-        {"a": np.zeros(4, np.int32)},
-        {"a": np.zeros((2, 2), np.float32)},
-        {"a": np.ones(4, np.float32)},
-        {"a": np.zeros(4, np.float32), "b": np.zeros(0)},
-    ]
+    zero, both = np.zeros(4, np.float32), {"a": np.zeros(1), "b": np.ones(1)}
+    different = [{"a": zero}, {"b": zero}, {"a": zero.astype(np.int32)}, {"a": zero.reshape(2, 2)}, {"a": zero + 1}]
+    different.append({"a": zero, "b": np.zeros(0)})
     assert len({image_key(image) for image in different}) == len(different)
-    both = {"a": np.zeros(1), "b": np.ones(1)}
     assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
@@ -102,11 +100,7 @@ def test_images_are_told_apart_by_pixels_or_by_name_type_shape_and_bytes():
 def test_the_bound_holds_after_every_call_and_changes_no_score(pairs, size, room):
     model = FusionScorer(Counting())
     model.cache_bytes = room * SIZE
-    for start in range(0, len(pairs), size):
-        part = pairs[start : start + size]
-        scores = model.score_pairs([picture(k) for k, _ in part], [text for _, text in part])
-        np.testing.assert_array_equal(scores, [truth(k, text) for k, text in part])
-        assert model.bytes_held <= room * SIZE
+    check_scores(model, pairs, size)
 
 
 def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once():

@@ -12,6 +12,7 @@ import torch
 import transformers
 from PIL import Image
 from tiny_generative import CLOSE, IMAGES, LLAVA_CHAT, PAIRS, TEXTS, WRITERS, asked, both, direct, greedy, load, read_as
+from tiny_models import changed, check_neighbours, edit
 
 from facts import raises
 from tellapart.data.item import Item
@@ -67,9 +68,8 @@ def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders, family):
 @pytest.mark.parametrize(("mark", "listed"), [("<pad>", 1), ("", [2])])
 def test_a_caption_ends_by_the_mark_of_a_turns_end(folders, tmp_path, mark, listed):
     """A tokenizer's end of a document may be another one, as Gemma's; BLIP-2's with OPT is a line's."""
-    folder = Path(shutil.copytree(folders["llava"], tmp_path / "turns"))
+    folder = changed(folders["llava"], tmp_path / "turns", "generation_config.json", eos_token_id=listed)
     (folder / "chat_template.jinja").write_text(LLAVA_CHAT.replace("c['text'] + ' '", f"c['text'] + '{mark} '"))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": listed}))
     model, processor = load(folder)
     prompt = asked(processor, "Describe this image in one sentence.")
     want = direct(model, processor, IMAGES[0], prompt, TEXTS[0] + "<pad>", False)
@@ -86,23 +86,18 @@ def direct_caption(folder: Path, image, text: str) -> float:
     return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
 
 
-def blip_direct(folder: Path, image, text: str) -> tuple[float, int]:
-    model, processor = load(folder)
-    inputs = processor(images=Image.fromarray(image), text="a picture of " + text, return_tensors="pt")
-    ids = inputs["input_ids"][0]
-    ids[0] = model.config.text_config.bos_token_id
-    with torch.no_grad():
-        logs = model(**inputs).logits[0].log_softmax(-1)
-    return sum(float(logs[place - 1, ids[place]]) for place in range(4, len(ids))), len(ids) - 4
-
-
 @pytest.mark.slow
 def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders):
-    values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
-    mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
-    sums, tokens = np.transpose([blip_direct(folders["blip"], *pair) for pair in PAIRS])
-    np.testing.assert_allclose(values, sums, rtol=CLOSE)
-    np.testing.assert_allclose(mean, sums / tokens, rtol=CLOSE)
+    readings = [read_as(reading, folders["blip"]) for reading in ("likelihood", "mean_likelihood")]
+    model, processor = load(folders["blip"])
+    for (image, text), *ours in zip(PAIRS, *(read.log_likelihoods(*both(PAIRS)) for read in readings), strict=True):
+        inputs = processor(images=Image.fromarray(image), text="a picture of " + text, return_tensors="pt")
+        ids = inputs["input_ids"][0]
+        ids[0] = model.config.text_config.bos_token_id
+        with torch.no_grad():
+            logs = model(**inputs).logits[0].log_softmax(-1)
+        tokens = [float(logs[place - 1, ids[place]]) for place in range(4, len(ids))]
+        np.testing.assert_allclose(ours, [sum(tokens), np.mean(tokens)], rtol=CLOSE)
 
 
 @pytest.mark.few(2)
@@ -112,25 +107,19 @@ def test_no_number_depends_on_batch_order_or_neighbours(folders, family, dtype):
     scorer = read_as("likelihood", folders[family], dtype=dtype)
     # Five texts of one length, so that a batch of texts is full and another begun.
     pairs = PAIRS + [(IMAGES[0], f"a {colour} cup") for colour in ("cat", "box", "dog", "two", "the")]
-    together = scorer.log_likelihoods(*both(pairs))
-    alone = np.concatenate([scorer.log_likelihoods([image], [text]) for image, text in pairs])
-    mixed = np.random.default_rng(1).permutation(len(pairs))
-    shuffled = scorer.log_likelihoods(*both([pairs[k] for k in mixed]))
-    assert together.dtype == np.float32
-    assert np.isfinite(together).all()
-    np.testing.assert_array_equal(together, alone)
-    np.testing.assert_array_equal(together[mixed], shuffled)
+    values = check_neighbours(scorer.log_likelihoods, *both(pairs), sizes=(1, len(pairs)))
+    assert values.dtype == np.float32 and np.isfinite(values).all()
 
 
 def test_a_family_that_reads_everything_anew_gets_the_same_numbers(folders, monkeypatch):
-    cached = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
-    cached_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
+    def read():
+        scores = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
+        return [*scores, *read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))]
+
+    cached = read()
     monkeypatch.setattr(generative_chat, "_CACHES_IMAGE", frozenset())
     monkeypatch.setattr(generative_chat.ChatModel, "_can_cache", lambda self: False)
-    anew = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
-    anew_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
-    np.testing.assert_allclose(cached, anew, rtol=CLOSE)
-    np.testing.assert_allclose(cached_logs, anew_logs, rtol=CLOSE)
+    np.testing.assert_allclose(cached, read(), rtol=CLOSE)
 
 
 @pytest.mark.slow
@@ -146,9 +135,8 @@ def test_a_family_whose_cache_cannot_be_gone_on_from_reads_everything_anew(folde
 
     monkeypatch.setattr(generative_chat.ChatModel, "_go_on", wrong)
     model = read_as("likelihood", folders["gemma3"])
-    np.testing.assert_allclose(
-        model.log_likelihoods(*both(PAIRS)), [direct_caption(folders["gemma3"], *pair) for pair in PAIRS], rtol=CLOSE
-    )
+    want = [direct_caption(folders["gemma3"], *pair) for pair in PAIRS]
+    np.testing.assert_allclose(model.log_likelihoods(*both(PAIRS)), want, rtol=CLOSE)
     assert model.fingerprint != right.fingerprint  # their last digits differ
     assert (right._reader.method, model._reader.method) == ("cached image", "")
 
@@ -165,22 +153,15 @@ def test_a_model_that_thinks_is_asked_without_a_thought(folders, tmp_path):
     assert asking.method == reader.method == "cached image, no thinking"
 
 
-def test_an_image_is_read_once_however_many_texts_are_asked_about(folders, monkeypatch):
-    scorer = read_as("yes_no", folders["llava"])
-    calls = []
-    encode = generative_chat.ChatModel._encode_prompt
+def test_yes_over_no_is_the_share_of_yes_and_an_image_is_read_once_for_all_its_texts(folders, monkeypatch):
+    share, encode, calls = read_as("yes_no", folders["llava"]), generative_chat.ChatModel._encode_prompt, []
     monkeypatch.setattr(
         generative_chat.ChatModel, "_encode_prompt", lambda self, *inputs: calls.append(inputs) or encode(self, *inputs)
     )
-    scorer.score_pairs(*both(PAIRS[::-1] + PAIRS[:3]))
+    values = share.score_pairs(*both(PAIRS[::-1] + PAIRS[:3]))
     assert len(calls) == len(IMAGES)
-
-
-def test_yes_over_no_is_the_share_of_yes(folders):
-    share = read_as("yes_no", folders["llava"])
     model, processor = load(folders["llava"])
-    values = share.score_pairs(*both(PAIRS))
-    for (image, text), value in zip(PAIRS, values, strict=True):
+    for (image, text), value in zip(PAIRS[::-1], values[: len(PAIRS)], strict=True):
         prompt = asked(processor, QUESTION.format(text))
         yes, no = (np.exp(direct(model, processor, image, prompt, word, False)) for word in ("Yes", "No"))
         assert value == pytest.approx(yes / (yes + no), rel=1e-4)
@@ -241,11 +222,8 @@ def test_what_a_model_cannot_read_or_answer_is_refused(folders, family, reading,
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", tiny.CHATS)
 def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(folders, family, tmp_path):
-    shutil.copytree(folders[family], tmp_path / "sampling")
-    settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
-    settings |= {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "top_k": 9}
-    (tmp_path / "sampling/generation_config.json").write_text(json.dumps(settings))
-    answerer = read_as("vqa", tmp_path / "sampling")
+    settings = {"do_sample": True, "temperature": 5.0, "repetition_penalty": 3.0, "top_k": 9}
+    answerer = read_as("vqa", changed(folders[family], tmp_path / "s", "generation_config.json", **settings))
     model, processor = load(folders[family])
     questions = ["what is this?", "is the cup red? " * 3, "two cats?"]
     want = [greedy(model, processor, image, question, 6) for image, question in zip(IMAGES, questions, strict=True)]
@@ -275,23 +253,17 @@ def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folde
 
 
 def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
-    source = str(folders["blip_vqa"])
-    scorer = read_as("vqa", source)
-    model = transformers.BlipForQuestionAnswering.from_pretrained(source).eval()
+    scorer = read_as("vqa", folders["blip_vqa"])
+    model = transformers.BlipForQuestionAnswering.from_pretrained(folders["blip_vqa"]).eval()
     _, processor = load(folders["blip"])
-    want, answers = [], []
+    yes, want, answers = processor.tokenizer.convert_tokens_to_ids("yes"), [], []
+    how = {"max_new_tokens": 4, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
     for image, text in PAIRS:
         inputs = processor(images=Image.fromarray(image), text=QUESTION.format(text), return_tensors="pt")
-        out = model.generate(
-            **inputs, max_new_tokens=4, do_sample=False, output_logits=True, return_dict_in_generate=True
-        )
-        yes = processor.tokenizer.convert_tokens_to_ids("yes")
+        out = model.generate(**inputs, **how)
         want.append(float(out.logits[0][0].softmax(-1)[yes]))
         answers.append(processor.tokenizer.decode(out.sequences[0][1:], skip_special_tokens=True))
-    values = scorer.score_pairs(*both(PAIRS))
-    np.testing.assert_allclose(values, want, rtol=CLOSE)
-    alone = [scorer.score_pairs([image], [text])[0] for image, text in PAIRS[::-1]]
-    np.testing.assert_array_equal(alone[::-1], values)
+    np.testing.assert_allclose(check_neighbours(scorer.score_pairs, *both(PAIRS)), want, rtol=CLOSE)
     questions = [scorer.prompt.fill(text=text) for _, text in PAIRS]
     assert scorer.answer([[image] for image, _ in PAIRS], questions, max_new_tokens=4) == answers
     assert scorer.task_prompt("vqa").fill(question="is it red?") == "is it red?"
@@ -301,22 +273,22 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
 
 def test_boxes_are_read_as_each_family_writes_them(folders):
     picture = np.zeros((50, 200, 3), np.uint8)
-    # LLaVA's authors pad a picture to a square: of a height of 200 the picture is 75 to 125.
-    boxes = {"llava": "[0.5, 0.375, 1, 0.625]", "qwen2_vl": "(500,0),(1000,1000)"}
-    for family, answer in boxes.items():
+    process = load(folders["qwen2_5_vl"])[1].image_processor
+    _, *grid = process(Image.fromarray(picture), return_tensors="np")["image_grid_thw"][0]
+    height, width = (int(side) * 4 for side in grid)
+    assert (height, width) != picture.shape[:2]
+    answers = {
+        # LLaVA's authors pad a picture to a square: of a height of 200 the picture is 75 to 125.
+        "llava": "[0.5, 0.375, 1, 0.625]",
+        "qwen2_vl": "(500,0),(1000,1000)",
+        "qwen2_5_vl": json.dumps([{"bbox_2d": [width // 2, 0, width, height]}]),
+    }
+    for family, answer in answers.items():
         model = read_as("vqa", folders[family])
         assert "a cup" in model.task_prompt("grounding").fill(text="a cup")
         assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
+        assert model.read_box("there is none", picture) is None
         assert model.box_picture(picture).shape == ((200, 200, 3) if family == "llava" else picture.shape)
-    model = read_as("vqa", folders["qwen2_5_vl"])
-    grid = load(folders["qwen2_5_vl"])[1].image_processor(Image.fromarray(picture), return_tensors="np")[
-        "image_grid_thw"
-    ]
-    height, width = (int(side) * 4 for side in grid[0][1:])
-    assert (height, width) != picture.shape[:2]
-    answer = json.dumps([{"bbox_2d": [width // 2, 0, width, height]}])
-    assert model.read_box(answer, picture) == (100.0, 0.0, 200.0, 50.0)
-    assert model.read_box("there is none", picture) is None
 
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
@@ -409,13 +381,15 @@ def test_families_without_a_template_are_prompted_as_they_were_trained(folders, 
     tiny.save_llava(tmp_path / "bare", chat=None)
     prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
     # The template writes one blank more, and what is read is another prompt.
-    assert {model._reader.format.render_prompt(1, "is it?") for model in prompted} == {
-        "USER: <image>\nis it? ASSISTANT:"
-    }
-    assert prompted[0].fingerprint != prompted[1].fingerprint
+    prompts = {model._reader.format.render_prompt(1, "is it?") for model in prompted}
+    assert prompts == {"USER: <image>\nis it? ASSISTANT:"} and prompted[0].fingerprint != prompted[1].fingerprint
     config = SimpleNamespace(model_type="blip-2", get_text_config=SimpleNamespace)
-    processor = SimpleNamespace(tokenizer=None)
-    assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"
+    prompt = ChatFormat("m", SimpleNamespace(tokenizer=None), config).render_prompt(1, "is it?")
+    assert prompt == "Question: is it? Answer:"
+    shutil.copytree(folders["qwen2_vl"], tmp_path / "unknown")
+    (tmp_path / "unknown/chat_template.jinja").unlink()
+    with raises(ModelError, "format", "'qwen2_vl'", "chat_template"):
+        read_as("vqa", tmp_path / "unknown")
 
 
 @pytest.mark.parametrize(
@@ -429,10 +403,9 @@ def test_families_without_a_template_are_prompted_as_they_were_trained(folders, 
         ("{% for m in messages %}{{ m['content'] }} #{% endfor %}", "<image>\nis it? #"),
     ],
 )
-def test_a_template_of_the_tokenizer_alone_is_the_models(folders, tmp_path, template, prompt):
+def test_a_template_of_the_tokenizer_alone_is_the_models(tmp_path, template, prompt):
     tiny.save_llava(tmp_path / "llava", chat=None)
-    settings = tmp_path / "llava/tokenizer_config.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"chat_template": template}))
+    edit(tmp_path / "llava/tokenizer_config.json", chat_template=template)
     assert read_as("vqa", tmp_path / "llava")._reader.format.render_prompt(1, "is it?") == prompt
 
 
@@ -454,68 +427,49 @@ def test_a_template_or_processor_beside_an_adapter_is_the_one_it_was_trained_wit
     assert load_processor(str(adapter)).image_processor.size["shortest_edge"] == 32
 
 
-def test_another_family_without_a_template_is_an_error_that_says_what_to_add(folders, tmp_path):
-    shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
-    (tmp_path / "bare/chat_template.jinja").unlink()
-    with raises(ModelError, "format", "'qwen2_vl'", "chat_template"):
-        read_as("vqa", tmp_path / "bare")
-
-
 def test_a_setting_that_fails_after_the_weights_were_read_names_the_folder(folders, tmp_path):
-    folder = shutil.copytree(folders["llava"], tmp_path / "damaged")
-    config = json.loads((folder / "config.json").read_text()) | {"image_token_index": -1}
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = changed(folders["llava"], tmp_path / "damaged", "config.json", image_token_index=-1)
     with raises(ModelError, str(folder), "config.json"):
         read_as("vqa", folder)
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
 def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path):
-    words = tiny.tokenizer(tiny.MARKS, "bos_token eos_token pad_token")
-    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
-    images.image_seq_length = 16
+    words, images, config = tiny.paligemma()
     chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
     processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
-    language = tiny.LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "max_position_embeddings": 256}
-    towers = {"text_config": language | {"num_key_value_heads": 1, "head_dim": 8}}
-    towers["vision_config"] = tiny.VISION | {"model_type": "siglip_vision_model", "projection_dim": 32}
-    place = words.convert_tokens_to_ids("<image>")
-    config = transformers.PaliGemmaConfig(**towers, image_token_id=place, projection_dim=32)
     tiny.save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
     with raises(ModelError, "'paligemma'", "answer"):
         read_as("likelihood", tmp_path)
 
 
-def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders, tmp_path):
-    def of(folder, reading="vqa", **options):
-        return str(read_as(reading, folder, **options).fingerprint)
+def fingerprint(folder: Path, reading: str = "vqa", **options) -> str:
+    return str(read_as(reading, folder, **options).fingerprint)
 
-    shutil.copytree(folders["llava"], tmp_path / "copy")
-    shutil.copytree(folders["llava"], tmp_path / "chatty")
-    (tmp_path / "chatty/chat_template.jinja").write_text(LLAVA_CHAT.replace("'ASSISTANT:'", "'assistant:'"))
-    own = of(folders["llava"])
-    others = [of(folders["llava"], dtype="bfloat16"), of(tmp_path / "chatty"), of(folders["llava_next"])]
-    others += [of(folders["llava"], reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
-    assert own == of(tmp_path / "copy")
-    assert len({own, *others}) == len(others) + 1
-    second = shutil.copytree(folders["instructblip"], tmp_path / "second")  # the tokenizer of its Q-Former
-    words = second / "qformer_tokenizer" / "tokenizer_config.json"
-    words.write_text(json.dumps(json.loads(words.read_text()) | {"do_lower_case": False}))
-    assert of(second) != of(folders["instructblip"])
-    third = shutil.copytree(folders["blip-2"], tmp_path / "third")
-    beginning = json.loads((third / "generation_config.json").read_text()) | {"decoder_start_token_id": 1}
-    (third / "generation_config.json").write_text(json.dumps(beginning))
-    assert of(third) != of(folders["blip-2"])
-    config = json.loads((third / "config.json").read_text())
+
+def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders, tmp_path):
+    llava, words = folders["llava"], "qformer_tokenizer/tokenizer_config.json"  # of InstructBLIP
+    copy, chatty = (shutil.copytree(llava, tmp_path / name) for name in ("copy", "chatty"))
+    (chatty / "chat_template.jinja").write_text(LLAVA_CHAT.replace("'ASSISTANT:'", "'assistant:'"))
+    others = [fingerprint(llava, dtype="bfloat16"), fingerprint(chatty), fingerprint(folders["llava_next"])]
+    others += [fingerprint(llava, reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
+    assert fingerprint(llava) == fingerprint(copy)
+    assert len({fingerprint(llava), *others}) == len(others) + 1
+    cased = changed(folders["instructblip"], tmp_path / "cased", words, do_lower_case=False)
+    assert fingerprint(cased) != fingerprint(folders["instructblip"])
+
+
+def test_a_fingerprint_and_a_method_tell_the_token_that_a_decoder_begins_with(folders, tmp_path):
+    settings = "generation_config.json"
+    folder = changed(folders["blip-2"], tmp_path / "blip-2", settings, decoder_start_token_id=1)
+    assert fingerprint(folder) != fingerprint(folders["blip-2"])
+    edit(folder / "config.json", lambda config: config["text_config"].pop("decoder_start_token_id", None))
     for token, method in ((1, "encoder and decoder, begins by token 1"), (0, "encoder and decoder")):
-        config["text_config"].pop("decoder_start_token_id", None)
-        (third / "config.json").write_text(json.dumps(config))
-        (third / "generation_config.json").write_text(json.dumps(beginning | {"decoder_start_token_id": token}))
-        assert read_as("vqa", third)._reader.method == method  # the token that pads is T5's usual
-    fourth, marks = shutil.copytree(folders["florence2"], tmp_path / "fourth"), []
-    settings = json.loads((fourth / "generation_config.json").read_text())
+        edit(folder / settings, decoder_start_token_id=token)
+        assert read_as("vqa", folder)._reader.method == method  # the token that pads is T5's usual
+    folder, marks = shutil.copytree(folders["florence2"], tmp_path / "florence2"), []
     for token in (0, 5, None):  # the first is BART's usual
-        (fourth / "generation_config.json").write_text(json.dumps(settings | {"forced_bos_token_id": token}))
-        marks.append((read_as("likelihood", fourth)._reader.method, of(fourth, "likelihood")))
+        edit(folder / settings, forced_bos_token_id=token)
+        marks.append((read_as("likelihood", folder)._reader.method, fingerprint(folder, "likelihood")))
     assert [method.partition(", ")[2] for method, _ in marks] == ["", *(f"writes token {k} first" for k in (5, None))]
     assert len(set(marks)) == len({known for _, known in marks}) == 3

@@ -44,15 +44,13 @@ class Person:
 
     def choose(self, images: Sequence[tuple[Any, Any]], captions: Sequence[tuple[str, str]]) -> list[str]:
         self.batches.append(len(images))
-        if self.answers == "few":
-            return ["1;2"]
         answers = []
-        for (left, right), (first, second) in zip(images, captions, strict=True):
-            assert (left[0, 0] == COLOURS[first]).all() != (left[0, 0] == COLOURS[second]).all()
-            assert (right[0, 0] == COLOURS[first]).all() != (right[0, 0] == COLOURS[second]).all()
-            right_one = "1;2" if (left[0, 0] == COLOURS[first]).all() else "2;1"
-            answers.append({"knowing": right_one, "listing": "1;2"}.get(self.answers, "I cannot say."))
-        return answers
+        for pictures, colours in zip(images, captions, strict=True):
+            seen = [next(name for name in colours if (picture[0, 0] == COLOURS[name]).all()) for picture in pictures]
+            assert sorted(seen) == sorted(colours)
+            right = "1;2" if seen == list(colours) else "2;1"
+            answers.append({"knowing": right, "listing": "1;2"}.get(self.answers, "I cannot say."))
+        return answers[:1] if self.answers == "few" else answers
 
 
 @pytest.fixture
@@ -74,8 +72,8 @@ def ask(model, pairs, **options) -> BothOrders:
     [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
 )
 def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, expected):
-    names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
-    names += ("pairing_bias", "followed_list", "unparseable")
+    names = [f"group_score_{order}" for order in ("in_order", "swapped", "both_orders")]
+    names += ["pairing_bias", "followed_list", "unparseable"]
     values = ask(Person(habit), pairs).measure()
     assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
@@ -107,16 +105,13 @@ def test_right_in_both_orders_is_never_more_than_right_in_one(answers):
 
 def test_images_side_by_side_and_a_square_keep_every_pixel():
     left, right = np.full((10, 20, 3), 200, np.uint8), np.full((30, 15, 3), 50, np.uint8)
-    whole = side_by_side(left, right)
-    assert whole.shape == (30, 60 + 15, 3)  # the lower one is enlarged in proportion
-    assert (whole[:, :60] == 200).all()
-    np.testing.assert_array_equal(whole[:, 60:], right)
-    np.testing.assert_array_equal(side_by_side(right, right), np.concatenate([right, right], axis=1))
+    enlarged = np.full((30, 60, 3), 200, np.uint8)  # the lower one, in proportion
+    for first, scaled in ((left, enlarged), (right, right)):
+        np.testing.assert_array_equal(side_by_side(first, right), np.concatenate([scaled, right], axis=1))
     picture = np.random.default_rng(0).integers(0, 256, (10, 25, 3), dtype=np.uint8)
-    whole = pad_to_square(picture)
-    assert whole.shape == (25, 25, 3)
-    np.testing.assert_array_equal(whole[7:17], picture)
-    assert (np.delete(whole, np.s_[7:17], axis=0) == 127).all()
+    square = np.full((25, 25, 3), 127, np.uint8)
+    square[7:17] = picture
+    np.testing.assert_array_equal(pad_to_square(picture), square)
     np.testing.assert_array_equal(pad_to_square(picture[:, :10]), picture[:, :10])
 
 
@@ -189,14 +184,12 @@ PROMPTS = [value for value in vars(prompts).values() if isinstance(value, Prompt
 
 def test_the_wordings_of_the_papers_are_theirs_to_the_letter():
     assert prompts.VQASCORE.fill(text="a cat") == 'Does this figure show "a cat"? Please answer yes or no.'
-    text = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
-    assert text == (
+    assert prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog") == (
         "There are two images (left and right). Now you have two captions: caption 1: a cat; caption 2: a dog. Please "
         "indicate which caption corresponds to the left image and which caption corresponds to the right one. The "
         'answer should follow the format: "#index for the left image; #index for the right image". For example, "1;2" '
         "represents that caption 1 corresponds to image left."
     )
-
     asked = prompts.SUGARCREPE_CHOICE.fill(first="a cat", second="a dog")
     assert asked == "Which caption best describes the image?\n(1) a cat\n (2) a dog\nOutput (1) or (2)."
 

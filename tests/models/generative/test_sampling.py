@@ -19,44 +19,40 @@ from tellapart.evaluation.systems import choose_models
 from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
-from tellapart.models.options import ModelOptions
 from tellapart.records.samples import read_samples
 
 
-def drawn(folder: Path, number: int, temperature: float = 1.5):
-    return find_model(f"sampled:{number}@{temperature}:hf:{folder}", ModelOptions())
+def drawn(folder: Path, number: int):
+    return find_model(f"sampled:{number}@1.5:hf:{folder}")
 
 
 def test_a_draw_is_the_librarys_by_the_same_seed_and_depends_on_no_neighbour(folders):
     from PIL import Image
 
     folder, prompt = folders["qwen2_vl"], "what is this?"
-    answers = drawn(folder, 2).answer([[IMAGES[0]]], [prompt], max_new_tokens=8)
     model, processor = load(folder)
-    text = asked(processor, prompt)
-    inputs = processor(text=[text], images=[Image.fromarray(IMAGES[0])], return_tensors="pt")
+    inputs = processor(text=[asked(processor, prompt)], images=[Image.fromarray(IMAGES[0])], return_tensors="pt")
     torch.manual_seed(Sampling(2, 1.5).seed(prompt, [IMAGES[0]]))
     out = model.generate(**inputs, max_new_tokens=8, do_sample=True, temperature=1.5, top_k=0, top_p=1.0)
     expected = processor.tokenizer.decode(out[0][inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
-    assert answers == [expected]
-    model = drawn(folders["qwen2_vl"], 1)
+    first, second, greedy = drawn(folder, 1), drawn(folder, 2), find_model(str(folder))
+    assert second.answer([[IMAGES[0]]], [prompt], max_new_tokens=8) == [expected]
     images, prompts = [[image] for image in IMAGES], list(TEXTS)
-    together = model.answer(images, prompts, max_new_tokens=6)
-    alone = [drawn(folders["qwen2_vl"], 1).answer([images[k]], [prompts[k]], max_new_tokens=6)[0] for k in (2, 1, 0)]
-    assert together == alone[::-1]
-    other = drawn(folders["qwen2_vl"], 2)
-    assert other.answer(images, prompts, max_new_tokens=6) != together
-    greedy = find_model(str(folders["qwen2_vl"]), ModelOptions())
-    assert len({model.fingerprint, other.fingerprint, greedy.fingerprint}) == 3
+    together = first.answer(images, prompts, max_new_tokens=6)
+    alone = [drawn(folder, 1).answer([images[k]], [prompts[k]], max_new_tokens=6)[0] for k in (2, 1, 0)]
+    assert together == alone[::-1] != second.answer(images, prompts, max_new_tokens=6)
+    assert len({model.fingerprint for model in (first, second, greedy)}) == 3
 
 
 def test_a_model_that_draws_nothing_is_refused(folders):
-    with raises(ModelError, "blip", "likeliest answer"):
-        drawn(folders["blip_vqa"], 1)
-    with raises(ModelError, "demo-encoder", "writes none"):
-        find_model("sampled:1@1:demo-encoder", ModelOptions())
-    with raises(ModelError, "sampled:NUMBER@TEMPERATURE:MODEL"):
-        find_model("sampled:0@1:demo-encoder", ModelOptions())
+    refused = {
+        f"sampled:1@1.5:hf:{folders['blip_vqa']}": ("blip", "likeliest answer"),
+        "sampled:1@1:demo-encoder": ("demo-encoder", "writes none"),
+        "sampled:0@1:demo-encoder": ("sampled:NUMBER@TEMPERATURE:MODEL",),
+    }
+    for name, facts in refused.items():
+        with raises(ModelError, facts):
+            find_model(name)
     with raises(ModelError, "scores", "samples="):
         drawn(folders["qwen2_vl"], 1).score_pairs([IMAGES[0]], [TEXTS[0]])
 
@@ -79,7 +75,7 @@ def test_options_of_draws_are_checked(options, facts):
         with_samples([lambda image, text: 0.0], 3, 1.0)
 
 
-class _Chat(JsonHandler):
+class Coin(JsonHandler):
     """Answers A or B by the seed, the temperature and the question."""
 
     def answer_get(self) -> None:
@@ -95,7 +91,7 @@ class _Chat(JsonHandler):
 def coin(monkeypatch):
     for name in (connection.KEY, connection.HOST):
         monkeypatch.delenv(name, raising=False)
-    with serve(_Chat) as address:
+    with serve(Coin) as address:
         yield f"api:{address}/v1#coin"
 
 
@@ -126,7 +122,7 @@ def questions(tmp_path, choice):
     ("made", "counts"),
     [("choice", {"both_orders": 30}), ("questions", {"g_acc": 15, "q_acc": 30, "i_acc": 30, "a_acc": 60})],
 )
-def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, request):
+def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, request, capsys):
     subject = request.getfixturevalue(made)
     run = ta.evaluate(coin, subject, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
     [name] = run.benchmarks
@@ -137,24 +133,24 @@ def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, reque
     assert {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
     of_runs = [read_samples(system.folders[name], name, system.record(name)) for system in run.systems]
     for row in rows:
-        draws = [[sample for sample in samples if row.metric in sample.outcomes] for samples in of_runs]
-        values = np.array([[sample.outcomes[row.metric] for sample in samples] for samples in draws[1:]])
-        assert row.n == values.shape[1]
-        assert row.greedy == pytest.approx(np.mean([sample.outcomes[row.metric] for sample in draws[0]]))
-        assert row.expected.value == pytest.approx(values.mean())
-        assert row.all_right.value == pytest.approx((values == 1).all(axis=0).mean())
-        assert row.any_right.value == pytest.approx((values == 1).any(axis=0).mean())
+        greedy, *draws = [[sample for sample in samples if row.metric in sample.outcomes] for samples in of_runs]
+        values = np.array([[sample.outcomes[row.metric] for sample in samples] for samples in draws])
+        # Of a group its outcomes, for it has no answer.
+        outputs = [{str(one.output or one.outcomes) for one in item} for item in zip(*draws, strict=True)]
+        expected = {
+            "greedy": np.mean([sample.outcomes[row.metric] for sample in greedy]),
+            "expected": values.mean(),
+            "all_right": (values == 1).all(axis=0).mean(),
+            "any_right": (values == 1).any(axis=0).mean(),
+            "changed": np.mean([len(answers) > 1 for answers in outputs]),
+        }
+        shares = {key: getattr(getattr(row, key), "value", row.greedy) for key in expected}
+        assert row.n == values.shape[1] and shares == pytest.approx(expected)
         assert row.all_right.value <= row.expected.value <= row.any_right.value
         assert row.expected.low is None or row.expected.low < row.expected.value < row.expected.high
-        # Of a group its outcomes, for it has no answer.
-        outputs = [{str(one.output or one.outcomes) for one in item} for item in zip(*draws[1:], strict=True)]
-        assert row.changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
     assert 0 < rows[0].changed.value <= 1 and any(row.expected.low is not None for row in rows)
     assert len(run.to_json()["samples"]) == len(rows)
-
-
-def test_the_table_is_printed(coin, choice, capsys):
-    ta.evaluate(coin, choice, limit=10, samples=2, cache=False).show()
+    run.show()
     out = " ".join(capsys.readouterr().out.split())
-    assert all(part in out for part in ("of drawn answers", "answer changes", "2 at 1"))
+    assert all(part in out for part in ("of drawn answers", "answer changes", "4 at 0.7"))
     assert "is first of" not in out  # a draw is no further model

@@ -1,6 +1,6 @@
 """Tiny chat models, captioners and answerers, saved as their authors save them, and the library's own numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,26 +81,23 @@ QWEN_CUTS = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
 
 def qwen_config(words, kind: str = "Qwen2VL"):
     """Qwen3-VL puts features of lower layers into the language model."""
-    third = kind == "Qwen3VL"
+    later = {"out_hidden_size": 32, "intermediate_size": 64}
     vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "hidden_size": 32}
-    vision["initializer_range"] = 0.5
-    vision |= {
+    vision |= {"initializer_range": 0.5} | {
         "Qwen2VL": {"embed_dim": 32, "mlp_ratio": 2},
-        "Qwen2_5_VL": {"out_hidden_size": 32, "intermediate_size": 64, "window_size": 16, "fullatt_block_indexes": [1]},
-        "Qwen3VL": {"out_hidden_size": 32, "intermediate_size": 64, "num_position_embeddings": 64}
-        | {"deepstack_visual_indexes": [0, 1]},
+        "Qwen2_5_VL": later | {"window_size": 16, "fullatt_block_indexes": [1]},
+        "Qwen3VL": later | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
     }[kind]
     rotary = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
     language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
     language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
-    if third:
+    if kind == "Qwen3VL":
         rotary |= {"mrope_section": [2, 1, 1], "mrope_interleaved": True}
         language["head_dim"] = 8
-    ids = {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}|>") for name in ("vision_start", "vision_end")}
-    ids |= {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}_pad|>") for name in ("image", "video")}
-    return getattr(transformers, f"{kind}Config")(
-        text_config=language | {"rope_parameters": rotary}, vision_config=vision, **ids
-    )
+    language["rope_parameters"] = rotary
+    marks = {"image": "image_pad", "video": "video_pad", "vision_start": "vision_start", "vision_end": "vision_end"}
+    ids = {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{mark}|>") for name, mark in marks.items()}
+    return getattr(transformers, f"{kind}Config")(text_config=language, vision_config=vision, **ids)
 
 
 def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
@@ -114,14 +111,18 @@ def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
     save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(qwen_config(words, kind)), processor)
 
 
+def marked_words(marks: list[str], roles: Sequence[str], **extra: str):
+    """A tokenizer whose first marks have roles, and others the names that a processor asks for."""
+    special = dict(zip(roles, marks, strict=False))
+    backend = tokenizer(marks, "").backend_tokenizer
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **special, extra_special_tokens=extra)
+
+
 def save_gemma(folder: Path) -> None:
     """Its template marks an image by another token than its patches', and its last layers see a window."""
     marks = ["<pad>", "<eos>", "<bos>", "<start_of_image>", "<end_of_image>", "<image_soft_token>"]
-    words = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer(marks, "").backend_tokenizer,
-        **dict(zip(("pad_token", "eos_token", "bos_token"), marks, strict=False)),
-        extra_special_tokens=dict(zip(("boi_token", "eoi_token", "image_token"), marks[3:], strict=True)),
-    )
+    extra = dict(zip(("boi_token", "eoi_token", "image_token"), marks[3:], strict=True))
+    words = marked_words(marks, ("pad_token", "eos_token", "bos_token"), **extra)
     language = LANGUAGE | {"vocab_size": len(words), "max_position_embeddings": 512, "head_dim": 8}
     language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "num_key_value_heads": 2}
     language |= {"sliding_window": 12, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
@@ -135,11 +136,8 @@ def save_gemma(folder: Path) -> None:
 
 def save_mllama(folder: Path) -> None:
     """Some of its layers see the images apart from the text: a mask tells which token sees which."""
-    words = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer([*MARKS[:3], "<|image|>"], "").backend_tokenizer,
-        **dict(zip(("bos_token", "eos_token", "pad_token"), MARKS, strict=False)),
-        extra_special_tokens={"image_token": "<|image|>"},
-    )
+    roles = ("bos_token", "eos_token", "pad_token")
+    words = marked_words([*MARKS[:3], "<|image|>"], roles, image_token="<|image|>")  # noqa: S106
     language = LANGUAGE | {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
     language |= {"cross_attention_layers": [1], "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
     vision = VISION | {"num_global_layers": 1, "attention_heads": 4, "max_num_tiles": 2, "vision_output_dim": 64}
@@ -150,12 +148,24 @@ def save_mllama(folder: Path) -> None:
     save(folder, transformers.MllamaForConditionalGeneration(config), processor)
 
 
+def paligemma() -> tuple[Any, Any, Any]:
+    """PaliGemma's tokenizer, processor of images and configuration."""
+    words = tokenizer(["<pad>", "<eos>", "<bos>", "<image>"], "pad_token eos_token bos_token")
+    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
+    images.image_seq_length = 16
+    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "head_dim": 8, "num_key_value_heads": 2}
+    language |= {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "max_position_embeddings": 512}
+    vision = VISION | {"model_type": "siglip_vision_model", "projection_dim": 32, "vision_use_head": False}
+    config = {"text_config": language, "vision_config": vision, "projection_dim": 32}
+    return words, images, transformers.PaliGemmaConfig(**config, image_token_index=3, image_token_id=3)
+
+
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "a", "picture", "of"]
     words = [*dict.fromkeys([*words, *TEXTS[1].split(), "red", "cup"])]
-    language = CLIP_SIZE | {"vocab_size": len(words), "encoder_hidden_size": 32}
+    language = CLIP_SIZE | {"vocab_size": len(words), "encoder_hidden_size": 32, "initializer_range": 0.5}
     language |= {"max_position_embeddings": 48 if kind.endswith("QuestionAnswering") else 24}
-    language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.5}
+    language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0}
     config = transformers.BlipConfig(text_config=language, vision_config=VISION)
     bert = transformers.BertTokenizer(vocab={word: index for index, word in enumerate(words)}, do_lower_case=True)
     images = transformers.BlipImageProcessor(size={"height": 16, "width": 16})
@@ -192,13 +202,10 @@ def save_blip_2_t5(folder: Path, kind: str = "Blip2") -> None:
 def save_florence(folder: Path) -> None:
     from tokenizers.processors import TemplateProcessing
 
-    backend = tokenizer(["<s>", "<pad>", "</s>", "<image>"], "").backend_tokenizer
-    ends = [("<s>", 0), ("</s>", 2)]
-    backend.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
-    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
-    words = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, **special, extra_special_tokens={"image_token": "<image>"}
-    )
+    marks = ["<s>", "<pad>", "</s>", "<image>"]
+    words = marked_words(marks, ("bos_token", "pad_token", "eos_token"), image_token="<image>")  # noqa: S106
+    ends = TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    words.backend_tokenizer.post_processor = ends
     vision = {"embed_dim": [16, 32], "depths": [1, 1], "num_heads": [2, 4], "num_groups": [2, 4], "window_size": 2}
     vision |= {"patch_size": [3, 3], "patch_stride": [2, 2], "patch_padding": [1, 1], "patch_prenorm": [False, True]}
     language = {"model_type": "bart", "vocab_size": len(words), "d_model": 32, "max_position_embeddings": 250}

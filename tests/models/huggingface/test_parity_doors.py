@@ -11,7 +11,8 @@ import pytest
 import tiny_models
 import torch
 from PIL import Image
-from tiny_models import edit
+from tiny_models import changed, edit
+from tiny_openclip import MEAN, STD
 
 import tellapart as ta
 from facts import raises
@@ -51,12 +52,6 @@ def copied(folder, tmp_path):
 
 def counts(found) -> list[tuple[str, int]]:
     return [(step.step, step.compared) for step in found.steps]
-
-
-def test_one_model_through_one_door_parts_nowhere(folder, pairs):
-    same = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}")
-    assert same.first is None and same.flipped == 0 and not any(step.differ for step in same.steps)
-    assert counts(same) == [("tokens", 6), ("pixels", 6), ("vectors", 12), ("scores", 12)]
 
 
 def keep_capitals(folder: Path) -> None:
@@ -108,21 +103,21 @@ def test_a_planted_difference_is_found_where_it_enters(change, options, step, di
 class Aliased:
     """The same encoder, whose images are resized without antialias."""
 
+    kind, name = "similarity", "aliased"
+
     def __init__(self, inner: TorchDual) -> None:
-        self.inner, self.traits = inner, inner.traits
-        self.name, self.kind, self.fingerprint = "aliased", inner.kind, inner.fingerprint + "-aliased"
+        self.inner, self.traits, self.fingerprint = inner, inner.traits, inner.fingerprint + "-aliased"
         self.encode_texts, self.similarity, self.token_ids = inner.encode_texts, inner.similarity, inner.token_ids
 
     def input_pixels(self, pixels):
         size = self.inner.input_pixels(pixels).shape[-1]
         tensor = torch.from_numpy(np.array(pixels)).permute(2, 0, 1)[None].float()
-        scale = size / min(pixels.shape[:2])
-        shape = [round(side * scale) for side in pixels.shape[:2]]
-        made = torch.nn.functional.interpolate(tensor, size=shape, mode="bicubic", antialias=False)
+        shape = [round(side * size / min(pixels.shape[:2])) for side in pixels.shape[:2]]
+        resized = torch.nn.functional.interpolate(tensor, size=shape, mode="bicubic", antialias=False)
         top, left = ((side - size) // 2 for side in shape)
-        unit = made.clamp(0, 255).round()[0, :, top : top + size, left : left + size].numpy() / 255
-        mean, deviation = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-        return ((unit - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))).astype(np.float32)
+        unit = resized.clamp(0, 255).round()[0, :, top : top + size, left : left + size].numpy() / 255
+        mean, deviation = (np.reshape(statistic, (3, 1, 1)) for statistic in (MEAN, STD))
+        return ((unit - mean) / deviation).astype(np.float32)
 
     def encode_images(self, images: Sequence[Any]):
         return self.inner.encode_images([{"pixel_values": torch.from_numpy(self.input_pixels(one))} for one in images])
@@ -141,20 +136,20 @@ def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder, copied, p
     assert 0 < vectors.differ <= 6 and vectors.largest is not None and 5e-6 < vectors.largest < 1e-3
 
 
-def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder, pairs):
+def test_one_model_through_two_doors_parts_nowhere(folder, pairs):
     t = tiny_models.transformers()
     held = ta.model(t.CLIPModel.from_pretrained(folder), t.AutoProcessor.from_pretrained(folder))
-    same = parity(held, f"hf:{folder}", f"folder:{pairs}")
-    assert same.first is None
-    assert [step.compared for step in same.steps] == [6, 6, 12, 12]
+    for door in (held, f"hf:{folder}"):
+        same = parity(door, f"hf:{folder}", f"folder:{pairs}")
+        assert same.first is None and same.flipped == 0 and not any(step.differ for step in same.steps)
+        assert counts(same) == [("tokens", 6), ("pixels", 6), ("vectors", 12), ("scores", 12)]
     with raises(ModelError, "'bfloat16'", "float32"):
         parity(f"hf:{folder}", held, f"folder:{pairs}", dtype_b="bfloat16")
 
 
 def test_a_matching_head_is_compared_by_its_reading(pairs, tmp_path):
     one = tiny_models.blip(tmp_path / "blip")
-    other = shutil.copytree(one, tmp_path / "other")
-    edit(other / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
+    other = changed(one, tmp_path / "other", "tokenizer_config.json", model_max_length=16)
     found = parity(f"hf:{one}", f"hf:{other}", f"folder:{pairs}", reading="itm")
     assert found.first.cause.startswith("context: B reads 16 tokens")
     assert counts(found) == [("tokens", 6), ("pixels", 6), ("vectors", 0), ("scores", 12)]
@@ -166,7 +161,6 @@ def test_a_matching_head_is_compared_by_its_reading(pairs, tmp_path):
 
 def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most_is_drawn(folder, pairs, tmp_path):
     inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
-    assert isinstance(inner, TorchDual)
     found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
     assert (found.first.step, found.first.differ) == ("pixels", 6)
     assert "antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without" in found.first.cause

@@ -1,7 +1,8 @@
 """Tiny random dual encoders of transformers with real processors, saved to folders as their authors save them."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,17 @@ def pictures(n: int = 5, seed: int = 0) -> list[NDArray[np.uint8]]:
     return [rng.integers(0, 256, (*shapes[k % len(shapes)], 3), dtype=np.uint8) for k in range(n)]
 
 
+def check_neighbours(encode: Callable[..., Any], *samples: Sequence[Any], sizes: Sequence[int] = (1, 3, 7)) -> Any:
+    """Values of samples, which no batch, order or neighbour may change: not a bit. Several columns are pairs."""
+    rng, values = np.random.default_rng(0), encode(*samples)
+    for size in sizes:
+        order = rng.permutation(len(samples[0])).tolist()
+        parts = [order[start : start + size] for start in range(0, len(order), size)]
+        batches = [encode(*([column[k] for k in part] for column in samples)) for part in parts]
+        np.testing.assert_array_equal(np.concatenate(batches), values[order])
+    return values
+
+
 def transformers():
     import_torch()
     import transformers
@@ -43,23 +55,17 @@ def transformers():
     return transformers
 
 
-def byte_level(specials: dict[str, int], *, end_of_word: str = "") -> tuple[dict[str, int], list[tuple[str, str]]]:
+def byte_level(*specials: str, end_of_word: str = "") -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The vocabulary and the merges of a byte-level BPE: all bytes, a few merges, and the special tokens."""
     from tokenizers.pre_tokenizers import ByteLevel
 
-    vocabulary = dict(specials)
-    for token in [
-        f"{letter}{ending}" for ending in dict.fromkeys(("", end_of_word)) for letter in sorted(ByteLevel.alphabet())
-    ]:
-        vocabulary.setdefault(token, len(vocabulary))
-    merges = [("r", "e"), ("b", "l"), ("o", "w")]
-    for merge in merges:
-        vocabulary.setdefault("".join(merge), len(vocabulary))
-    return vocabulary, merges
+    letters, merges = sorted(ByteLevel.alphabet()), [("r", "e"), ("b", "l"), ("o", "w")]
+    pieces = [letter + ending for ending in dict.fromkeys(("", end_of_word)) for letter in letters]
+    return {piece: k for k, piece in enumerate([*specials, *pieces, *map("".join, merges)])}, merges
 
 
 def clip_tokenizer(**options):
-    vocabulary, merges = byte_level({}, end_of_word="</w>")
+    vocabulary, merges = byte_level(end_of_word="</w>")
     # As in OpenAI's, the end of the text is the last token of all.
     for token in ("<|startoftext|>", "<|endoftext|>"):
         vocabulary[token] = len(vocabulary)
@@ -73,7 +79,7 @@ def bert_tokenizer(length: int = 24):
 
 
 def roberta_tokenizer():
-    vocabulary, merges = byte_level({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4})
+    vocabulary, merges = byte_level("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     return transformers().RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=24)
 
 
@@ -110,20 +116,19 @@ def siglip2_tokenizer():
 
 def tower(**changes) -> dict[str, Any]:
     """The sizes that all towers here share."""
-    sizes = {
-        "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-    }  # fmt: skip
-    return sizes | changes
+    layers = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    return {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH} | layers | changes
 
 
 def vision(**changes) -> dict[str, Any]:
     return tower(image_size=SIZE, patch_size=PATCH, **changes)
 
 
-def square(**changes) -> dict[str, Any]:
-    """An image processor's options: the shorter side to size, then the middle."""
-    return {"size": {"shortest_edge": SIZE}, "crop_size": {"height": SIZE, "width": SIZE}} | changes
+def images_of(kind: str = "CLIP"):
+    """A processor of images: of CLIP the shorter side to size, then the middle; of others all of it squashed."""
+    sides, edge = {"height": SIZE, "width": SIZE}, {"shortest_edge": SIZE}
+    options = {"size": edge, "crop_size": sides} if kind == "CLIP" else {"size": sides}
+    return getattr(transformers(), f"{kind}ImageProcessor")(**options)
 
 
 def save(folder: Path, model, processor, seed: int = 0) -> Path:
@@ -139,15 +144,23 @@ def save(folder: Path, model, processor, seed: int = 0) -> Path:
     return folder
 
 
+def save_dual(
+    folder: Path, family: str, tokenizer, text: dict[str, Any], *, architecture: str = "", images: Any = None,
+    processor: str = "CLIP", image: dict[str, Any] | None = None, seed: int = 0, **config,
+) -> Path:  # fmt: skip
+    """A model of a family with its tokenizer; `text` and `image` are settings of its towers."""
+    t = transformers()
+    towers = {"text_config": tower(vocab_size=len(tokenizer)) | text, "vision_config": image or vision()}
+    model = getattr(t, architecture or f"{family}Model")(getattr(t, f"{family}Config")(**towers, **config))
+    return save(folder, model, getattr(t, f"{processor}Processor")(images or images_of(), tokenizer), seed)
+
+
 def clip(folder: Path, *, architecture: str = "CLIPModel", seed: int = 0, **text) -> Path:
-    t, tokenizer = transformers(), clip_tokenizer()
+    tokenizer = clip_tokenizer()
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    config = t.CLIPConfig(
-        text_config=tower(vocab_size=len(tokenizer), max_position_embeddings=24, **ends) | text,
-        vision_config=vision(), projection_dim=DIMENSIONS,
-    )  # fmt: skip
-    model = getattr(t, architecture)(config)
-    return save(folder, model, t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer), seed)
+    settings = {"max_position_embeddings": 24} | ends | text
+    how = {"architecture": architecture, "seed": seed, "projection_dim": DIMENSIONS}
+    return save_dual(folder, "CLIP", tokenizer, settings, **how)
 
 
 def clip_legacy(folder: Path) -> Path:
@@ -156,12 +169,8 @@ def clip_legacy(folder: Path) -> Path:
 
 
 def metaclip_2(folder: Path) -> Path:
-    t, tokenizer = transformers(), xlm_roberta_tokenizer()
-    config = t.MetaClip2Config(
-        text_config=tower(vocab_size=len(tokenizer), max_position_embeddings=24, eos_token_id=2, pad_token_id=1),
-        vision_config=vision(), projection_dim=DIMENSIONS,
-    )  # fmt: skip
-    return save(folder, t.MetaClip2Model(config), t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+    text = {"max_position_embeddings": 24, "eos_token_id": 2, "pad_token_id": 1}
+    return save_dual(folder, "MetaClip2", xlm_roberta_tokenizer(), text, projection_dim=DIMENSIONS)
 
 
 def siglip(folder: Path) -> Path:
@@ -174,90 +183,69 @@ def siglip2_fixed(folder: Path) -> Path:
 
 
 def save_siglip(folder: Path, tokenizer, padding: int) -> Path:
-    t = transformers()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=padding)
-    config = t.SiglipConfig(text_config=text, vision_config=vision())
-    images = t.SiglipImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, t.SiglipModel(config), t.SiglipProcessor(images, tokenizer))
+    text = {"max_position_embeddings": 16, "projection_size": WIDTH, "pad_token_id": padding}
+    return save_dual(folder, "Siglip", tokenizer, text, images=images_of("Siglip"), processor="Siglip")
 
 
 def siglip2_naflex(folder: Path) -> Path:
-    t, tokenizer = transformers(), siglip2_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=0)
-    config = t.Siglip2Config(text_config=text, vision_config=tower(patch_size=PATCH, num_patches=16))
-    images = t.Siglip2ImageProcessor(patch_size=PATCH, max_num_patches=16)
-    return save(folder, t.Siglip2Model(config), t.Siglip2Processor(images, tokenizer))
+    text = {"max_position_embeddings": 16, "projection_size": WIDTH, "pad_token_id": 0}
+    images = transformers().Siglip2ImageProcessor(patch_size=PATCH, max_num_patches=16)
+    image = tower(patch_size=PATCH, num_patches=16)
+    return save_dual(folder, "Siglip2", siglip2_tokenizer(), text, image=image, images=images, processor="Siglip2")
 
 
 def align(folder: Path) -> Path:
-    t, tokenizer = transformers(), bert_tokenizer()
-    config = t.AlignConfig(
-        text_config=tower(vocab_size=len(tokenizer), max_position_embeddings=32),
-        vision_config={
-            "image_size": SIZE, "width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": DIMENSIONS,
-            "kernel_sizes": [3, 3], "in_channels": [32, 8], "out_channels": [8, DIMENSIONS], "strides": [1, 2],
-            "num_block_repeats": [1, 1], "expand_ratios": [1, 2], "depthwise_padding": [],
-        },
-        projection_dim=DIMENSIONS,
-    )  # fmt: skip
-    model = t.AlignModel(config)
-    images = t.EfficientNetImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, model, t.AlignProcessor(images, tokenizer))
+    image = {
+        "image_size": SIZE, "width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": DIMENSIONS,
+        "kernel_sizes": [3, 3], "in_channels": [32, 8], "out_channels": [8, DIMENSIONS], "strides": [1, 2],
+        "num_block_repeats": [1, 1], "expand_ratios": [1, 2], "depthwise_padding": [],
+    }  # fmt: skip
+    how = {"images": images_of("EfficientNet"), "processor": "Align", "projection_dim": DIMENSIONS}
+    return save_dual(folder, "Align", bert_tokenizer(), {"max_position_embeddings": 32}, image=image, **how)
 
 
 def altclip(folder: Path) -> Path:
-    t, tokenizer = transformers(), xlm_roberta_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=20, project_dim=DIMENSIONS, pad_token_id=1)
-    config = t.AltCLIPConfig(text_config=text, vision_config=vision(), projection_dim=DIMENSIONS)
-    return save(folder, t.AltCLIPModel(config), t.AltCLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+    text = {"max_position_embeddings": 20, "project_dim": DIMENSIONS, "pad_token_id": 1}
+    how = {"processor": "AltCLIP", "projection_dim": DIMENSIONS}
+    return save_dual(folder, "AltCLIP", xlm_roberta_tokenizer(), text, **how)
 
 
 def chinese_clip(folder: Path) -> Path:
-    t, tokenizer = transformers(), bert_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=32)
-    config = t.ChineseCLIPConfig(text_config=text, vision_config=vision(), projection_dim=DIMENSIONS)
-    images = t.ChineseCLIPImageProcessor(size={"height": SIZE, "width": SIZE}, do_center_crop=False)
-    return save(folder, t.ChineseCLIPModel(config), t.ChineseCLIPProcessor(images, tokenizer))
+    size = {"height": SIZE, "width": SIZE}
+    images = transformers().ChineseCLIPImageProcessor(size=size, do_center_crop=False)
+    how = {"images": images, "processor": "ChineseCLIP", "projection_dim": DIMENSIONS}
+    return save_dual(folder, "ChineseCLIP", bert_tokenizer(), {"max_position_embeddings": 32}, **how)
 
 
 def aimv2(folder: Path) -> Path:
-    t, tokenizer = transformers(), clip_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=32, eos_token_id=tokenizer.eos_token_id)
-    config = t.Aimv2Config(text_config=text, vision_config=vision(), projection_dim=DIMENSIONS)
-    return save(folder, t.Aimv2Model(config), t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+    tokenizer = clip_tokenizer()
+    text = {"max_position_embeddings": 32, "eos_token_id": tokenizer.eos_token_id}
+    return save_dual(folder, "Aimv2", tokenizer, text, projection_dim=DIMENSIONS)
 
 
 def groupvit(folder: Path) -> Path:
-    t, tokenizer = transformers(), clip_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
+    tokenizer = clip_tokenizer()
+    text = {"max_position_embeddings": 24, "eos_token_id": tokenizer.eos_token_id}
     image = vision(depths=[1, 1], num_group_tokens=[4, 0], num_output_groups=[4, 0])
-    config = t.GroupViTConfig(
-        text_config=text, vision_config=image, projection_dim=DIMENSIONS, projection_intermediate_dim=WIDTH
-    )
-    return save(folder, t.GroupViTModel(config), t.CLIPProcessor(t.CLIPImageProcessor(**square()), tokenizer))
+    sizes = {"projection_dim": DIMENSIONS, "projection_intermediate_dim": WIDTH}
+    return save_dual(folder, "GroupViT", tokenizer, text, image=image, **sizes)
 
 
 def tipsv2(folder: Path) -> Path:
-    t = transformers()
     pieces = ["<pad>", "<unk>", "▁", *"abcdefghijklmnopqrstuvwxyz,", "re", "red"]
-    tokenizer = t.Tipsv2Tokenizer(
-        vocab={p: k for k, p in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")], model_max_length=64
-    )
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=64)
-    config = t.Tipsv2Config(text_config=text, vision_config=vision())
-    images = t.Tipsv2ImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, t.Tipsv2Model(config), t.Tipsv2Processor(images, tokenizer))
+    vocabulary, merges = {piece: k for k, piece in enumerate(pieces)}, [("r", "e"), ("re", "d")]
+    tokenizer = transformers().Tipsv2Tokenizer(vocab=vocabulary, merges=merges, model_max_length=64)
+    how = {"images": images_of("Tipsv2"), "processor": "Tipsv2"}
+    return save_dual(folder, "Tipsv2", tokenizer, {"max_position_embeddings": 64}, **how)
 
 
 def vision_text_dual_encoder(folder: Path) -> Path:
     """Two towers of other families; RoBERTa counts positions from behind its padding."""
     t, tokenizer = transformers(), roberta_tokenizer()
     text = t.RobertaConfig(**tower(vocab_size=len(tokenizer), max_position_embeddings=20, pad_token_id=1))
-    config = t.VisionTextDualEncoderConfig.from_vision_text_configs(
-        t.ViTConfig(**vision()), text, projection_dim=DIMENSIONS
-    )
-    images = t.ViTImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, t.VisionTextDualEncoderModel(config), t.VisionTextDualEncoderProcessor(images, tokenizer))
+    join = t.VisionTextDualEncoderConfig.from_vision_text_configs
+    model = t.VisionTextDualEncoderModel(join(t.ViTConfig(**vision()), text, projection_dim=DIMENSIONS))
+    return save(folder, model, t.VisionTextDualEncoderProcessor(images_of("ViT"), tokenizer))
 
 
 def flava(folder: Path, *, architecture: str = "FlavaModel") -> Path:
@@ -268,7 +256,8 @@ def flava(folder: Path, *, architecture: str = "FlavaModel") -> Path:
         "image_codebook_config": {"hidden_size": 8, "num_groups": 2, "num_blocks_per_group": 1, "vocab_size": 16},
     }  # fmt: skip
     config = t.FlavaConfig(**parts, projection_dim=DIMENSIONS, hidden_size=WIDTH)
-    processor = t.FlavaProcessor(t.FlavaImageProcessor(**square(size={"height": SIZE, "width": SIZE})), tokenizer)
+    sides = {"height": SIZE, "width": SIZE}
+    processor = t.FlavaProcessor(t.FlavaImageProcessor(size=sides, crop_size=sides), tokenizer)
     return save(folder, getattr(t, architecture)(config), processor)
 
 
@@ -278,19 +267,16 @@ def flava_for_pretraining(folder: Path) -> Path:
 
 
 def blip(folder: Path, *, architecture: str = "BlipForImageTextRetrieval") -> Path:
-    t, tokenizer = transformers(), bert_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=32, encoder_hidden_size=WIDTH)
-    ends = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "sep_token_id": 3}
-    config = t.BlipConfig(
-        text_config=text | ends, vision_config=vision(), projection_dim=DIMENSIONS, image_text_hidden_size=DIMENSIONS
-    )
-    images = t.BlipImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, getattr(t, architecture)(config), t.BlipProcessor(images, tokenizer))
+    text = {"max_position_embeddings": 32, "encoder_hidden_size": WIDTH}
+    text |= {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0, "sep_token_id": 3}
+    how = {"architecture": architecture, "images": images_of("Blip"), "processor": "Blip"}
+    sizes = {"projection_dim": DIMENSIONS, "image_text_hidden_size": DIMENSIONS}
+    return save_dual(folder, "Blip", bert_tokenizer(), text, **how, **sizes)
 
 
 def blip_2(folder: Path) -> Path:
     t, tokenizer = transformers(), bert_tokenizer()
-    processor = t.Blip2Processor(t.BlipImageProcessor(size={"height": SIZE, "width": SIZE}), tokenizer)
+    processor = t.Blip2Processor(images_of("Blip"), tokenizer)  # adds a token
     former = tower(
         vocab_size=len(tokenizer), max_position_embeddings=32, encoder_hidden_size=WIDTH, use_qformer_text_input=True,
         cross_attention_frequency=1,
@@ -305,18 +291,14 @@ def blip_2(folder: Path) -> Path:
 
 def bridgetower(folder: Path, *, architecture: str = "BridgeTowerForContrastiveLearning") -> Path:
     t, tokenizer = transformers(), roberta_tokenizer()
-    width = 64  # its vision tower has one head for each 64
-    text = tower(
-        hidden_size=width, vocab_size=len(tokenizer), max_position_embeddings=28, type_vocab_size=1, num_hidden_layers=3
-    )
+    width, edge = 64, {"shortest_edge": SIZE}  # its vision tower has one head for each 64
+    text = tower(vocab_size=len(tokenizer), max_position_embeddings=28, type_vocab_size=1, num_hidden_layers=3)
     config = t.BridgeTowerConfig(
         hidden_size=width, num_attention_heads=HEADS, num_hidden_layers=2, contrastive_hidden_size=DIMENSIONS,
-        intermediate_size=2 * width, logit_scale_init_value=2.6592, text_config=text,
+        intermediate_size=2 * width, logit_scale_init_value=2.6592, text_config=text | {"hidden_size": width},
         vision_config=vision(hidden_size=width, num_hidden_layers=3) | {"init_layernorm_from_vision_encoder": False},
     )  # fmt: skip
-    images = t.BridgeTowerImageProcessor(
-        size={"shortest_edge": SIZE}, crop_size={"shortest_edge": SIZE}, size_divisor=PATCH
-    )
+    images = t.BridgeTowerImageProcessor(size=edge, crop_size=edge, size_divisor=PATCH)
     return save(folder, getattr(t, architecture)(config), t.BridgeTowerProcessor(images, tokenizer))
 
 
@@ -330,17 +312,13 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {make.__name__: make for make in _
 
 def with_concept(make, folder: Path, end: int | None) -> Path:
     """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
+    t, torch = transformers(), import_torch()
     make(folder)
-    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
+    tokenizer = t.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_tokens(["<concept1>"])
     tokenizer.save_pretrained(folder)
-    config = transformers().AutoConfig.from_pretrained(folder)
-    kind = getattr(transformers(), config.architectures[0])
-    model = kind.from_pretrained(folder)
-    part = model.text_model
-    embedding = part.embeddings.token_embedding
-    torch = import_torch()
-    generator = torch.Generator().manual_seed(5)
+    model = getattr(t, t.AutoConfig.from_pretrained(folder).architectures[0]).from_pretrained(folder)
+    embedding, generator = model.text_model.embeddings.token_embedding, torch.Generator().manual_seed(5)
     rows = torch.cat([embedding.weight.data, torch.randn(1, embedding.weight.shape[1], generator=generator)])
     embedding.weight = torch.nn.Parameter(rows)
     model.config.text_config.vocab_size = len(rows)
@@ -352,13 +330,17 @@ def with_concept(make, folder: Path, end: int | None) -> Path:
 
 def loaded(folder: Path, **options) -> TorchDual:
     """A saved dual encoder, opened."""
-    model = load(str(folder), ModelOptions(reading="itc", **options))
-    assert isinstance(model, TorchDual)
-    return model
+    return load(str(folder), ModelOptions(reading="itc", **options))  # type: ignore[return-value]
 
 
-def edit(path: Path, change: Callable[[Any], object]) -> None:
-    """Change the content of a JSON file."""
+def edit(path: Path, change: Callable[[Any], object] | None = None, **values: object) -> None:
+    """Change the content of a JSON file, or some of its values."""
     content = json.loads(path.read_text())
-    change(content)
+    (change or (lambda held: held.update(values)))(content)
     path.write_text(json.dumps(content))
+
+
+def changed(source: Path, place: Path, file: str, change: Callable[[Any], object] | None = None, **values: object):
+    """A copy of a model's folder whose JSON file has another content."""
+    edit(shutil.copytree(source, place) / file, change, **values)
+    return place

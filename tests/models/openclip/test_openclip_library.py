@@ -19,61 +19,50 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reas
 if any(find_spec(name) is None for name in ("torch", "open_clip", "timm", "transformers")):
     pytest.skip("open_clip, timm and transformers are not all installed", allow_module_level=True)
 
-#: Architectures with a tower of each library, of random weights.
-CONFIGS = """
-import open_clip
-from open_clip.factory import _MODEL_CONFIGS
-text = {"context_length": 8, "vocab_size": 64, "width": 32, "heads": 2, "layers": 1}
-_MODEL_CONFIGS["timm"] = {"embed_dim": 16, "text_cfg": text, "vision_cfg": {
-    "timm_model_name": "test_vit", "timm_model_pretrained": False, "image_size": 160, "timm_pool": "token"}}
-"""
 
-BUILD_TIMM = """
+#: A tower of each library, of random weights.
+TIMM = """
+open_clip = import_open_clip()
+text = {"context_length": 8, "vocab_size": 64, "width": 32, "heads": 2, "layers": 1}
+open_clip.factory._MODEL_CONFIGS["timm"] = {"embed_dim": 16, "text_cfg": text, "vision_cfg": {
+    "timm_model_name": "test_vit", "timm_model_pretrained": False, "image_size": 160, "timm_pool": "token"}}
 model = open_clip.create_model("timm")
 print(type(model.visual.trunk).__module__.split(".")[0], "timm" in here())
 """
 
-#: Programs, and the lines that they print. The first has torch alone, the others open_clip as the models import it.
-PROGRAMS = {
-    "libraries first": (
-        """
-import transformers, timm
+# There is no configuration of it on this machine: that transformers looked for one is enough.
+TRANSFORMERS = """
 open_clip = import_open_clip()
-print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
-print(open_clip.hf_model.transformers is transformers)
-""",
-        ["['transformers', 'timm', 'torch._dynamo'] True True", "True"],
-    ),
-    "alone": (
-        """
-open_clip = import_open_clip()
-print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
-""",
-        ["[] True False"],
-    ),
-    "timm": (CONFIGS + BUILD_TIMM, ["timm True"]),
-    # There is no configuration of it on this machine: that transformers looked for one is enough.
-    "transformers": (
-        CONFIGS
-        + """
 try:
     open_clip.model.HFTextEncoder("roberta-base", 16, pretrained=False)
 except (OSError, ValueError) as error:
     print("transformers" in here(), open_clip.hf_model.transformers.__name__)
-""",
-        ["True transformers"],
-    ),
-    # Where no compiled operator can be had torchvision asks; here it is asked in its place.
-    "torchvision": (
-        """
+"""
+
+ALONE = """
+open_clip = import_open_clip()
+print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
+"""
+
+# Where no compiled operator can be had torchvision asks; here it is asked in its place.
+TORCHVISION = """
 import torch
 from torchvision.ops import roi_align
 boxes = torch.tensor([[0.0, 0, 0, 3, 3]])
 print(here(), roi_align(torch.ones(1, 1, 4, 4), boxes, 1).flatten().tolist())
 print(roi_align.__globals__["is_compile_supported"]("cpu") in (True, False), "torch._dynamo" in here())
-""",
-        ["[] [1.0]", "True True"],
+"""
+
+#: Programs, and the lines that they print. The first has torch alone, the others open_clip as the models import it.
+PROGRAMS = {
+    "libraries first": (
+        f"import transformers, timm\n{ALONE}print(open_clip.hf_model.transformers is transformers)",
+        ["['transformers', 'timm', 'torch._dynamo'] True True", "True"],
     ),
+    "alone": (ALONE, ["[] True False"]),
+    "timm": (TIMM, ["timm True"]),
+    "transformers": (TRANSFORMERS, ["True transformers"]),
+    "torchvision": (TORCHVISION, ["[] [1.0]", "True True"]),
 }
 
 #: Runs each program of its input in a fork: torch, and open_clip after the first, are imported once for all.
@@ -109,7 +98,14 @@ def test_open_clip_comes_alone_and_each_library_with_the_first_call_that_needs_i
     assert dict(zip(PROGRAMS, printed, strict=True)) == {name: lines for name, (_, lines) in PROGRAMS.items()}
 
 
-#: Another version's number in place of the installed one's, as a package that another program brought.
+def test_the_bound_is_that_of_pyproject():
+    content = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    extra = content["project"]["optional-dependencies"]["models"]
+    stated = next(Requirement(line) for line in extra if re.match("open_clip_torch", line)).specifier
+    assert stated == SpecifierSet(VERSIONS)
+    assert import_open_clip().__version__ in stated and "4.0.0" not in stated
+
+
 REFUSED = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -123,20 +119,10 @@ for _ in range(2):
 """
 
 
-def test_the_bound_is_that_of_pyproject(open_clip):
-    content = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
-    extra = content["project"]["optional-dependencies"]["models"]
-    stated = next(Requirement(line) for line in extra if re.match("open_clip_torch", line)).specifier
-    assert stated == SpecifierSet(VERSIONS)
-    assert import_open_clip().__version__ in stated
-    assert "4.0.0" not in stated
-
-
 @pytest.mark.parametrize("version", ["4.2.1", "3.2.0"])
-@pytest.mark.usefixtures("open_clip")
 def test_another_version_is_refused_each_time(version, tmp_path):
+    """Another version's number in place of the installed one's, as a package that another program brought."""
     (tmp_path / "open_clip").mkdir()
     (tmp_path / "open_clip" / "__init__.py").write_text(f"__version__ = {version!r}\n")
     done = run_python("-c", REFUSED, tmp_path).stdout
-    assert done.count(f"open_clip_torch {version}") == 2
-    assert done.count(f'pip install "open_clip_torch{VERSIONS}"') == 2
+    assert done.count(f"open_clip_torch {version}") == done.count(f'pip install "open_clip_torch{VERSIONS}"') == 2

@@ -1,8 +1,8 @@
-"""LoRA checkpoints of open_clip: the merged model scores as the one that adds the updates at each layer."""
+"""LoRA checkpoints of open_clip: their models have the vectors of the merged weights."""
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,39 +10,40 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import edit
-from tiny_openclip import TEXTS, pictures
+from tiny_openclip import TEXTS, library_vectors, pictures
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.weights import merge_updates
 
-linear = torch.nn.functional.linear
-
 RANK, ALPHA = 4, 6
 CONFIG = {"r": RANK, "lora_alpha": ALPHA}
 
 
-def with_matrices(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state dict as loralib's layers save it: matrices beside every weight that they can change."""
+def with_matrices(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A state dict as loralib's layers save it, matrices beside every weight that they can change; and it merged."""
     torch.manual_seed(3)
-    found = dict(state)
+    matrices, merged = {}, dict(state)
 
-    def put(stem: str, rows: int, columns: int, rank: int = RANK) -> None:
-        found[stem + "A"] = torch.randn(rank, columns) * 0.1
-        found[stem + "B"] = torch.randn(rows, rank) * 0.1
+    def put(stem: str, name: str, rows: int, columns: int, rank: int = RANK) -> None:
+        a, b = torch.randn(rank, columns) * 0.1, torch.randn(rows, rank) * 0.1
+        matrices.update({f"{stem}A": a, f"{stem}B": b})
+        product = (a.T @ b.T) if name == "token_embedding.weight" else (b @ a).view(state[name].shape)
+        merged[name] = state[name] + ALPHA / RANK * product
 
     for name, weight in state.items():
+        stem = name.removesuffix("weight") + "lora_"
         if name.endswith("attn.in_proj_weight"):
-            put(f"{name}_lora_", *weight.shape)
+            put(f"{name}_lora_", name, *weight.shape)
         elif name.endswith(("c_fc.weight", "c_proj.weight", "out_proj.weight")):
-            put(name.removesuffix("weight") + "lora_", *weight.shape)
+            put(stem, name, *weight.shape)
         elif name == "visual.conv1.weight":
             side = weight.shape[-1]
-            put("visual.conv1.lora_", weight.shape[0] * side, weight.shape[1] * side, RANK * side)
-        elif name == "token_embedding.weight":
-            put("token_embedding.lora_", weight.shape[1], weight.shape[0])
-    return found
+            put(stem, name, weight.shape[0] * side, weight.shape[1] * side, RANK * side)
+        elif name == "token_embedding.weight":  # looks up columns of A
+            put(stem, name, *weight.shape[::-1])
+    return {**state, **matrices}, merged
 
 
 def written(folder: Path, tensors: Mapping[str, Any], config: object = None) -> Path:
@@ -53,67 +54,23 @@ def written(folder: Path, tensors: Mapping[str, Any], config: object = None) -> 
     return folder / "lora.pt"
 
 
-def add_at_each_layer(model, tensors: Mapping[str, Any], scale: float) -> None:
-    """Change a model's forward pass, not its weights: W x + scale * B (A x), as the authors' layers compute."""
-
-    def attend(attention, name: str) -> Callable[..., Any]:
-        a, b = (tensors[f"{name}.in_proj_weight_lora_{half}"] for half in "AB")
-        out_a, out_b = (tensors[f"{name}.out_proj.lora_{half}"] for half in "AB")
-
-        def forward(x, *_, attn_mask=None, **__) -> tuple[Any, None]:
-            packed = linear(x, attention.in_proj_weight, attention.in_proj_bias) + scale * linear(linear(x, a), b)
-            heads = [part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1)]
-            y = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attn_mask)
-            y = y.transpose(1, 2).flatten(2)
-            out = attention.out_proj
-            return linear(y, out.weight, out.bias) + scale * linear(linear(y, out_a), out_b), None
-
-        return forward
-
-    def added(layer, update: Callable[[Any], Any]) -> Callable[..., Any]:
-        plain = layer.forward
-        return lambda x: plain(x) + scale * update(x)
-
-    for name, layer in model.named_modules():
-        a, b = tensors.get(f"{name}.lora_A"), tensors.get(f"{name}.lora_B")
-        if isinstance(layer, torch.nn.MultiheadAttention):
-            assert layer.batch_first
-            layer.forward = attend(layer, name)
-        elif isinstance(layer, torch.nn.Conv2d):
-            kernel = (b @ a).view(layer.weight.shape)
-            layer.forward = added(layer, lambda x, k=kernel, s=layer.stride: torch.nn.functional.conv2d(x, k, stride=s))
-        elif isinstance(layer, torch.nn.Embedding) and a is not None:
-            layer.forward = added(layer, lambda x, a=a, b=b: a.T[x] @ b.T)
-        elif name.endswith(("c_fc", "c_proj")):
-            layer.forward = added(layer, lambda x, a=a, b=b: linear(linear(x, a), b))
-
-
 @pytest.mark.slow
-def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip, checkpoints, tmp_path):
-    from PIL import Image
-
-    state = torch.load(checkpoints("tiny"), weights_only=True)
-    tensors = with_matrices(state)
-    file = written(tmp_path / "one", tensors, CONFIG)
-    model = find_model(f"open_clip:tiny-gelu@{file}")
-    plain, _, transform = open_clip.create_model_and_transforms("tiny", str(checkpoints("tiny")))
-    add_at_each_layer(plain.eval(), tensors, ALPHA / RANK)
-    tokenizer = open_clip.get_tokenizer("tiny")
-    with torch.inference_mode():
-        images = plain.encode_image(torch.stack([transform(Image.fromarray(picture)) for picture in pictures()]))
-        texts = plain.encode_text(tokenizer(TEXTS))
-    unit = torch.nn.functional.normalize
-    np.testing.assert_allclose(model.encode_images(pictures()), unit(images, dim=-1).numpy(), atol=2e-6)
-    np.testing.assert_allclose(model.encode_texts(TEXTS), unit(texts, dim=-1).numpy(), atol=2e-6)
-    # Scale, updates and weights are all in the fingerprint.
-    other = written(tmp_path / "two", tensors, CONFIG | {"lora_alpha": ALPHA + 1})
+def test_a_file_of_matrices_has_the_vectors_of_its_merged_weights(open_clip, checkpoints, tmp_path):
     bare = checkpoints("tiny")
-    prints = {find_model(f"open_clip:tiny-gelu@{path}").fingerprint for path in (file, other, bare)}
-    assert len(prints) == 3
+    tensors, merged = with_matrices(torch.load(bare, weights_only=True))
+    torch.save(merged, tmp_path / "merged.pt")
+    files = [written(tmp_path / str(alpha), tensors, CONFIG | {"lora_alpha": alpha}) for alpha in (ALPHA, ALPHA + 1)]
+    ours, other, plain = (find_model(f"open_clip:tiny-gelu@{path}") for path in (*files, bare))
+    images, texts = library_vectors(open_clip, "tiny", tmp_path / "merged.pt")
+    np.testing.assert_allclose(ours.encode_images(pictures()), images, atol=2e-6)
+    np.testing.assert_allclose(ours.encode_texts(TEXTS), texts, atol=2e-6)
+    # Scale, updates and weights are all in the fingerprint.
+    assert len({ours.fingerprint, other.fingerprint, plain.fingerprint}) == 3
 
 
-HALVES = {"fc.lora_A": torch.tensor([[1.0, 2.0]]), "fc.lora_B": torch.tensor([[3.0], [4.0]])}
-WEIGHTS = {"fc.weight": torch.eye(2), **HALVES}
+WEIGHTS = {
+    "fc.weight": torch.eye(2), "fc.lora_A": torch.tensor([[1.0, 2.0]]), "fc.lora_B": torch.tensor([[3.0], [4.0]]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -160,25 +117,21 @@ def test_what_cannot_be_merged_is_an_error(tensors, config, message, tmp_path):
 def test_an_adapter_s_folder_is_merged_as_peft_merges_it(open_clip, checkpoints, tmp_path):
     peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(4)
-    file = checkpoints("tiny")
-    model = open_clip.create_model("tiny", str(file)).eval()
+    file, adapter, merged = checkpoints("tiny"), tmp_path / "a", tmp_path / "merged.pt"
     targets = ["attn", "c_fc", "c_proj", "conv1", "token_embedding"]
     settings = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets, init_lora_weights=False)
-    wrapped = peft.get_peft_model(model, settings)
-    wrapped.save_pretrained(tmp_path / "a")
-    torch.save(wrapped.merge_and_unload().state_dict(), tmp_path / "merged.pt")
+    wrapped = peft.get_peft_model(open_clip.create_model("tiny", str(file)).eval(), settings)
+    wrapped.save_pretrained(adapter)
+    torch.save(wrapped.merge_and_unload().state_dict(), merged)
     with raises(ModelError, "model", "open_clip:ARCH/TAG@FOLDER"):
-        find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")
-    config = tmp_path / "a" / "adapter_config.json"
-    edit(config, lambda content: content.update(base_model_name_or_path=str(file)))
-    ours, theirs, plain = (
-        find_model(f"open_clip:tiny-gelu@{path}") for path in (tmp_path / "a", tmp_path / "merged.pt", file)
-    )
-    vectors = [(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (ours, theirs, plain)]
+        find_model(f"open_clip:tiny-gelu@{adapter}")
+    edit(adapter / "adapter_config.json", base_model_name_or_path=str(file))
+    models = [find_model(f"open_clip:tiny-gelu@{path}") for path in (adapter, merged, file)]
+    vectors = [(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in models]
     for one, other, bare in zip(*vectors, strict=True):
         # The products are summed in another order, and random updates make weights large: 4e-6 on some processors.
         np.testing.assert_allclose(one, other, rtol=0, atol=2e-5)
         assert np.abs(one - bare).max() > 0.05
-    edit(config, lambda content: content.update(base_model_name_or_path="an/id"))
+    edit(adapter / "adapter_config.json", base_model_name_or_path="an/id")
     with raises(ModelError, "'an/id'", "open_clip:tiny-gelu/TAG@"):
-        find_model(f"open_clip:tiny-gelu@{tmp_path / 'a'}")
+        find_model(f"open_clip:tiny-gelu@{adapter}")

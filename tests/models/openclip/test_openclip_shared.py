@@ -1,7 +1,7 @@
 """Texts that share their beginnings get the vectors of texts encoded apart, bit for bit; other towers do not share."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from tiny_models import check_neighbours
 from tiny_openclip import TEXTS, named
 
 from tellapart.models.find import find_model
@@ -67,12 +68,8 @@ def token_rows(draw: st.DrawFn, length: int) -> NDArray[np.int64]:
 @pytest.mark.parametrize(
     ("architecture", "dtype", "length"),
     [
-        ("tiny", "float32", 8),
-        ("tiny-quickgelu", "float32", 16),
-        ("tiny-custom", "float64", 16),
-        ("tiny", "bfloat16", 16),
-        ("tiny-coca", "float32", 76),
-        ("tiny-coca", "float64", 76),
+        *(("tiny", "float32", 8), ("tiny-quickgelu", "float32", 16), ("tiny-custom", "float64", 16)),
+        *(("tiny", "bfloat16", 16), ("tiny-coca", "float32", 76), ("tiny-coca", "float64", 76)),
     ],
 )
 def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(open_clip, architecture, dtype, length):
@@ -95,9 +92,7 @@ def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(open_clip, archite
 def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(checkpoints, monkeypatch, architecture):
     model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
     assert isinstance(model, TorchDual) and model.shares_beginnings
-    shared = model.encode_texts(CAPTIONS)
-    for some in np.random.default_rng(0).permuted(np.tile(np.arange(len(CAPTIONS)), (3, 1)), axis=1)[:, :9]:
-        assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
+    shared = check_neighbours(model.encode_texts, CAPTIONS, sizes=(5, 9))
     with monkeypatch.context() as patch:
         patch.setattr(TextTower, "shares", False)
         assert np.array_equal(model.encode_texts(CAPTIONS), shared)
@@ -105,28 +100,19 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(chec
         assert not model.shares_beginnings
 
 
-def hook_states(text) -> None:
-    text.transformer.resblocks[1].register_forward_hook(lambda _module, _inputs, output: output * 1.5)
-
-
-def hook_inputs(text) -> None:
-    text.ln_final.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
-
-
-def replace_forward(text) -> None:
-    mlp = text.transformer.resblocks[0].mlp
-    mlp.forward = lambda states: torch.nn.Sequential.forward(mlp, states) * 2
-
-
 def wrap_layer(text) -> None:
     class Adapted(torch.nn.Linear):
         def forward(self, states):
             return super().forward(states) * 2
 
-    block = text.transformer.resblocks[0]
-    adapted = Adapted(32, 128)
-    adapted.load_state_dict(block.mlp.c_fc.state_dict())
-    block.mlp.c_fc = adapted.eval()
+    mlp = text.transformer.resblocks[0].mlp
+    plain, mlp.c_fc = mlp.c_fc, Adapted(32, 128).eval()
+    mlp.c_fc.load_state_dict(plain.state_dict())
+
+
+def replace_forward(text) -> None:
+    mlp = text.transformer.resblocks[0].mlp
+    mlp.forward = lambda states: torch.nn.Sequential.forward(mlp, states) * 2
 
 
 def quantise_weight(text) -> None:
@@ -137,40 +123,45 @@ def quantise_weight(text) -> None:
     layer.weight = Quantised(layer.weight.detach().round(decimals=1), requires_grad=False)
 
 
-@pytest.mark.parametrize("change", [hook_states, hook_inputs, replace_forward, wrap_layer, quantise_weight])
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "states": lambda text: text.transformer.resblocks[1].register_forward_hook(lambda _module, _, output: output * 1.5),
+    "inputs": lambda text: text.ln_final.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,)),
+    "forward": replace_forward,
+    "wrapped": wrap_layer,
+    "quantised": quantise_weight,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(checkpoints, change):
     model = find_model(f"open_clip:tiny-custom@{checkpoints('tiny-custom')}")
-    assert isinstance(model, TorchDual)
     before = model.encode_texts(CAPTIONS)
-    change(model.towers.module.text)
+    CHANGES[change](model.towers.module.text)
     assert not model.shares_beginnings
-    after = model.encode_texts(CAPTIONS)
     # Of the plain pass, which goes through the changed modules.
-    assert not np.array_equal(before, after)
+    assert not np.array_equal(before, model.encode_texts(CAPTIONS))
 
 
 def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(open_clip, monkeypatch):
-    def works(model):
+    model, _ = tower_of(open_clip, "tiny", "float32")
+
+    def works():
         return TextTower(model).shares
 
-    model, _ = tower_of(open_clip, "tiny", "float32")
-    assert works(model)
-    assert not works(model.train()) and works(model.eval())
+    assert works()
+    model.train()
+    assert not works()
+    model.eval()
     handle = torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
-    assert not works(model)
+    assert not works()
     handle.remove()
-    assert works(model)
     with monkeypatch.context() as patch:  # as `Module.compile` leaves it; the compiler takes seconds to import
         patch.setattr(model.transformer.resblocks[0], "_compiled_call_impl", model.transformer.resblocks[0].forward)
-        assert not works(model)
-    assert works(model)
-    assert not works(tower_of(open_clip, "tiny-bidirectional", "float32")[0])
-
-    class Wrapped(type(model)):
-        pass
-
-    model.__class__ = Wrapped
-    assert not works(model)
+        assert not works()
+    assert works()
+    model.__class__ = type("Wrapped", (type(model),), {})
+    assert not works()
+    assert not tower_of(open_clip, "tiny-bidirectional", "float32")[1].shares
 
 
 def read_captions(names: Sequence[str], count: int) -> list[str]:

@@ -77,15 +77,17 @@ def library_vectors(open_clip, architecture: str, file: Path, **options) -> tupl
     return unit(torch.cat(images), dim=-1).numpy(), unit(torch.cat(texts), dim=-1).numpy()
 
 
-def saved_folder(
-    path: Path, checkpoint: Path, *, file: str = "open_clip_pytorch_model.bin", model_cfg=CLIP, **config
-) -> Path:
+def saved_folder(folder: Path, checkpoint: Path, *, file: str = "open_clip_pytorch_model.bin", **config) -> Path:
     """A folder as open_clip saves it."""
-    path.mkdir(exist_ok=True)
-    (path / file).write_bytes(checkpoint.read_bytes())
-    config.setdefault("preprocess_cfg", PREPROCESSING)
-    (path / "open_clip_config.json").write_text(json.dumps({"model_cfg": model_cfg} | config))
-    return path
+    folder.mkdir(exist_ok=True)
+    (folder / file).write_bytes(checkpoint.read_bytes())
+    return write_config(folder, **config)
+
+
+def write_config(folder: Path, **config) -> Path:
+    content = {"model_cfg": CLIP, "preprocess_cfg": PREPROCESSING} | config
+    (folder / "open_clip_config.json").write_text(json.dumps(content))
+    return folder
 
 
 @contextmanager

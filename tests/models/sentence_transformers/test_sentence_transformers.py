@@ -13,7 +13,7 @@ import tiny_generative
 import tiny_models
 import torch
 from tiny_fusion_encoders import change_weights
-from tiny_models import pictures, with_concept
+from tiny_models import changed, edit, pictures, with_concept
 
 import tellapart
 from facts import check_facts, raises
@@ -35,6 +35,9 @@ library = pytest.importorskip("sentence_transformers", reason="models of sentenc
 TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
 
 
+CONFIG = "config_sentence_transformers.json"
+
+
 def save_dual(folder: Path, **settings):
     tiny_models.clip(folder / "base")
     modules = [library.base.modules.Transformer(str(folder / "base"))]
@@ -48,9 +51,8 @@ def qwen(folder: Path, **options):
 
 def save_routed(folder: Path):
     routes = {side: [library.base.modules.Transformer(str(tiny_models.clip(folder / side)))] for side in "ab"}
-    return library.SentenceTransformer(
-        modules=[library.base.modules.Router(routes, route_mappings={(None, "image"): "a", (None, "text"): "b"})]
-    )
+    of_modalities = {(None, "image"): "a", (None, "text"): "b"}
+    return library.SentenceTransformer(modules=[library.base.modules.Router(routes, route_mappings=of_modalities)])
 
 
 def save_dual_of_chat(folder: Path):
@@ -96,6 +98,12 @@ def loaded(folder: Path, **options):
     return find_model(f"st:{folder}", ModelOptions(**options))
 
 
+def opened(kind: str, folder: Path) -> Any:
+    """The library's own model of a folder."""
+    classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
+    return classes.get(kind, library.SentenceTransformer)(str(folder))
+
+
 def scores_of(model, images: list[Any], texts: list[str]):
     if isinstance(model, DualEncoder):
         return model.similarity(model.encode_images(images), model.encode_texts(texts))
@@ -107,24 +115,18 @@ def by_the_library(folder: Path, kind: str, reading: str | None, image, text: st
     """One pair's number by the library's own call, on this pair alone; `prompt` is an instruction to the query."""
     from PIL import Image
 
-    picture, caption = [{"image": Image.fromarray(image)}], {"text": text}
+    model, picture, caption = opened(kind, folder), [{"image": Image.fromarray(image)}], {"text": text}
     if kind == "cross":
         activation = torch.nn.Identity() if reading == "logit" else None
-        scores = library.CrossEncoder(str(folder)).predict([(caption, *picture)], activation_fn=activation, **prompt)
-        return float(scores[0])
-    if kind == "many_vectors":
-        model = library.MultiVectorEncoder(str(folder))
-        return model.similarity(model.encode_query([caption]), model.encode_document(picture)).item()
-    model = library.SentenceTransformer(str(folder))
-    if reading == "retrieval":
-        return model.similarity(model.encode_document(picture), model.encode_query([caption], **prompt)).item()
+        return float(model.predict([(caption, *picture)], activation_fn=activation, **prompt)[0])
+    if kind == "many_vectors" or reading == "retrieval":
+        return model.similarity(model.encode_query([caption], **prompt), model.encode_document(picture)).item()
     return model.similarity(model.encode(picture, **prompt), model.encode([caption], **prompt)).item()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "reading"),
-    [(kind, None) for kind in SAVERS] + [("dual", "retrieval"), ("cross", "logit")],
+    ("kind", "reading"), [*((kind, None) for kind in SAVERS), ("dual", "retrieval"), ("cross", "logit")]
 )
 def test_every_pair_gets_the_library_s_own_number(kind, reading, saved):
     folder, images = saved(kind), pictures(2)
@@ -132,8 +134,7 @@ def test_every_pair_gets_the_library_s_own_number(kind, reading, saved):
     expected = [[by_the_library(folder, kind, reading, image, text) for text in TEXTS] for image in images]
     # Of the largest score: a dot product of long vectors near zero has lost digits.
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6 * max(1, np.abs(expected).max()))
-    assert np.ptp(scores, axis=0).max() > 1e-4
-    assert np.ptp(scores, axis=1).min() > 1e-4
+    assert np.ptp(scores, axis=0).max() > 1e-4 and np.ptp(scores, axis=1).min() > 1e-4
 
 
 @pytest.mark.slow
@@ -167,15 +168,6 @@ def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(kind, pr
         assert find_model(f"hf:{folder}", ModelOptions(reading="itc")).fingerprint != loaded(folder).fingerprint
 
 
-def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved, tmp_path):
-    folder = Path(shutil.copytree(saved("dual_of_chat"), tmp_path / "model"))
-    (folder / "modules.json").unlink()
-    with raises(ModelError, "copy modules.json", "config_sentence_transformers.json"):
-        loaded(folder)
-    with raises(ModelError, "config_sentence_transformers.json", "embedder"):
-        find_model(f"hf:{folder}")
-
-
 def test_texts_that_lose_their_end_are_counted_and_those_with_a_control_token_refused(saved):
     model = loaded(saved("dual"))
     model.encode_texts(["a red cup", "cup " * 40, "cup.png", "https://example.org/cup.png", "bowl " * 60])
@@ -188,18 +180,15 @@ def test_texts_that_lose_their_end_are_counted_and_those_with_a_control_token_re
 
 
 def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(saved, tmp_path):
-    model = loaded(saved("dual"))
-    elsewhere = Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
+    model, elsewhere = loaded(saved("dual")), Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
     assert loaded(elsewhere).fingerprint == model.fingerprint
     assert loaded(elsewhere, reading="retrieval").fingerprint != model.fingerprint
-    assert loaded(edit(elsewhere, prompts={"query": "Q ", "hint": "the "})).fingerprint != model.fingerprint
-
-
-def test_a_route_is_known_by_how_many_tokens_it_reads(saved, tmp_path):
-    folder = Path(shutil.copytree(saved("routed"), tmp_path / "model"))
-    path = folder / "b_0_Transformer" / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 9}))
-    assert loaded(folder).fingerprint != loaded(saved("routed")).fingerprint
+    edit(elsewhere / CONFIG, prompts={"query": "Q ", "hint": "the "})
+    assert loaded(elsewhere).fingerprint != model.fingerprint
+    # A route is known by how many tokens it reads.
+    settings = "b_0_Transformer/tokenizer_config.json"
+    shorter = changed(saved("routed"), tmp_path / "shorter", settings, model_max_length=9)
+    assert loaded(shorter).fingerprint != loaded(saved("routed")).fingerprint
 
 
 def test_what_is_usual_adds_nothing_to_a_fingerprint_of_earlier_scores(saved, monkeypatch):
@@ -207,79 +196,83 @@ def test_what_is_usual_adds_nothing_to_a_fingerprint_of_earlier_scores(saved, mo
     monkeypatch.setattr(backend, "weights_fingerprint", lambda *facts: stated.append(json.loads(facts[3])) or "a")
     loaded(saved("dual"))
     parts = stated[0].pop("modules")
-    assert {*stated[0]} == {
-        *("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length", "activation")
-    }
+    settings = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_seq_length", "activation")
+    assert {*stated[0]} == {*settings}
     assert {key for part in parts for key in part} == {"kind", "settings", "config", "processor", "chat"}
     assert {type(part["settings"]) for part in parts if "settings" in part} == {dict}
-    for model in (library.SentenceTransformer(str(saved("dual"))), library.CrossEncoder(str(saved("cross")))):
+    for kind in ("dual", "cross"):
+        model = opened(kind, saved(kind))
         model.activation_fn = torch.nn.Sigmoid()
         description.add_module(model)
     assert not {"cosine", "activation_fn=Sigmoid()"} & {*description.facts}
 
 
 def test_weights_that_are_missing_are_not_drawn_and_those_of_a_layer_too_many_not_dropped(saved, tmp_path):
-    folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
-    change_weights(folder, lambda tensors: tensors.pop("text_projection.weight"))
+    less, more = (Path(shutil.copytree(saved("dual"), tmp_path / name)) for name in ("less", "more"))
+    change_weights(less, lambda tensors: tensors.pop("text_projection.weight"))
     with raises(ModelError, "1", "CLIPModel", "text_projection"):
-        loaded(folder)
-    folder = Path(shutil.copytree(saved("dual"), tmp_path / "more"))
+        loaded(less)
     heads = {name: torch.ones(2) for name in ("head.weight", "text_model.pooler.dense.weight")}
-    change_weights(folder, lambda tensors: tensors.update(heads))
-    assert loaded(folder).fingerprint == loaded(saved("dual")).fingerprint
-    config = json.loads((folder / "config.json").read_text())
-    config["text_config"]["num_hidden_layers"] = 1
-    (folder / "config.json").write_text(json.dumps(config))
+    change_weights(more, lambda tensors: tensors.update(heads))
+    assert loaded(more).fingerprint == loaded(saved("dual")).fingerprint
+    edit(more / "config.json", lambda config: config["text_config"].update(num_hidden_layers=1))
     with raises(ModelError, "left over", "text_model.encoder.layers.1"):
+        loaded(more)
+
+
+#: What is wrong with a folder, how it is read, and the facts of the refusal.
+REFUSED: list[tuple[Callable[[Path], object], dict[str, str], tuple[object, ...]]] = [
+    (
+        lambda folder: edit(folder / CONFIG, model_type="SparseEncoder"), {},
+        ("SparseEncoder", "SentenceTransformer", "CrossEncoder"),
+    ),
+    (lambda folder: edit(folder / CONFIG, similarity_fn_name="manhattan"), {}, ("similarity", "'manhattan'")),
+    (id, {"reading": "itc"}, ("'itc'",)),
+    (  # the library looks at it when it scores
+        lambda folder: edit(folder / "processor_config.json", lambda it: it["image_processor"].update(resample=-1)), {},
+        ("model", "-1"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "options", "facts"), REFUSED)
+def test_what_cannot_be_read_is_refused_with_what_to_do(change, options, facts, saved, tmp_path):
+    change(folder := Path(shutil.copytree(saved("dual"), tmp_path / "model")))
+    with raises(ModelError, facts):
+        loaded(folder, **options)
+
+
+def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved, tmp_path):
+    folder = Path(shutil.copytree(saved("dual_of_chat"), tmp_path / "model"))
+    (folder / "modules.json").unlink()
+    with raises(ModelError, "copy modules.json", CONFIG):
         loaded(folder)
-
-
-def edit(folder: Path, **changes) -> Path:
-    path = folder / "config_sentence_transformers.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    return folder
-
-
-def test_what_cannot_be_read_is_refused_with_what_to_do(saved, tmp_path):
-    plain = saved("dual").parent / "base"
+    with raises(ModelError, CONFIG, "embedder"):
+        find_model(f"hf:{folder}")
     with raises(ModelError, "modules.json", "missing"):
-        loaded(plain)
-    folder = Path(shutil.copytree(saved("dual"), tmp_path / "sparse"))
-    with raises(ModelError, "SparseEncoder", "SentenceTransformer", "CrossEncoder"):
-        loaded(edit(folder, model_type="SparseEncoder"))
-    with raises(ModelError, "similarity", "'manhattan'"):
-        loaded(edit(folder, model_type="SentenceTransformer", similarity_fn_name="manhattan"))
-    with raises(ModelError, "'itc'"):
-        loaded(saved("dual"), reading="itc")
-    settings = json.loads((folder / "processor_config.json").read_text())
-    settings["image_processor"]["resample"] = -1
-    edit(folder, similarity_fn_name="cosine").joinpath("processor_config.json").write_text(json.dumps(settings))
-    with raises(ModelError, str(folder), "-1"):  # the library looks at it when it scores
-        loaded(folder)
+        loaded(saved("dual").parent / "base")
 
 
 def test_a_model_of_texts_alone_is_refused(tmp_path):
-    transformers = tiny_models.transformers()
-    words = tiny_models.bert_tokenizer()
+    transformers, words = tiny_models.transformers(), tiny_models.bert_tokenizer()
     sizes = tiny_models.tower(vocab_size=len(words), max_position_embeddings=32)
-    transformers.BertModel(transformers.BertConfig(**sizes)).save_pretrained(tmp_path / "base")
-    words.save_pretrained(tmp_path / "base")
-    modules = [library.base.modules.Transformer(str(tmp_path / "base"))]
-    modules.append(library.sentence_transformer.modules.Pooling(32, "mean"))
+    for part in (transformers.BertModel(transformers.BertConfig(**sizes)), words):
+        part.save_pretrained(tmp_path / "base")
+    pooling = library.sentence_transformer.modules.Pooling(32, "mean")
+    modules = [library.base.modules.Transformer(str(tmp_path / "base")), pooling]
     library.SentenceTransformer(modules=modules).save(str(tmp_path / "model"), create_model_card=False)
     with raises(ModelError, "SentenceTransformer", "text", "image"):
         loaded(tmp_path / "model")
 
 
-def test_a_model_whose_numbers_move_with_padding_is_refused(saved, tmp_path):
+def test_a_model_whose_numbers_move_with_padding_is_refused(saved):
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
     inner = model[0].forward
 
     def unmasked(features, **options):
-        mask = features["attention_mask"]
-        outputs = inner(features | {"attention_mask": torch.ones_like(mask)}, **options)
-        return outputs | {"attention_mask": torch.ones_like(mask)}
+        no_mask = {"attention_mask": torch.ones_like(features["attention_mask"])}
+        return inner(features | no_mask, **options) | no_mask
 
     model[0].forward = unmasked
     with raises(ModelError, "broken", "call"):
@@ -288,55 +281,43 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved, tmp_path):
 
 @pytest.mark.parametrize("kind", ["dual_with_default_prompt", "routed", "cross", "many_vectors"])
 def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_set):
-    classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
-    folder, pairs = saved(kind), picture_set(2)
-    model = classes.get(kind, library.SentenceTransformer)(str(folder)).train()
+    pairs, model = picture_set(2), opened(kind, saved(kind)).train()
     held = tellapart.evaluate(model, pairs, cache=False).items().scores
-    assert held.tobytes() == score(loaded(folder), pairs, store=EmbeddingStore(None)).scores.values.tobytes()
+    assert held.tobytes() == score(loaded(saved(kind)), pairs, store=EmbeddingStore(None)).scores.values.tobytes()
     assert model.training
 
 
 @pytest.mark.parametrize(
-    ("part", "setting", "value"),
-    [("image_processor", "image_mean", [0.1, 0.2, 0.3]), ("tokenizer", "model_max_length", 9)],
-)
-def test_a_model_in_memory_is_known_by_its_processor(part, setting, value, saved, picture_set, tmp_path):
-    model, pairs = library.SentenceTransformer(str(saved("dual"))), picture_set(2)
-    before, again = (tellapart.evaluate(model, pairs, cache=tmp_path) for _ in range(2))
-    assert again.result().benchmarks["pictures"].images_encoded == 0  # out of the store
-    setattr(getattr(model[0].processor, part), setting, value)
-    after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
-    assert np.abs(anew - before.items().scores).max() > 1e-3
-    np.testing.assert_array_equal(after, anew)
-
-
-@pytest.mark.parametrize(
-    ("kind", "setting", "value"),
+    ("kind", "part", "setting", "value"),
     [
-        ("dual", "similarity_fn_name", "dot"),
-        ("cross", "activation_fn", torch.nn.Identity()),
-        ("dual", "truncate_dim", 5),
+        ("dual", lambda model: model[0].processor.image_processor, "image_mean", [0.1, 0.2, 0.3]),
+        ("dual", lambda model: model[0].processor.tokenizer, "model_max_length", 9),
+        ("dual", lambda model: model, "similarity_fn_name", "dot"),
+        ("cross", lambda model: model, "activation_fn", torch.nn.Identity()),
+        ("dual", lambda model: model, "truncate_dim", 5),
     ],
 )
-def test_a_model_in_memory_is_known_by_its_settings(kind, setting, value, saved, picture_set, tmp_path):
-    model = (library.CrossEncoder if kind == "cross" else library.SentenceTransformer)(str(saved(kind)))
-    pairs = picture_set(2)
-    tellapart.evaluate(model, pairs, cache=tmp_path)
-    setattr(model, setting, value)
+def test_a_model_in_memory_is_known_by_its_settings(kind, part, setting, value, saved, picture_set, tmp_path):
+    model, pairs = opened(kind, saved(kind)), picture_set(2)
+    before, again = (tellapart.evaluate(model, pairs, cache=tmp_path) for _ in range(2))
+    counted = again.result().benchmarks["pictures"]
+    assert counted.images_encoded == 0  # out of the store
+    setattr(part(model), setting, value)
     after, anew = (tellapart.evaluate(model, pairs, cache=cache).items().scores for cache in (tmp_path, False))
+    assert np.abs(anew - before.items().scores).max() > 1e-3 or setting == "similarity_fn_name"  # of unit vectors
     np.testing.assert_array_equal(after, anew)
 
 
 def test_a_clip_reads_added_words_in_their_sentence(tmp_path):
-    texts, vectors = ["a <concept1> red cup", "a <concept1> blue cat"], []
+    texts, models = ["a <concept1> red cup", "a <concept1> blue cat"], []
     for end in (2, None):
-        base = with_concept(tiny_models.clip, tmp_path / f"base {end}", end)
-        folder = tmp_path / str(end)
+        base, folder = with_concept(tiny_models.clip, tmp_path / f"base {end}", end), tmp_path / str(end)
         library.SentenceTransformer(modules=[library.base.modules.Transformer(str(base))]).save(str(folder))
-        vectors.append(loaded(folder).encode_texts(texts))
-    assert np.abs(vectors[0][0] - vectors[0][1]).max() > 1e-3
-    np.testing.assert_array_equal(*vectors)
-    check_facts(loaded(tmp_path / "2").provenance, "eos_token_id 2")
+        models.append(loaded(folder))
+    legacy, stated = (model.encode_texts(texts) for model in models)
+    assert np.abs(legacy[0] - legacy[1]).max() > 1e-3
+    np.testing.assert_array_equal(legacy, stated)
+    check_facts(models[0].provenance, "eos_token_id 2")
 
 
 @pytest.mark.parametrize(("kind", "reading"), [("dual", "encode"), ("dual", "retrieval"), ("cross", "predict")])
@@ -351,12 +332,10 @@ def test_an_instruction_is_the_prompt(saved, kind, reading):
 def test_filip_is_a_rule_of_many_vectors(saved):
     from PIL import Image
 
-    folder, (image,) = saved("many_vectors"), pictures(1)
-    theirs = library.MultiVectorEncoder(str(folder))
-    [query] = theirs.encode_query([{"text": TEXTS[0]}])
-    [document] = theirs.encode_document([{"image": Image.fromarray(image)}])
-    products = torch.as_tensor(query).double() @ torch.as_tensor(document).double().T
-    expected = (products.max(dim=1).values.mean() + products.max(dim=0).values.mean()) / 2
-    assert loaded(folder, reading="filip").score_pairs([image], TEXTS[:1])[0] == pytest.approx(
-        float(expected), abs=1e-5
-    )
+    (image,), theirs = pictures(1), opened("many_vectors", saved("many_vectors"))
+    sides = theirs.encode_query([{"text": TEXTS[0]}]), theirs.encode_document([{"image": Image.fromarray(image)}])
+    query, document = (torch.as_tensor(side[0]).double() for side in sides)
+    products = query @ document.T
+    expected = (products.max(dim=1).values.mean() + products.max(dim=0).values.mean()).item() / 2
+    scores = loaded(saved("many_vectors"), reading="filip").score_pairs([image], TEXTS[:1])
+    assert scores[0] == pytest.approx(expected, abs=1e-5)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import clip, pictures
+from tiny_models import clip, edit, pictures
 from torch import nn
 
 from facts import raises
@@ -26,9 +27,8 @@ def written(folder: Path, tensors: dict[str, Any], **settings) -> Path:
     from safetensors.torch import save_file
 
     folder.mkdir()
-    save_file(
-        {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}, folder / "adapter_model.safetensors"
-    )
+    named = {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}
+    save_file(named, folder / "adapter_model.safetensors")
     stated = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "bias": "none", "target_modules": ["fc"]}
     (folder / "adapter_config.json").write_text(json.dumps(stated | settings))
     return folder
@@ -80,44 +80,34 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     assert len(unchanged) == 5 and all((after[name].numpy() == before[name]).all() for name in unchanged)
 
 
-def adapted(model, folder: Path, **settings):
-    """The model with an adapter of random matrices that peft saves, merged by peft."""
-    peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
-    torch.manual_seed(4)
-    wrapped = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **settings))
-    wrapped.save_pretrained(folder)
-    return wrapped.merge_and_unload()
-
-
 @pytest.mark.slow
 def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path):
-    base = clip(tmp_path / "base")
+    peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
+    base, adapter = clip(tmp_path / "base"), tmp_path / "a"
     model = import_transformers().CLIPModel.from_pretrained(base)
     targets = ["q_proj", "v_proj", "fc1", "patch_embedding", "token_embedding", "visual_projection"]
     patterns = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
+    how = {"target_modules": targets, "r": 4, "lora_alpha": 6, "use_rslora": True, "init_lora_weights": False}
+    torch.manual_seed(4)
+    shutil.copytree(base, tmp_path / "merged")
     with quiet(), warnings.catch_warnings(action="ignore"):  # of a property that peft reads
-        merged = adapted(model, tmp_path / "a", target_modules=targets, r=4, lora_alpha=6, use_rslora=True, **patterns)
-        merged.save_pretrained(tmp_path / "merged")
-    for path in base.iterdir():
-        if not (tmp_path / "merged" / path.name).exists():
-            (tmp_path / "merged" / path.name).write_bytes(path.read_bytes())
-    ours, theirs, plain = (find_model(f"hf:{tmp_path / name}") for name in ("a", "merged", "base"))
+        wrapped = peft.get_peft_model(model, peft.LoraConfig(**how, **patterns))
+        wrapped.save_pretrained(adapter)
+        wrapped.merge_and_unload().save_pretrained(tmp_path / "merged")
+    ours, theirs, plain = (find_model(f"hf:{folder}") for folder in (adapter, tmp_path / "merged", base))
     vectors = [(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (ours, theirs, plain)]
     for one, other, bare in zip(*vectors, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
         assert np.abs(one - bare).max() > 0.05
-    assert len({ours.fingerprint, plain.fingerprint}) == 2
+    assert ours.fingerprint != plain.fingerprint
     # A run that is stored depends on the base's files, too.
-    prefix = find_prefix(f"hf:{tmp_path / 'a'}")
-    found = prefix.files(f"hf:{tmp_path / 'a'}")
-    assert found is not None
-    assert {path.parent.name for path in found} == {"a", "base"}
+    files = find_prefix(f"hf:{adapter}").files(f"hf:{adapter}")
+    assert {path.parent.name for path in files or ()} == {"a", "base"}
     with raises(UnknownNameError, "adapter", "peft"):
-        find_model(str(tmp_path / "a"))
-    config = tmp_path / "a" / "adapter_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {BASE: None}))
+        find_model(str(adapter))
+    edit(adapter / "adapter_config.json", **{BASE: None})
     with raises(ModelError, "model", "'base_model_name_or_path'"):
-        find_model(f"hf:{tmp_path / 'a'}")
+        find_model(f"hf:{adapter}")
 
 
 BASE = "base_model_name_or_path"
@@ -143,15 +133,13 @@ def test_what_does_not_fit_is_refused(settings, tensors, message, tmp_path):
 
 
 def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path):
-    first = written(tmp_path / "a", matrices("fc", 4, 6), **{BASE: "x/y"})
-    second = written(tmp_path / "b", matrices("fc", 4, 6), **{BASE: str(first)})
-    with raises(ModelError, "adapter"):
-        find_model(f"hf:{second}")
     (tmp_path / "native").mkdir()
     (tmp_path / "native" / "config.json").write_text('{"model_type": "albef"}')
-    third = written(tmp_path / "c", matrices("fc", 4, 6), **{BASE: str(tmp_path / "native")})
-    with raises(ModelError, "model", "file"):
-        find_model(f"hf:{third}")
-    (first / "non_lora_trainables.bin").touch()
+    bases = {"a": "x/y", "b": str(tmp_path / "a"), "c": str(tmp_path / "native")}
+    folders = {name: written(tmp_path / name, matrices("fc", 4, 6), **{BASE: base}) for name, base in bases.items()}
+    for name, facts in (("b", "adapter"), ("c", ("model", "file"))):
+        with raises(ModelError, facts):
+            find_model(f"hf:{folders[name]}")
+    (folders["a"] / "non_lora_trainables.bin").touch()
     with raises(ModelError, "non_lora_trainables.bin", "weights"):
-        find_adapter(first)
+        find_adapter(folders["a"])

@@ -28,8 +28,8 @@ def test_importing_the_backend_imports_no_torch():
 
 
 def test_a_runtime_has_the_device_and_the_dtype_of_the_options():
-    assert backend.runtime(ModelOptions(dtype="float16")) == backend.Runtime("cpu", "float16")
-    assert backend.Runtime("cpu", "bfloat16").torch_dtype is torch.bfloat16
+    runtime = backend.runtime(ModelOptions(dtype="float16"))
+    assert runtime == backend.Runtime("cpu", "float16") and runtime.torch_dtype is torch.float16
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
@@ -114,10 +114,8 @@ def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact():
     models = [_layer(), *map(_layer, changes)]
     models += [_layer(scale=1.0), _layer(scale=2.0), _layer(steps=1), _layer(steps=2), _layer(none=[])]
     facts = [("a", "b"), ("ab",), ("b", "a")]
-    numbers = [
-        *map(backend.weights_fingerprint, models),
-        *(backend.weights_fingerprint(_layer(), *extra) for extra in facts),
-    ]
+    numbers = [backend.weights_fingerprint(model) for model in models]
+    numbers += [backend.weights_fingerprint(_layer(), *extra) for extra in facts]
     assert len(set(numbers)) == len(numbers)
     assert backend.weights_fingerprint(_layer(), "a", "b") == numbers[len(models)]
 
@@ -126,12 +124,10 @@ def test_a_fingerprint_changes_with_a_bit_a_type_a_name_a_shape_and_a_fact():
     ("own", "found"), [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")]
 )
 def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_otherwise(own, found):
-    code = (
-        "import os; from tellapart.errors import require;"
-        "require('json', extra='models'); print(os.environ.get('GOMP_SPINCOUNT'))"  # accelerate imports torch itself
-    )
-    kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
-    assert run_python("-c", code, env=kept | own).stdout.splitlines()[-1] == found
+    required = "require('json', extra='models')"  # accelerate imports torch itself
+    code = f"import os; from tellapart.errors import require; {required}; print(os.environ.get('GOMP_SPINCOUNT'))"
+    others = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
+    assert run_python("-c", code, env=others | own).stdout.splitlines()[-1] == found
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(5, 32, 48), (7, 32, 32), (18, 48, 32), (33, 64, 64)])
