@@ -103,8 +103,10 @@ def open_film(source: Path | bytes, place: str) -> Iterator[tuple[Any, Any]]:
     """Open a film and its best stream of pictures; FFmpeg's errors become a `DataError`."""
     av = require("av", extra="video")
     film = io.BytesIO(source) if isinstance(source, bytes) else str(source)
+    # A title in an old encoding does no harm: from PyAV 19 on never, before if it is told so.
+    options = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     try:
-        with av.open(film, metadata_errors="replace") as container:  # a title in an old encoding does no harm
+        with av.open(film, **options) as container:
             stream = container.streams.best("video")
             if stream is None:
                 raise DataError(f"{place}: holds no video; is it complete?")
