@@ -6,6 +6,9 @@ Python that this machine lacks is passed over, and is an error with `--error-on-
 `nox -s lowest` takes the lowest versions that pyproject.toml allows; with `-- --record` it writes them, and whether the
 tests passed, to bench/records/lowest_versions.json. It needs uv, which can choose so.
 
+`nox -s newest` takes the newest version of every package, with all extras, as a fresh install has them on that day.
+No lock tells that a release of another project breaks this one.
+
 `nox -s extras` installs each extra alone, and runs the commands that it is named for (15 minutes); `nox -s
 "extras(hub)"` tries one.
 """
@@ -65,6 +68,14 @@ def lowest(session: nox.Session) -> None:
         record_of = {"command": "nox -s lowest -- --record", "python": PYTHONS[0], "tests": ROOMS}
         record_of |= {"versions": {name: versions[name] for name in named}, "result": printed.strip().splitlines()[-1]}
         RECORD.write_text(json.dumps(record_of, indent=1) + "\n", encoding="utf-8")
+
+
+@nox.session(python=PYTHONS[-1], venv_backend="uv")
+def newest(session: nox.Session) -> None:
+    """Run all fast tests on the newest versions of everything, on the newest Python (some gigabytes of torch)."""
+    everything = f".[{','.join(PROJECT['optional-dependencies'])}]"
+    session.install("--quiet", "--upgrade", "--editable", everything, env=uv_environment())
+    run_tests(session, session.posargs or ["tests"])
 
 
 @nox.session(venv_backend="virtualenv")
