@@ -230,14 +230,6 @@ def test_the_embedded_classes_are_what_the_captions_count():
     assert decode(bench("demo-objects").read_image()(records.rows[0].images[0]), "first").shape == (160, 160, 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("classes:", ("classes:DIR", "folder")), ("classes:gone", ("0", "folders"))]
-)
-def test_a_prefix_without_a_folder_says_what_to_write(name, said):
-    with raises(DataError, said):
-        find_benchmark(name)
-
-
 def test_a_png_of_a_cifar_picture_carries_nothing_else(tmp_path):
     cifar(tmp_path / "test_batch.bin", [[0]])
     data = CifarFile(tmp_path / "test_batch.bin")("test_batch.bin#0")

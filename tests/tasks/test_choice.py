@@ -238,19 +238,6 @@ def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command):
     assert " 0 different" in command("verify", "run").out
 
 
-def test_sets_of_another_shape_are_refused_and_the_right_question_is_named():
-    with raises(DataError, "choice:demo", "1x2", "pairing:demo"):
-        find_benchmark("choice:demo")
-    with raises(DataError, "pairing:valse", "2x2", "caption", "image", "choice:valse"):
-        find_benchmark("pairing:valse")
-    with raises(DataError, "choice:NAME", "choice:sugarcrepe"):
-        find_benchmark("choice:")
-    with raises(DataError, "pairing", "pairing:NAME", "pairs"):
-        find_benchmark("pairing:")
-    for name in ("sugarcrepe", "valse", "aro-relation"):
-        assert find_benchmark(f"choice:{name}").task == "choice"
-
-
 # Which caption belongs to which image, in words: any set of 2x2 pairs, from a file of answers.
 
 
