@@ -79,42 +79,29 @@ def test_nobody_counts_outside_of_a_count_and_the_inner_one_counts_alone():
 
 
 def test_a_text_of_marks_alone_is_read_in_one_pass():
-    assert strip_thought("<think>" * 200_000) == strip_thought("</think>" * 200_000) == ""
-    assert strip_thought("<answer>" * 200_000) == strip_thought("<|channel|>analysis" * 200_000 + "</think>") == ""
+    for text in ("<think>", "</think>", "<answer>"):
+        assert strip_thought(text * 200_000) == ""
+    assert strip_thought("<|channel|>analysis" * 200_000 + "</think>") == ""
     assert strip_thought("a</think>" * 200_000 + "No") == "No"
 
 
-@pytest.mark.parametrize(
-    ("held", "label"),
-    [
-        ("True", True),
-        ("FALSE.", False),
-        ("**No**", False),
-        ("_no_", False),
-        ("`Yes`!", True),
-        ("1.", True),
-        ("0.0", False),
-        ("(1)", True),
-        ('{"answer": "no"}', False),
-        ('```json\n{"answer": false}\n```', False),
-        ('{"why": "there is no cup", "answer": "True"}', True),
-        ("[0]", False),
-        ('"yes"', True),
-        ("-1", None),
-        (".1", None),
-        ("0.5", None),
-        ("10", None),
-        ("", None),
-        ("No cup", None),
-        ("yes no", None),
-        ('{"a": 1, "b": 0}', None),
-        ('{"answer": ["no"]}', None),
-        ('{"answer": "no", "answer": "yes"}', None),
-        ("[" * 100_000, None),
-    ],
-)
-def test_a_label_is_read_through_marks_and_anything_else_is_none(held, label):
-    assert read_label(held) is label
+#: Texts that are read as a label, or as none.
+LABELS: dict[bool | None, tuple[str, ...]] = {
+    True: ("True", "`Yes`!", "1.", "(1)", '{"why": "there is no cup", "answer": "True"}', '"yes"'),
+    False: (
+        *("FALSE.", "**No**", "_no_", "0.0", '{"answer": "no"}', '```json\n{"answer": false}\n```'),
+        "[0]",
+    ),
+    None: (
+        *("-1", ".1", "0.5", "10", "", "No cup", "yes no", '{"a": 1, "b": 0}', '{"answer": ["no"]}'),
+        *('{"answer": "no", "answer": "yes"}', "[" * 100_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_label_is_read_through_marks_and_anything_else_is_none(label):
+    assert [held for held in LABELS[label] if read_label(held) is not label] == []
 
 
 def test_marks_within_words_stay():

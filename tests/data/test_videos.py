@@ -28,17 +28,14 @@ def numbers(data: bytes, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "mov"])
-def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix, tmp_path):
+def test_frames_are_those_on_the_screen_at_evenly_spread_times_even_if_the_first_comes_late(suffix, tmp_path):
     data = greys(tmp_path / f"fall.{suffix}", GAPS)
     assert numbers(data, 1) == [5]  # tick 10
     assert numbers(data, 3) == [0, 5, 10]
     assert numbers(data, 5) == [0, 5, 5, 5, 10]  # ticks 0, 5, 10, 15, 20
     assert numbers(data, 21) == [0, 1, 2, 3, 4, *[5] * 11, 6, 7, 8, 9, 10]
-
-
-@pytest.mark.parametrize("suffix", ["mkv", "mp4", "mov"])
-def test_a_film_whose_first_frame_comes_late_is_whole(suffix, tmp_path):
-    assert numbers(greys(tmp_path / f"fall.{suffix}", [tick + 125 for tick in GAPS]), 5) == [0, 5, 5, 5, 10]
+    if suffix != "avi":
+        assert numbers(greys(tmp_path / f"late.{suffix}", [tick + 125 for tick in GAPS]), 5) == [0, 5, 5, 5, 10]
 
 
 @pytest.mark.parametrize("rate", [24, 30, 60])
