@@ -475,11 +475,9 @@ def test_every_shape_goes_from_a_users_file_to_the_report(kind, command, tmp_pat
         rows = list(csv.DictReader(file))
     for name in ("good", "bad"):
         for row in rows:
-            item, image, text = (
-                (int(row.get(part, 0)) for part in ("id", "image", "text")) if not asks else (int(row["id"]), 0, 0)
-            )
-            right = shape.right(item, image, text) == (name == "good")
-            score = text * (-1 if name == "good" else 1) if kind == "ordered" else float(right)
+            places = [int(row[part]) for part in (("id",) if asks else ("id", "image", "text"))]
+            right = shape.right(*places) == (name == "good")
+            score = places[-1] * (-1 if name == "good" else 1) if kind == "ordered" else float(right)
             row.update({"prediction": ("no", "yes")[right]} if asks else {"score": str(score)})
         write_file(tmp_path / f"{name}.csv", rows)
         words = () if asks else ("--kind", "similarity")
