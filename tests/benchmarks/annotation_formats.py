@@ -127,11 +127,17 @@ def flat(size: int) -> list[dict[str, Any]]:
 
 
 NESTED = {"v0": {"person": [quadruple("eqbenag", 0)], "cup": [quadruple("eqbenag", 1)]}, "v1": {"cup": []}}
-BOXED = [
-    {"image_path": f"{k}.png", "true_caption": f"the cup {k} is on it", "false_caption": f"it is on the cup {k}"}
-    | {"relation_name": "on", "attributes": ["red", "big"], "bbox_x": k, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
-    for k in range(3)
-]
+
+
+def boxed(k: int, **change: Any) -> dict[str, Any]:
+    """A row of ARO: a box of a picture, and a relation or two attributes."""
+    captions = {"true_caption": f"the cup {k} is on the table", "false_caption": f"the table is on the cup {k}"}
+    tags = {"relation_name": ("on", "in")[k % 2], "attributes": ["red", "big"]}
+    box = {"bbox_x": 2, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
+    return {"image_id": 5, "image_path": "5.png", **captions, **tags, **box, **change}
+
+
+BOXED = [boxed(k) for k in range(3)]
 ORDERED = [{"image": f"{k}.jpg", "caption_options": [f"a cup {k} {n}" for n in range(5)]} for k in range(3)]
 VALSE_ROWS = {
     f"row{k}": {"dataset": "coco", "image_file": f"{k}.jpg", "caption": f"a dog {k}"}
@@ -144,12 +150,17 @@ ANSWERED = {
     key: {**row, "correct": True, "answer": {"free_form_answer": "(1)", "multiple_choice_answer": row["caption"]}}
     for key, row in CREPE.items()
 }
-GROOVES = [
-    {"id": k, **{f"image_{side}": f"ex_{k}_img_{side}" for side in (0, 1)}}
-    | {"caption_0": f"dog {k} bites man", "caption_1": f"man bites dog {k}", "tag": "Noun"}
-    | {"secondary_tag": "" if k else "Pragmatics", "num_main_preds": 1, "collapsed_tag": "Object"}
-    for k in range(4)
-]
+
+
+def groove(k: int) -> dict[str, Any]:
+    """A row of Winoground as its older files have it."""
+    images = {f"image_{side}": f"ex_{k}_img_{side}" for side in (0, 1)}
+    tags = {"tag": "Noun", "secondary_tag": "" if k % 5 else "Pragmatics", "collapsed_tag": "Object"}
+    captions = {"caption_0": f"dog {k} bites man", "caption_1": f"man bites dog {k}"}
+    return {"id": k, **images, **captions, **tags, "num_main_preds": 1 + k % 2}
+
+
+GROOVES = [groove(k) for k in range(4)]
 COUNTERFACTUALS = [
     {"id": f"{k // 2}_{k % 2}", **{f"image_{side}": f"{k}_img_{side}" for side in (0, 1)}}
     | {f"caption_{side}": f"a {side} {k}" for side in (0, 1)}

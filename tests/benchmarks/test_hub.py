@@ -1,11 +1,13 @@
 """Benchmarks of the hub, read from a cache that is laid out as the hub's own, without a network."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from annotation_formats import groove
 
 from facts import raises
 from pictures import draw
@@ -40,18 +42,13 @@ def cell(data: bytes) -> dict[str, Any]:
     return {"bytes": data, "path": None}
 
 
-def winoground_rows() -> list[dict[str, Any]]:
-    return [
-        {"id": k, "image_0": cell(draw(2 * k)), "image_1": cell(draw(2 * k + 1)), "tag": "Noun"}
-        | {"caption_0": f"dog {k} bites man", "caption_1": f"man bites dog {k}", "collapsed_tag": "Object"}
-        | {"secondary_tag": "Pragmatics" if k < 24 else "", "num_main_preds": 1 + k % 2}
-        for k in range(400)
-    ]
+def winoground_rows(n: int) -> list[dict[str, Any]]:
+    return [groove(k) | {f"image_{side}": cell(draw(2 * k + side)) for side in (0, 1)} for k in range(n)]
 
 
 @pytest.fixture
 def winoground(tmp_path, parquet) -> Benchmark:
-    parquet(snapshot(tmp_path, "winoground") / "data" / "test-00000-of-00001.parquet", winoground_rows(), 100)
+    parquet(snapshot(tmp_path, "winoground") / "data" / "test-00000-of-00001.parquet", winoground_rows(400), 100)
     return find_benchmark("winoground")
 
 
@@ -74,28 +71,22 @@ def test_winoground_is_read_from_the_hubs_cache_at_its_revision_and_needs_no_tok
     assert (len(pairs), pairs.shape, pairs.items[399].id) == (400, (2, 2), "399")
     assert pairs.items[7].texts == ("dog 7 bites man", "man bites dog 7")
     tags = {"tag": "Noun", "secondary_tag": "Pragmatics", "num_main_preds": "2", "collapsed_tag": "Object"}
-    assert pairs.items[7].tags == tags
-    assert "secondary_tag" not in pairs.items[30].tags
+    assert pairs.items[5].tags == tags
+    assert "secondary_tag" not in pairs.items[31].tags
     for k in (0, 99, 100, 399, 5):  # in several row groups, and back
         assert pairs.read_bytes(pairs.items[k].images[1]) == draw(2 * k + 1)
     assert winoground.outline() == pairs.outline
 
 
-def test_a_gated_set_without_a_token_is_an_error_with_the_page():
+def test_a_set_that_the_cache_lacks_or_without_a_token_or_the_hubs_package_is_an_error(monkeypatch):
     with raises(DataError, "facebook/winoground", "https://huggingface.co/datasets/facebook/winoground", "token"):
         find_benchmark("winoground").expect()
-
-
-def test_a_set_that_the_cache_lacks_is_an_error_without_a_network():
     benchmark = find_benchmark("bivlc")
     benchmark.expect()  # it could be fetched
     assert benchmark.records_here() is None
     with raises(DataError, "imirandam/BiVLC", "6c99042f10a8", "data="):
         benchmark.records()
-
-
-def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with raises(MissingDependencyError, 'pip install "tellapart[hub]"', "install"):
         load_pairs("bivlc")
 
@@ -130,7 +121,7 @@ def test_a_run_from_the_hubs_cache_measures_and_reports(winoground, command):
 
 def test_damaged_parquet_is_an_error_of_the_data(tmp_path, parquet):
     whole, lacks, cut = (tmp_path / f"{name}.parquet" for name in ("whole", "lacks", "cut"))
-    rows, images = winoground_rows()[:3], ("image_0", "image_1")
+    rows, images = winoground_rows(3), ("image_0", "image_1")
     parquet(whole, rows, 1)
     rows[2]["image_0"] = None
     parquet(lacks, rows, 2)
@@ -147,8 +138,7 @@ def test_damaged_parquet_is_an_error_of_the_data(tmp_path, parquet):
 
 
 def test_winoground_is_read_from_its_older_files(tmp_path, at):
-    rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows()]
-    write_file(tmp_path / "examples.jsonl", rows)
+    write_file(tmp_path / "examples.jsonl", [groove(k) for k in range(400)])
     write_file(tmp_path / "images" / "ex_0_img_1.png", draw(9))
     pairs = at("winoground", tmp_path).records()
     assert pairs.items[0].images == ("ex_0_img_0.png", "ex_0_img_1.png")

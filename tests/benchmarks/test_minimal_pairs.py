@@ -8,10 +8,10 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pytest
+from annotation_formats import ANSWERED, boxed
 from aro_rule import original_choice
 from numpy.typing import NDArray
 from PIL import Image
@@ -94,12 +94,6 @@ TABLE = {  # items, right with the true caption first, right with it second: Sug
 }
 
 
-def item(**change) -> dict[str, Any]:
-    answer = {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}
-    captions = {"caption": "a red cup", "negative_caption": "a blue cup"}
-    return {**captions, "filename": "a.jpg", "correct": True, "answer": answer, **change}
-
-
 @pytest.mark.parametrize("subset", TABLE)
 def test_a_recount_gives_the_published_table(subset):
     folder = published("sugarcrepe", "gpt-4v-results")
@@ -116,14 +110,14 @@ def test_a_recount_gives_the_published_table(subset):
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"0": item(correct=False)}, ("'0'", "'correct'", "False", "'a red cup'")),
-        ({"0": item(), "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
-        ({"0": item(), "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
-        ({"0": item(), "accurracy": 1.0}, ("'accurracy'", "object")),
+        ({"0": {**ANSWERED["0"], "correct": False}}, ("'0'", "'correct'", "False", "'a 0 b'")),
+        ({**ANSWERED, "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
+        ({**ANSWERED, "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
+        ({**ANSWERED, "accurracy": 1.0}, ("'accurracy'", "object")),
         ({"accuracy": 1.0}, "items"),
-        ({"0": {**item(), "answer": "(1)"}}, ("'0'", "'answer'")),
-        ({"0": item(caption=None)}, ("'0'", "'caption'", "None")),
-        ([item()], ("object", "rows", "key")),
+        ({"0": {**ANSWERED["0"], "answer": "(1)"}}, ("'0'", "'answer'")),
+        ({"0": {**ANSWERED["0"], "caption": None}}, ("'0'", "'caption'", "None")),
+        ([ANSWERED["0"]], ("object", "rows", "key")),
     ],
 )
 def test_a_bad_file_raises(tmp_path, found, message):
@@ -260,13 +254,6 @@ ARO = {
     "aro-coco-order": "coco_order.json",
     "aro-flickr-order": "flickr30k_order.json",
 }
-
-
-def boxed(k: int, **change) -> dict[str, Any]:
-    captions = {"true_caption": f"the cup {k} is on the table", "false_caption": f"the table is on the cup {k}"}
-    tags = {"relation_name": ("on", "in")[k % 2], "attributes": ["red", "big"]}
-    box = {"bbox_x": 2, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
-    return {"image_id": 5, "image_path": "5.png", **captions, **tags, **box, **change}
 
 
 @pytest.fixture
