@@ -196,7 +196,7 @@ def test_a_stated_cluster_is_kept_and_else_the_picture_is_one(pairs):
     assert {unit.cluster for unit in units.units} == {"0.png"}
 
 
-def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command):
+def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command, score_file):
     rows = [{"image": f"{k}.png", "caption": f"{k} red", "negative_caption": f"{k} blue"} for k in range(4)]
     write_file(Path("cups.csv"), rows)
     for k in range(4):
@@ -208,26 +208,19 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     part = prepare(find_benchmark("choice:cups.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
     assert [row.id for row in part.records.rows] == ["row-1", "row-3"] and part.available == 4
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
-    record = score_answers(command, "choice:cups.csv", filled)
+    record = score_file("choice:cups.csv", write_file(Path("answers.jsonl"), filled))
     assert record["metrics"]["chose_first"]["value"] == (6 + 2 / 2) / 8
     assert record["metrics"]["mean_of_orders"]["low"] >= 0 and record["metrics"]["chose_first"]["high"] <= 1
     assert any("2 of 8" in note and "'who knows'" in note for note in record["notes"])
     assert "neither: who knows" in Path("run/report.html").read_text(encoding="utf-8")
 
 
-def score_answers(command, name: str, answers: list[dict[str, Any]], *more: str) -> dict[str, Any]:
-    """Return the record of a file of answers."""
-    given = ("score", name, *more, "--scores", write_file(Path("answers.jsonl"), answers), "--out", "run", "--json")
-    (record,) = command(*given, code=0).json["runs"][0]["benchmarks"].values()
-    return record
-
-
-def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command):
+def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command, score_file):
     write_file(Path("a.png"), plain(0, (4, 4)))
     write_file(Path("cups.csv"), "foto,right,wrong\na.png,a red cup,a blue cup\n")
     columns = ("--columns", "image_0=foto,caption_0=right,caption_1=wrong")
-    answers = [{"id": "row-1/1", "prediction": "(1)"}, {"id": "row-1/2", "prediction": "2"}]
-    record = score_answers(command, "choice:cups.csv", answers, *columns)
+    answers = write_file(Path("answers.csv"), "id,prediction\nrow-1/1,(1)\nrow-1/2,2\n")
+    record = score_file("choice:cups.csv", answers, *columns)
     assert record["metrics"]["both_orders"]["value"] == 1
     assert "data:image" in Path("run/report.html").read_text(encoding="utf-8")
     assert " 0 different" in command("verify", "run").out
@@ -246,7 +239,9 @@ def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command):
         ("1;2", "both fit", (0.0, 1.0, 0.75, 0.5)),
     ],
 )
-def test_every_item_is_asked_in_both_orders_and_answers_come_to_what_they_must(command, first, second, expected):
+def test_items_are_asked_in_both_orders_and_answers_come_to_what_they_must(
+    command, score_file, first, second, expected
+):
     command("export", "pairing:demo", "--to", "questions.jsonl", code=0)
     questions = [json.loads(line) for line in Path("questions.jsonl").read_text().splitlines()]
     assert len(questions) == 800
@@ -254,7 +249,7 @@ def test_every_item_is_asked_in_both_orders_and_answers_come_to_what_they_must(c
     assert (one["caption 1"], one["caption 2"]) == (other["caption 2"], other["caption 1"])
     assert (one["left"], one["right"]) == (other["left"], other["right"])
     filled = [{**row, "prediction": first if row["id"].endswith("/1") else second} for row in questions]
-    found = score_answers(command, "pairing:demo", filled)["metrics"]
+    found = score_file("pairing:demo", write_file(Path("answers.jsonl"), filled))["metrics"]
     names = ("group_score_both_orders", "pairing_bias", "followed_list", "unparseable")
     assert tuple(found[name]["value"] for name in names) == expected
     page = Path("run/report.html").read_text(encoding="utf-8")

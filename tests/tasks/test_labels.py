@@ -41,12 +41,11 @@ def folder(tmp_path, content) -> Path:
     return tmp_path
 
 
-def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folder):
+def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, score_file, folder):
     order, scores = RNG.permutation(40), folder / "scores.npz"
     places = [*map(int, KEPT)]
     np.savez(scores, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, places])
-    ran = command("score", NAME, "--data", str(folder), "--scores", str(scores), "--out", "run", "--json", code=0)
-    value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
+    value = score_file(NAME, scores, "--data", folder)["metrics"]["label_ap"]
     shown = [(TRUE[HARD[:, k], k], SCORES[HARD[:, k], k].astype("f4")) for k in places]
     theirs = np.mean([metrics.average_precision_score(true, score) for true, score in shown])
     assert value["official"] == pytest.approx(theirs, abs=1e-12)

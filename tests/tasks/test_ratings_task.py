@@ -66,11 +66,7 @@ def records(n: int, seed: int = 0, *, labels: bool = False) -> tuple[RatingSet, 
     return RatingSet("made", tuple(rated)), Scored(Scores([str(k) for k in range(n)], scores, "similarity"))
 
 
-def score_file(command, name: str, scores: Path, *more: object, out: str = "run") -> dict[str, Any]:
-    """Return the record of a file of similarities."""
-    given = ("score", name, "--scores", scores, "--kind", "similarity", "--name", out, *more, "--out", out, "--json")
-    (record,) = command(*given, code=0).json["runs"][0]["benchmarks"].values()
-    return record
+SIMILAR = ("--kind", "similarity", "--name", "scorer")
 
 
 #: Facts of TIFA's file: pairwise accuracy and its epsilon by the authors' code, scipy's tau-b, the paper's Pearson.
@@ -84,10 +80,10 @@ def score_file(command, name: str, scores: Path, *more: object, out: str = "run"
         ("tifa_mplug-large", 0.6094, "0.006061", 0.4717, 0.597),
     ],
 )
-def test_tifas_scorers_get_what_was_published(command, tmp_path, tifa, scorer, accuracy, epsilon, tau, pearson):
+def test_tifas_scorers_get_what_was_published(score_file, tmp_path, tifa, scorer, accuracy, epsilon, tau, pearson):
     scores = [{"id": name, "image": 0, "text": 0, "score": row[scorer]} for name, row in tifa.items()]
     path = write_file(tmp_path / "scores.csv", scores)
-    record = score_file(command, "tifa", path, "--data", published("tifa"))
+    record = score_file("tifa", path, *SIMILAR, "--data", published("tifa"))
     metrics = record["metrics"]
     for name, expected, near in (("pairwise_accuracy", accuracy, 5e-5), ("kendall_tau_b", tau, 5e-5)):
         assert metrics[name]["value"] == pytest.approx(expected, abs=near)
@@ -101,7 +97,7 @@ def test_tifas_scorers_get_what_was_published(command, tmp_path, tifa, scorer, a
 
 
 @pytest.mark.slow
-def test_seetrues_sources_have_an_area_each(command, tmp_path):
+def test_seetrues_sources_have_an_area_each(score_file, tmp_path):
     folder = published("seetrue")
     with (folder / "datasets" / "SeeTRUE.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -110,7 +106,7 @@ def test_seetrues_sources_have_an_area_each(command, tmp_path):
     scores = np.random.default_rng(5).integers(0, 4, len(rows)) + labels  # with ties
     ids = [f"{row['dataset_source']}/{row['image'].rpartition('/')[2]}" for row in rows]
     np.savez(tmp_path / "scores.npz", ids=ids, scores=scores.astype("f4").reshape(-1, 1, 1))
-    record = score_file(command, "seetrue", tmp_path / "scores.npz", "--data", folder)
+    record = score_file("seetrue", tmp_path / "scores.npz", *SIMILAR, "--data", folder)
     value = record["metrics"]["roc_auc"]
     assert (value["n"], value["clusters"]) == (6930, 602)
     for part, mask in (("", np.ones(len(rows), bool)), *((one, sources == one) for one in np.unique(sources))):
@@ -154,7 +150,7 @@ def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels):
         assert 0.8 < (value.high - value.low) / spread < 1.25, name
 
 
-def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
+def test_runs_are_compared_on_all_images_and_not_by_part(command, score_file, tmp_path):
     rated, scored = records(120)
     rows = [
         {"id": one.id, "image": one.images[0], "text": one.texts[0], "by": one.tags["generator"]}
@@ -165,7 +161,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
     noise = np.random.default_rng(1).normal(size=120).astype("f4")
     for run, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
         scores = [{"label": f"{k}_c0_i0", "score": float(x)} for k, x in enumerate(values)]
-        score_file(command, name, write_file(tmp_path / f"{run}.jsonl", scores), out=run)
+        score_file(name, write_file(tmp_path / f"{run}.jsonl", scores), *SIMILAR[:3], run, out=run)
     of_numbers = ta.score(name, scored.scores.values, kind="similarity")
     assert of_numbers.value("kendall_tau_b") == ta.open_run(tmp_path / "good").value("kendall_tau_b")
     tests = command("compare", "good", "noise", "--by", "generator", "--json", code=0).json["rows"]
@@ -238,10 +234,10 @@ def queries(tmp_path) -> Path:
     return write_file(tmp_path / "houses.jsonl", QUERIES)
 
 
-def test_agreement_and_movement_are_those_of_scipy_and_the_template_lists_queries_and_edits(command, queries):
-    write_file(Path("scores.jsonl"), SCORES)
-    ran = command("score", f"ranking:{queries}", "--scores", "scores.jsonl", "--out", "run", "--json", code=0)
-    metrics = next(iter(ran.json["runs"][0]["benchmarks"].values()))["metrics"]
+def test_agreement_and_movement_are_those_of_scipy_and_the_template_lists_queries_and_edits(
+    command, score_file, queries
+):
+    metrics = score_file(f"ranking:{queries}", write_file(Path("scores.jsonl"), SCORES))["metrics"]
     house = [-0.9, -0.3, -0.5, -0.1], [1, 2, 3.5, 3.5]
     for name, theirs in (("kendall", stats.kendalltau), ("spearman", stats.spearmanr)):
         assert metrics[name]["value"] == pytest.approx((theirs(*house).statistic + 1) / 2)

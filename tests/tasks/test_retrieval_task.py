@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -58,21 +57,15 @@ def values(gallery: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
     return found
 
 
-def score_file(command, data: Path, out: str, **arrays: Any) -> dict[str, Any]:
-    """Return the metrics of a file of scores of COCO's gallery."""
-    np.savez(f"{out}.npz", **arrays)
-    given = ("--scores", f"{out}.npz", "--data", data, "--out", out, "--json")
-    return command("score", "coco-retrieval", *given, code=0).json["runs"][0]["benchmarks"]["coco-retrieval"]["metrics"]
-
-
-def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_path):
+def test_a_template_filled_in_is_measured_and_compared(command, score_file, gallery, tmp_path):
     ran = command("export", "coco-retrieval", "--to", "g.jsonl", "--data", tmp_path / "data", code=0)
     assert "36 gallery rows in g.jsonl" in ran.out
     rows = [json.loads(line) for line in Path("g.jsonl").read_text().splitlines()]
     own = {f"{side}_ids": [row["id"] for row in rows if row["side"] == side] for side in ("image", "caption")}
     for name, seed in (("a", 0), ("b", 1)):
         scores = noise(gallery, seed)
-        metrics = score_file(command, tmp_path / "data", name, **own, scores=scores)
+        np.savez(f"{name}.npz", **own, scores=scores)
+        metrics = score_file("coco-retrieval", f"{name}.npz", "--data", tmp_path / "data", out=name)["metrics"]
         assert {key: value["value"] for key, value in metrics.items()} == pytest.approx(values(gallery, scores))
         assert (metrics["i2t_recall@1"]["n"], metrics["t2i_recall@1"]["n"]) == (12, 24)
         assert metrics["t2i_recall@1"]["clusters"] == 12
@@ -121,9 +114,10 @@ def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path):
         find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
 
 
-def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(command, gallery, tmp_path):
+def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(score_file, gallery, tmp_path):
     scores = np.round(noise(gallery), 1).astype(np.float32)
-    score_file(command, tmp_path / "data", "a", **ids(gallery), scores=scores)
+    np.savez("a.npz", **ids(gallery), scores=scores)
+    score_file("coco-retrieval", "a.npz", "--data", tmp_path / "data", out="a")
     found = scores_both_ways(scores, gallery.pairs)
     kept = {(sample.unit, sample.id): sample.output for sample in read_samples(tmp_path / "a", "coco-retrieval")}
     for unit, ranks, own, true in (

@@ -103,17 +103,16 @@ def test_equal_images_are_resampled_together_and_a_single_one_is_refused():
         measure_captions(made([["The mat is red."]]), ["the mat is red"])
 
 
-def test_cocos_published_results_file_is_read_by_its_image_ids(command, tmp_path):
+def test_cocos_published_results_file_is_read_by_its_image_ids(command, score_file, tmp_path):
     path = published("pycocoevalcap", "captions_val2014_fakecap_results.json")
     rows = json.loads(path.read_text())
     assert len(rows) == 1000
     gold = [{"image_id": row["image_id"], "id": k, "caption": row["caption"]} for k, row in enumerate(rows)]
     images = [{"id": row["image_id"]} for row in rows]
     write_file(tmp_path / "coco_karpathy_test_gt.json", {"annotations": gold, "images": images})
-    given = ("score", "coco-captions", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run", "--json")
-    check_facts(command(*given).err, path, "'caption'", "gold")  # these are the gold captions
-    ran = command(*given, "--columns", "prediction=caption")
-    metrics = ran.json["runs"][0]["benchmarks"]["coco-captions"]["metrics"]
+    given = ("coco-captions", "--scores", path, "--data", tmp_path)
+    check_facts(command("score", *given).err, path, "'caption'", "gold")  # these are the gold captions
+    metrics = score_file(given[0], path, *given[3:], "--columns", "prediction=caption")["metrics"]
     assert {name: metrics[name]["value"] for name in METRICS[:5]} == pytest.approx(dict.fromkeys(METRICS[:5], 1.0))
     assert metrics["cider"]["value"] == pytest.approx(10, abs=0.1)
     assert [metrics[name]["n"] for name in ("bleu_4", "cider")] == [1000, 1000]
