@@ -68,8 +68,10 @@ class Made(NamedTuple):
         return self.path.name
 
 
-def outcome(form: Format, path: Path) -> Content | None:
-    """Load a file, or have one error that names it."""
+def outcome_of(form: Format, path: Path, content: Any) -> Content | None:
+    """Load the file with this content in its place, or have one error that names it; its own content comes back."""
+    whole = path.read_bytes()
+    write_file(path, content)
     try:
         return form.load(path)
     except DataError as error:
@@ -77,14 +79,6 @@ def outcome(form: Format, path: Path) -> Content | None:
         assert path.name in said or str(path.parent) in said, said
         assert len(said) < 1000
         return None
-
-
-def outcome_of(form: Format, path: Path, content: Any) -> Content | None:
-    """Load the file with this content in its place; its own comes back."""
-    whole = path.read_bytes()
-    try:
-        write_file(path, content)
-        return outcome(form, path)
     finally:
         path.write_bytes(whole)
 
@@ -137,7 +131,7 @@ def kind(request) -> str:
 def made(kind, tmp_path) -> Made:
     form = FORMATS[kind]
     path = form.write(tmp_path)
-    before = outcome(form, path)
+    before = form.load(path)
     assert before.total() >= 2
     return Made(form, path, before)
 

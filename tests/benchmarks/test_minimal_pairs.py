@@ -12,7 +12,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 from annotation_formats import ANSWERED, boxed
-from aro_rule import original_choice
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -26,7 +25,6 @@ from tellapart.benchmarks.minimal_pairs import SUBSETS, same_words
 from tellapart.data.rows import expect_count
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
-from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import read_both_orders, read_given_choices
@@ -302,12 +300,3 @@ def test_a_wrong_row_is_named(at, few, tmp_path, name, rows, said):
     write_file(tmp_path / ARO[name], rows)
     with raises(DataError, said):
         at(name, tmp_path).records()
-
-
-@pytest.mark.parametrize(("texts", "tied"), [(2, 0.0), (5, 1.0)])
-def test_the_original_decides_ties_in_two_ways_and_this_project_in_one_and_without_ties_they_agree(texts, tied):
-    constant = np.full((4, 1, texts), 0.25)
-    assert original_choice(constant).tolist() == [tied] * 4
-    assert choice_score(constant).tolist() == [0.0] * 4
-    scores = np.random.default_rng(0).permuted(np.tile(np.arange(texts), (50, 1)), axis=1)[:, None, :]
-    assert (original_choice(scores) == choice_score(scores)).all()
