@@ -244,7 +244,7 @@ def test_a_table_in_another_order_or_cut_short_is_refused(at, tmp_path, change):
         at("bivlc", tmp_path).records()
 
 
-# ARO: its boxes, its permutations, and both of the rules that its own code has for ties.
+# ARO: its boxes and its permutations.
 
 ARO = {
     "aro-relation": "visual_genome_relation.json",

@@ -584,8 +584,7 @@ def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos, l
 
 
 def test_an_absolute_path_leads_out_of_the_folder_by_no_way_and_to_none_that_comes_before(photos, tmp_path):
-    data = (photos / "val" / "0.png").read_bytes()
-    write_file(tmp_path / "secret.png", data)
+    write_file(tmp_path / "secret.png", draw(8))
     (photos / "link.png").symlink_to(tmp_path / "secret.png")
     (photos / "up").symlink_to(tmp_path)
     images = FolderImages(photos)
@@ -594,10 +593,8 @@ def test_an_absolute_path_leads_out_of_the_folder_by_no_way_and_to_none_that_com
             images.find(f"{photos}/{way}")
     with raises(DataError, "absolute"):
         images.find(f"{photos}-2/val/0.png")
-    picture, images = (
-        write_file(tmp_path / "mine" / "val" / "0.png", data),
-        FolderImages(photos, also=tmp_path / "mine"),
-    )
+    picture = write_file(tmp_path / "mine" / "val" / "0.png", draw(9))
+    images = FolderImages(photos, also=tmp_path / "mine")
     with raises(DataError, picture, "absolute"):  # 'val/0.png' is another picture in the first folder
         images.find(str(picture))
     picture = picture.rename(picture.with_name("9.png"))

@@ -55,27 +55,25 @@ def test_npy_frames_are_bgr_in_every_version_and_both_orders(version, order):
     np.testing.assert_array_equal(decoded, noise())
 
 
-def test_transparency_is_laid_on_white_by_its_degree():
+def test_transparency_is_laid_on_white_by_its_degree_and_a_colour_marked_as_transparent_is_white():
     rgba = np.array([[[200, 100, 0, 0], [200, 100, 0, 255], [200, 100, 0, 51]]], np.uint8)
-    expected = [[255, 255, 255], [200, 100, 0], [244, 224, 204]]
-    for form, options in (("PNG", {}), ("WEBP", {"lossless": True, "exact": True})):
-        assert decode(encoded(Image.fromarray(rgba), form, **options), "a")[0].tolist() == expected
+    degrees = [[255, 255, 255], [200, 100, 0], [244, 224, 204]]
+    colour = Image.fromarray(np.array([[[1, 2, 3], [9, 9, 9]]], np.uint8))
+    palette = Image.fromarray(np.array([[0, 1, 2]], np.uint8), "P")
+    palette.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90])
+    for data, expected in (
+        (encoded(Image.fromarray(rgba)), degrees),
+        (encoded(Image.fromarray(rgba), "WEBP", exact=True), degrees),
+        (encoded(colour, transparency=(1, 2, 3)), [[255] * 3, [9] * 3]),
+        (encoded(palette), [[10, 20, 30], [40, 50, 60], [70, 80, 90]]),
+        (encoded(palette, transparency=1), [[10, 20, 30], [255] * 3, [70, 80, 90]]),
+    ):
+        assert decode(data, "a")[0].tolist() == expected
+    assert decode(encoded(palette, transparency=b"\xff\x00\xff"), "a")[0, 1].tolist() == [255] * 3
     grey = Image.fromarray(np.array([[[10, 0], [10, 255], [10, 51]]], np.uint8), "LA")
     assert decode(encoded(grey), "a")[0, :, 0].tolist() == [255, 10, 206]
-
-
-def test_a_colour_marked_as_transparent_is_white():
-    colour = Image.fromarray(np.array([[[1, 2, 3], [9, 9, 9]]], np.uint8))
-    assert decode(encoded(colour, transparency=(1, 2, 3)), "a")[0].tolist() == [[255] * 3, [9] * 3]
-    grey = Image.fromarray(np.array([[7, 9]], np.uint8))
-    assert decode(encoded(grey, transparency=7), "a")[0, :, 0].tolist() == [255, 9]
-    palette = Image.new("P", (3, 1))
-    palette.putpalette([10, 20, 30, 40, 50, 60, 70, 80, 90])
-    for x in range(3):
-        palette.putpixel((x, 0), x)
-    assert decode(encoded(palette), "a")[0].tolist() == [[10, 20, 30], [40, 50, 60], [70, 80, 90]]
-    assert decode(encoded(palette, transparency=1), "a")[0].tolist() == [[10, 20, 30], [255] * 3, [70, 80, 90]]
-    assert decode(encoded(palette, transparency=b"\xff\x00\xff"), "a")[0, 1].tolist() == [255] * 3
+    marked = encoded(Image.fromarray(np.array([[7, 9]], np.uint8)), transparency=7)
+    assert decode(marked, "a")[0, :, 0].tolist() == [255, 9]
 
 
 def marked_png(data: bytes, *colour: int) -> bytes:
@@ -111,15 +109,11 @@ def test_grey_and_black_and_white_have_three_equal_channels_and_of_sixteen_bits_
         assert values is None or pixels[0, :, 0].tolist() == values
 
 
-@pytest.mark.parametrize("form", ["PNG", "WEBP"])
-def test_an_animated_picture_is_refused(form):
-    frames = [Image.fromarray(noise(seed=seed)) for seed in range(2)]
-    data = encoded(frames[0], form, save_all=True, append_images=frames[1:], duration=100)
-    with raises(DataError, "a.png", "animated", "image"):
-        decode(data, "a.png")
-
-
-def test_the_large_picture_of_a_multi_picture_jpeg_is_taken():
+def test_an_animated_picture_is_refused_and_of_a_multi_picture_jpeg_the_large_one_is_taken():
+    one, other = (Image.fromarray(noise(seed=seed)) for seed in range(2))
+    for form in ("PNG", "WEBP"):
+        with raises(DataError, "a.png", "animated", "image"):
+            decode(encoded(one, form, save_all=True, append_images=[other], duration=100), "a.png")
     # Telephones save such files: the photograph, then a preview.
     photograph, preview = Image.fromarray(noise(16, 16)), Image.fromarray(noise(4, 4))
     data = encoded(photograph, "MPO", save_all=True, append_images=[preview])
@@ -274,18 +268,14 @@ def test_a_block_cut_off_anywhere_and_an_orientation_that_does_not_exist_are_upr
 
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "jpg"])
-@pytest.mark.parametrize("value", range(1, 9))
-def test_pictures_are_turned_as_pillow_turns_them(suffix, value):
-    exif = Image.Exif()
-    exif[0x0112] = value
-    data = encoded(noise(), suffix, exif=exif)
-    expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
-    assert expected.shape == ((6, 9, 3) if value < 5 else (9, 6, 3))
-    np.testing.assert_array_equal(decode(data, "a"), expected)
-
-
-@pytest.mark.parametrize("suffix", ["png", "webp", "jpg"])
-def test_a_damaged_block_around_an_intact_picture_changes_nothing(suffix):
+def test_pictures_are_turned_as_pillow_turns_them_and_a_damaged_block_changes_nothing(suffix):
+    for value in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = value
+        data = encoded(noise(), suffix, exif=exif)
+        expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
+        assert expected.shape == ((6, 9, 3) if value < 5 else (9, 6, 3))
+        np.testing.assert_array_equal(decode(data, "a"), expected)
     intact = encoded(noise(), suffix)
     offset_beyond_the_end = b"Exif\0\0II*\0" + struct.pack("<IHHHII", 8, 1, 0x011A, 5, 1, 99999)
     for exif in (b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0nonsense", offset_beyond_the_end):
