@@ -70,7 +70,7 @@ def lowest(session: nox.Session) -> None:
         RECORD.write_text(json.dumps(record_of, indent=1) + "\n", encoding="utf-8")
 
 
-@nox.session(python=PYTHONS[-1], venv_backend="uv")
+@nox.session(python=PYTHONS[-1])
 def newest(session: nox.Session) -> None:
     """Run all fast tests on the newest versions of everything, on the newest Python (some gigabytes of torch)."""
     everything = f".[{','.join(PROJECT['optional-dependencies'])}]"

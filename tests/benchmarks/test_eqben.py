@@ -1,6 +1,5 @@
 """EqBen: three layouts of annotations give one benchmark, its images in every form, and its paper's table."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from annotation_formats import flat, quadruple
 
 from facts import check_facts, raises
 from pictures import draw, noise
@@ -19,27 +19,13 @@ from tellapart.benchmarks.minimal_pairs import EQBEN
 from tellapart.errors import DataError, ScoreError
 from tellapart.records.result import BenchmarkResult, Metrics, Value
 from tellapart.report.paper_tables.table import paper_layout
-from tellapart.tasks.pairs import PAIRS
+from tellapart.tasks.pairs import PAIRS, ListedPairs
 
 FEW = {name: (subset, 3) for name, (subset, _) in EQBEN.items()}
-SUFFIX = {"eqbenyoucook2": ".npy"}
-VIDEOS = ("eqbenyoucook2", "eqbengebc", "eqbenag")
 
 
-def quadruple(dataset: str, k: int) -> dict[str, str]:
-    """Three quadruples a dataset; those of videos take their frames from two, in one folder each."""
-    folder = f"{dataset}/video{k // 2}" if dataset in VIDEOS else dataset
-    images = {f"image{n}": f"{folder}/{k}{'ab'[n]}{SUFFIX.get(dataset, '.png')}" for n in (0, 1)}
-    return images | {f"caption{n}": f"{dataset} {k} {('before', 'after')[n]}" for n in (0, 1)}
-
-
-def flat() -> list[dict[str, Any]]:
-    rows = []
-    for count, (dataset, k) in enumerate((dataset, k) for dataset in EQBEN for k in range(3)):
-        for name in ("c0i0", "c0i1", "c1i0", "c1i1"):
-            quad = quadruple(dataset, k)
-            info = {"dataset": dataset, "name": name, "sample_cnt": count}
-            rows.append({"image": quad[f"image{name[3]}"], "caption": quad[f"caption{name[1]}"], "private_info": info})
+def rows_in_any_order() -> list[dict[str, Any]]:
+    rows = flat(3)
     return [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
 
 
@@ -51,17 +37,18 @@ def few(monkeypatch) -> None:
 
 @pytest.fixture
 def write(tmp_path) -> Callable[..., Path]:
+    """Write EqBen's files of these names, or else the flat list."""
+
     def writes(**files: object) -> Path:
-        folder = tmp_path / "eqben"
-        for name, content in files.items():
-            write_file(folder / f"{name}.json", content)
-        return folder
+        for name, content in (files or {"ann_json_finegrained_random": rows_in_any_order()}).items():
+            write_file(tmp_path / "eqben" / f"{name}.json", content)
+        return tmp_path / "eqben"
 
     return writes
 
 
 def test_the_flat_list_is_put_together_by_dataset_and_counter(at, write):
-    pairs = at("eqben", write(ann_json_finegrained_random=flat())).records()
+    pairs = at("eqben", write()).records()
     assert (len(pairs), pairs.shape) == (21, (2, 2))
     item, quad = pairs.items[7], quadruple("eqbenag", 1)
     assert (item.id, item.tags, item.cluster) == ("eqbenag/7", {"subset": "ag"}, "eqbenag/video0")
@@ -73,7 +60,7 @@ def test_the_flat_list_is_put_together_by_dataset_and_counter(at, write):
 
 
 def test_the_layouts_of_the_subsets_hold_the_same_pairs(at, write):
-    listed = at("eqben", write(ann_json_finegrained_random=flat())).records()
+    listed = at("eqben", write()).records()
     (write() / "ann_json_finegrained_random.json").unlink()
     files: dict[str, Any] = {dataset: [quadruple(dataset, k) for k in range(3)] for dataset in EQBEN}
     for dataset in ("eqbenyoucook2", "eqbengebc"):
@@ -97,8 +84,7 @@ def test_one_list_of_any_subsets_is_told_apart_by_its_paths(at, write):
 
 
 def test_frames_png_and_the_light_jpeg_are_read(at, write):
-    folder = write(ann_json_finegrained_random=flat())
-    pairs = at("eqben", folder).records()
+    folder = write()
     frame, light, whole = "eqbenyoucook2/video0/0a.npy", "eqbensd/0a.png", "eqbensd/0b.png"
     write_file(folder / "images" / frame, draw(1, kind="npy"))
     write_file((folder / "images" / light).with_suffix(".jpg"), draw(2, kind="JPEG", size=16))
@@ -115,15 +101,14 @@ def test_a_run_finds_images_and_prints_the_papers_table_and_a_later_report_finds
     rows = [quadruple(dataset, 0) for dataset in EQBEN]
     folder = write(all_select=rows)
     for k, row in enumerate(rows):
-        for side in ("image0", "image1"):
-            path = tmp_path / "pictures" / row[side]
-            write_file(path, draw(2 * k + int(side[-1]), kind="npy" if path.suffix == ".npy" else "PNG", size=9))
+        for side in (0, 1):
+            path = tmp_path / "pictures" / row[f"image{side}"]
+            write_file(path, draw(2 * k + side, kind=path.suffix.removeprefix("."), size=9))
     place = ("--data", folder.parent, "--images", tmp_path / "pictures")
     command("run", "-m", "oracle", "-m", "constant", "-b", "eqben", *place, "--out", "r", code=0)
     table = command("show", "r", "--all").out
-    assert re.search(r"^ +oracle +constant$", table, re.MULTILINE)
-    assert re.search(r"^Eq-Kubric group +100\.00 +0\.00$", table, re.MULTILINE)
-    assert re.search(r"^Avg +100\.00 +0\.00$", table, re.MULTILINE)
+    for row in ("oracle +constant", r"Eq-Kubric group +100\.00 +0\.00", r"Avg +100\.00 +0\.00"):
+        assert re.search(rf"^ *{row}$", table, re.MULTILINE), row
     pictured = Path("r/report.html").read_text(encoding="utf-8").count("data:image")
     assert pictured >= 14
     command("show", "r")  # without naming the folders again
@@ -145,38 +130,34 @@ def test_the_listing_says_which_files_are_there(write, command):
     assert "eqben needs" not in printed
 
 
-def without(row: dict[str, Any], field: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != field}
+Rows = list[dict[str, Any]]
+#: A change of the flat list -> the facts of its refusal.
+BAD_LISTS: list[tuple[Callable[[Rows], Any], tuple[str, ...]]] = [
+    (lambda rows: [row | {"private_info": {}} for row in rows], ("0", "'private_info'")),
+    (
+        lambda rows: [{"image": row["image"], "caption": row["caption"]} for row in rows],
+        ("0", "'private_info'", "rows"),
+    ),
+    (lambda rows: rows[:-1], ("19", "c1i1", "missing")),
+    (lambda rows: [*rows, rows[5]], ("84", "c1i0", "17")),
+    (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], ("rows", "images", "captions")),
+    (lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}], ("0", "'private_info'", "dataset")),
+    (lambda rows: [r for r in rows if r["private_info"]["sample_cnt"] < 20], ("2", "3", "items")),
+    (lambda rows: {"rows": rows}, ("list", "{'rows'")),
+]
+#: Files of EqBen, and the facts of their refusal.
+BAD_FILES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    *(({"ann_json_finegrained_random": change(rows_in_any_order())}, facts) for change, facts in BAD_LISTS),
+    ({"eqbensd": [quadruple("eqbensd", 0)]}, ("eqbensd.json", "1", "benchmark", "3")),
+    ({"eqbenag": {"v": {"s": [{"image0": "a.png"}]}}}, ("eqbenag.json", "0", "v/s", "'caption0'")),
+    ({"eqbensd": [[1]]}, ("eqbensd.json", "0", "object")),
+    ({"a": [quadruple("eqbenx", 0)]}, ("0", "'image0'", "eqbenyoucook2")),
+    ({"a": [], "b": []}, ("2", "JSON", "EqBen")),
+]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda rows: [without(row, "private_info") for row in rows], ("0", "'private_info'", "rows")),
-        (lambda rows: rows[:-1], ("19", "c1i1", "missing")),
-        (lambda rows: [*rows, rows[5]], ("84", "c1i0", "17")),
-        (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], ("rows", "images", "captions")),
-        (lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}], ("0", "'private_info'", "dataset")),
-        (lambda rows: [r for r in rows if r["private_info"]["sample_cnt"] < 20], ("2", "3", "items")),
-        (lambda rows: {"rows": rows}, ("list", "{'rows'")),
-    ],
-)
-def test_a_flat_list_that_is_not_whole_is_refused(at, write, change, said):
-    with raises(DataError, said):
-        at("eqben", write(ann_json_finegrained_random=change(flat()))).records()
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"eqbensd": [quadruple("eqbensd", 0)]}, ("eqbensd.json", "1", "benchmark", "3")),
-        ({"eqbenag": {"v": {"s": [{"image0": "a.png"}]}}}, ("eqbenag.json", "0", "v/s", "'caption0'")),
-        ({"eqbensd": [[1]]}, ("eqbensd.json", "0", "object")),
-        ({"a": [quadruple("eqbenx", 0)]}, ("0", "'image0'", "eqbenyoucook2")),
-        ({"a": [], "b": []}, ("2", "JSON", "EqBen")),
-    ],
-)
-def test_a_subset_that_is_not_whole_is_refused(at, write, files, said):
+@pytest.mark.parametrize(("files", "said"), BAD_FILES, ids=range(len(BAD_FILES)))
+def test_a_list_or_subset_that_is_not_whole_is_refused(at, write, files, said):
     with raises(DataError, said):
         at("eqben", write(**files)).records()
 
@@ -199,13 +180,12 @@ def official_scores(rows: list[dict[str, Any]], scores) -> dict[str, tuple[float
 
 @pytest.mark.parametrize("shape", [(84,), (84, 1)])
 def test_the_official_templates_file_is_read_in_the_order_of_the_flat_list(write, command, shape):
-    rows = flat()
-    folder = write(ann_json_finegrained_random=rows)
+    rows = rows_in_any_order()
     skilled = np.array([0.3 * (row["private_info"]["name"] in ("c0i0", "c1i1")) for row in rows])
     scores = (np.random.default_rng(2).random(84) + skilled).astype(np.float32)
     np.save("eqben_scores.npy", scores.reshape(shape))
-    assert command("score", "eqben", "--scores", "eqben_scores.npy", "--data", folder, "--out", "r").code == 0
-    record = json.loads(Path("r/results.json").read_text())["benchmarks"]["eqben"]
+    ran = command("score", "eqben", "--scores", "eqben_scores.npy", "--data", write(), "--out", "r", "--json", code=0)
+    record = ran.json["runs"][0]["benchmarks"]["eqben"]
     official = official_scores(rows, scores)
     assert len(set(official.values())) > 1
     for dataset, expected in official.items():
@@ -214,8 +194,12 @@ def test_the_official_templates_file_is_read_in_the_order_of_the_flat_list(write
         assert values == pytest.approx(expected)
 
 
-def test_an_array_of_items_is_read_in_the_order_of_the_items(write, tmp_path):
-    listed = PAIRS.listed(find_benchmark("eqben", Locations(write(ann_json_finegrained_random=flat()))))
+@pytest.fixture
+def listed(write) -> ListedPairs:
+    return PAIRS.listed(find_benchmark("eqben", Locations(write())))
+
+
+def test_an_array_of_items_is_read_in_the_order_of_the_items(listed, tmp_path):
     values = np.random.default_rng(3).random((21, 2, 2)).astype(np.float32)
     np.save(tmp_path / "whole.npy", values)
     np.save(tmp_path / "rows.npy", [values.reshape(-1)[place] for place in np.argsort(listed.rows.reshape(-1))])
@@ -233,11 +217,10 @@ def test_an_array_of_items_is_read_in_the_order_of_the_items(write, tmp_path):
         (np.array([0.5] * 83 + [np.nan]), ("1", "float32", "eqbensd/19_c1_i1")),
     ],
 )
-def test_a_plain_array_that_does_not_fit_is_refused(write, tmp_path, content, said):
-    folder = write(ann_json_finegrained_random=flat())
+def test_a_plain_array_that_does_not_fit_is_refused(listed, tmp_path, content, said):
     np.save(tmp_path / "score.npy", content, allow_pickle=True)
     with raises(ScoreError, said):
-        PAIRS.read(tmp_path / "score.npy", PAIRS.listed(find_benchmark("eqben", Locations(folder))))
+        PAIRS.read(tmp_path / "score.npy", listed)
 
 
 # Rows of the paper's Table 11: YouCook2, GEBC, AG, Kubric, SD by text, image, group; the average that it prints.
@@ -255,13 +238,13 @@ WRONG = {"BLIP2": 45.99, "METER EqSim": 42.01, "FIBER": 43.47}
 def published(model: str) -> tuple[BenchmarkResult, list[float]]:
     """Return a record of a row's numbers, Kubric's three subsets around theirs, and the row."""
     row = [float(number) for number in TABLE_11[model].split()]
-    subsets = ("youcook2", "gebc", "ag", "sd", "kubric_location", "kubric_attribute", "kubric_counting")
+    names = ("text_score", "image_score", "group_score")
+    places = {"youcook2": (0, 0), "gebc": (3, 0), "ag": (6, 0), "sd": (12, 0)}
+    places |= {"kubric_location": (9, -3), "kubric_attribute": (9, 0), "kubric_counting": (9, 3)}
     by = {}
-    for subset, start, apart in zip(subsets, (0, 3, 6, 12, 9, 9, 9), (0, 0, 0, 0, -3, 0, 3), strict=True):
-        scores = zip(("text_score", "image_score", "group_score"), row[start : start + 3], strict=True)
-        by[subset] = Metrics.model_construct(
-            metrics={name: Value.model_construct(value=(number + apart) / 100, method="") for name, number in scores}
-        )
+    for subset, (start, apart) in places.items():
+        values = [Value.model_construct(value=(row[start + k] + apart) / 100, method="") for k in range(3)]
+        by[subset] = Metrics.model_construct(metrics=dict(zip(names, values, strict=True)))
     return BenchmarkResult.model_construct(metrics={}, by={"subset": by}, fingerprint=""), row
 
 

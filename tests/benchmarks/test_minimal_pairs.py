@@ -8,12 +8,10 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from itertools import permutations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from aro_rule import original_choice
+from annotation_formats import ANSWERED, boxed
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -27,7 +25,6 @@ from tellapart.benchmarks.minimal_pairs import SUBSETS, same_words
 from tellapart.data.rows import expect_count
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import tabulate_units
-from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import read_both_orders, read_given_choices
@@ -36,6 +33,7 @@ from tellapart.tasks.pairs import ListedPairs, measure_pairs
 # SugarCrepe: its older copy, and the published numbers of items, of both captions' words and of files of images.
 
 At = Callable[..., Benchmark]
+JPEG = draw(1, kind="JPEG")
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -47,10 +45,10 @@ def rows_of(name: str) -> list[dict[str, str]]:
 def test_the_older_copy_holds_an_item_more(at, tmp_path):
     files: dict[str, list[dict[str, str]]] = {subset: [] for subset in SUBSETS}
     for row in rows_of("SUGARCREPE_CORRECT_ViT-B-32"):
-        files[f"{row['type']}_{row['subtype']}"].append(row)
+        fields = {key: row[key] for key in ("filename", "caption", "negative_caption")}
+        files[f"{row['type']}_{row['subtype']}"].append(fields)
     for subset, rows in files.items():
-        fields = ({key: row[key] for key in ("filename", "caption", "negative_caption")} for row in rows)
-        (tmp_path / f"{subset}.json").write_text(json.dumps({str(k): row for k, row in enumerate(fields)}))
+        write_file(tmp_path / f"{subset}.json", {str(k): row for k, row in enumerate(rows)})
     assert len(at("sugarcrepe", tmp_path).outline().ids) == 7512
 
 
@@ -71,13 +69,14 @@ def test_the_same_words_are_so_whatever_order_case_and_punctuation(first, second
     assert same_words(first, second) is same
 
 
-def test_images_are_read_from_the_folder_that_is_named(at, tmp_path):
-    pairs = at("sugarcrepe", published("sugarcrepe"), tmp_path).records()
+@pytest.mark.parametrize(("name", "folder"), [("sugarcrepe", "."), ("valse", "visual7w")])
+def test_images_are_read_from_the_folder_that_is_named_or_that_of_their_source(at, tmp_path, name, folder):
+    pairs = at(name, published(name), tmp_path).records()
     reference = pairs.items[0].images[0]
     with raises(DataError, f"'{reference}'", "images="):
         pairs.pixels(reference)
-    (tmp_path / reference).write_bytes(draw(1, kind="JPEG"))
-    assert pairs.pixels(reference).shape == (4, 4, 3)
+    write_file(tmp_path / folder / reference, JPEG)
+    assert at(name, published(name), tmp_path).records().pixels(reference).shape == (4, 4, 3)
 
 
 # GPT-4V's published answers: a recount gives the published table, in both caption orders.
@@ -91,12 +90,6 @@ TABLE = {  # items, right with the true caption first, right with it second: Sug
     "replace_obj": (1652, 1578, 1604),
     "replace_rel": (1406, 1240, 1298),
 }
-
-
-def item(**change) -> dict[str, Any]:
-    answer = {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}
-    plain = {"caption": "a red cup", "negative_caption": "a blue cup", "filename": "a.jpg", "correct": True}
-    return {**plain, "answer": answer, **change}
 
 
 @pytest.mark.parametrize("subset", TABLE)
@@ -115,14 +108,14 @@ def test_a_recount_gives_the_published_table(subset):
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"0": item(correct=False)}, ("'0'", "'correct'", "False", "'a red cup'")),
-        ({"0": item(), "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
-        ({"0": item(), "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
-        ({"0": item(), "accurracy": 1.0}, ("'accurracy'", "object")),
+        ({"0": {**ANSWERED["0"], "correct": False}}, ("'0'", "'correct'", "False", "'a 0 b'")),
+        ({**ANSWERED, "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
+        ({**ANSWERED, "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
+        ({**ANSWERED, "accurracy": 1.0}, ("'accurracy'", "object")),
         ({"accuracy": 1.0}, "items"),
-        ({"0": {**item(), "answer": "(1)"}}, ("'0'", "'answer'")),
-        ({"0": item(caption=None)}, ("'0'", "'caption'", "None")),
-        ([item()], ("object", "rows", "key")),
+        ({"0": {**ANSWERED["0"], "answer": "(1)"}}, ("'0'", "'answer'")),
+        ({"0": {**ANSWERED["0"], "caption": None}}, ("'0'", "'caption'", "None")),
+        ([ANSWERED["0"]], ("object", "rows", "key")),
     ],
 )
 def test_a_bad_file_raises(tmp_path, found, message):
@@ -133,48 +126,22 @@ def test_a_bad_file_raises(tmp_path, found, message):
 # VALSE: the annotators' filter, and the forms that its fields take.
 
 
-Change = Callable[[dict[str, Any]], object]
-
-
-@pytest.fixture
-def changed(tmp_path) -> Callable[[Change], Path]:
-    """Copy the files, and change the rows of one."""
-
-    def change(how: Change) -> Path:
-        shutil.copytree(published("valse"), tmp_path / "valse")
-        path = tmp_path / "valse" / "coreference-hard.json"
-        rows = json.loads(path.read_text())
-        how(rows)
-        write_file(path, rows)
-        return tmp_path
-
-    return change
-
-
-def test_a_list_of_foils_counts_by_its_first(at, changed):
-    foils: dict[str, str] = {}
-
-    def listed(rows: dict[str, Any]) -> None:
-        foils.update({f"coreference-hard/{key}": row.pop("foil") for key, row in rows.items()})
-        for key, row in rows.items():
-            row["foils"] = [foils[f"coreference-hard/{key}"], "another"]
-
-    items = {item.id: item for item in at("valse", changed(listed)).records().items}
+def test_a_list_of_foils_counts_by_its_first_and_another_number_of_agreeing_annotators_is_another_version(at, tmp_path):
+    shutil.copytree(published("valse"), tmp_path / "valse")
+    path = tmp_path / "valse" / "coreference-hard.json"
+    rows = json.loads(path.read_text())
+    foils = {f"coreference-hard/{key}": row.pop("foil") for key, row in rows.items()}
+    for key, row in rows.items():
+        row["foils"] = [foils[f"coreference-hard/{key}"], "another"]
+    write_file(path, rows)
+    items = {item.id: item for item in at("valse", tmp_path).records().items}
     assert all(items[name].texts[1] == foil for name, foil in foils.items() if name in items)
     assert len(foils.keys() & items.keys()) == 104
-
-
-def test_another_number_of_agreeing_annotators_is_another_version(at, changed):
-    folder = changed(lambda rows: [row["mturk"].update(caption=3) for row in rows.values()])
+    for row in rows.values():
+        row["mturk"]["caption"] = 3
+    write_file(path, rows)
     with raises(DataError, "141", "104", "items"):
-        at("valse", folder).records()
-
-
-def test_images_may_lie_in_a_folder_for_each_source(at, tmp_path):
-    pairs = at("valse", published("valse"), tmp_path).records()
-    reference = pairs.items[0].images[0]
-    write_file(tmp_path / "visual7w" / reference, draw(0, kind="JPEG"))
-    assert pairs.pixels(reference).shape == (4, 4, 3)
+        at("valse", tmp_path).records()
 
 
 # COCO-Counterfactuals: images in an archive, and files that are not whole.
@@ -182,40 +149,34 @@ def test_images_may_lie_in_a_folder_for_each_source(at, tmp_path):
 NAME = "coco-counterfactuals"
 
 
-def test_images_are_read_from_the_archive_as_it_is(at, tmp_path):
+def test_images_are_read_from_the_archive_as_it_is_and_a_damaged_one_is_an_error_of_the_data(at, tmp_path):
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text()
     write_file(tmp_path / "data" / "examples.jsonl", lines)
     with zipfile.ZipFile(tmp_path / "data" / "images.zip", "w") as archive:
-        archive.writestr("images/158956_0_img_0.jpg", draw(3, kind="JPEG"))
+        archive.writestr("images/158956_0_img_0.jpg", JPEG)
     pairs = at(NAME, tmp_path).records()
-    assert pairs.read_bytes("158956_0_img_0.jpg") == draw(3, kind="JPEG")
+    assert pairs.read_bytes("158956_0_img_0.jpg") == JPEG
     with raises(DataError, "'images/158956_0_img_1.jpg'", "images.zip"):
         pairs.read_bytes("158956_0_img_1.jpg")
-    write_file(tmp_path / "pictures" / "158956_0_img_1.jpg", draw(4, kind="JPEG"))
+    write_file(tmp_path / "pictures" / "158956_0_img_1.jpg", JPEG)
     assert at(NAME, tmp_path, tmp_path / "pictures").records().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
-
-
-@pytest.mark.slow
-def test_a_damaged_archive_is_an_error_of_the_data(at, tmp_path):
-    (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
-    (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")
-    pairs = at(NAME, tmp_path).records()
+    (tmp_path / "data" / "images.zip").write_bytes(b"PK\x03\x04 cut short")
     with raises(DataError, "examples.jsonl:1", "'images[0]'", "images.zip"):
-        pairs.read_bytes("158956_0_img_0.jpg")
+        at(NAME, tmp_path).records().read_bytes("158956_0_img_0.jpg")
 
 
 @pytest.mark.slow
 def test_a_file_that_was_cut_between_two_lines_is_refused(at, tmp_path):
     lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text().splitlines()
-    (tmp_path / "metadata.jsonl").write_text("\n".join(lines[:-1]))
-    with raises(DataError, "17,409", "benchmark", "17,410"):
-        at(NAME, tmp_path).records()
-    (tmp_path / "metadata.jsonl").write_text("\n".join([*lines[:-1], lines[0]]))
-    with raises(DataError, "'158956_0'"):
-        at(NAME, tmp_path).records()
-    (tmp_path / "metadata.jsonl").write_text(json.dumps(json.loads(lines[0]) | {"image_1": None}))
-    with raises(DataError, "metadata.jsonl:1", "'image_1'", "None"):
-        at(NAME, tmp_path).records()
+    damaged = json.dumps(json.loads(lines[0]) | {"image_1": None})
+    for rows, facts in (
+        (lines[:-1], ("17,409", "benchmark", "17,410")),
+        ([*lines[:-1], lines[0]], ("'158956_0'",)),
+        ([damaged], ("metadata.jsonl:1", "'image_1'", "None")),
+    ):
+        write_file(tmp_path / "metadata.jsonl", "\n".join(rows))
+        with raises(DataError, facts):
+            at(NAME, tmp_path).records()
 
 
 # BiVLC as published: its four result tables measure to its paper's numbers, and its files are read as they are.
@@ -249,10 +210,10 @@ def scored(at: At, model: str) -> tuple[ListedPairs, Scored]:
 @pytest.mark.parametrize("model", PAPER)
 def test_the_published_outcomes_give_the_papers_table(at, model):
     found = tabulate_units(measure_pairs(*scored(at, model))).metrics
-    assert tuple(round(100 * found[name].value, 2) for name in ("i2t", "t2i", "group_score")) == PAPER[model]
+    expected = dict(zip(("i2t", "t2i", "group_score"), PAPER[model], strict=True))
+    expected |= dict(zip(DIRECTIONS, DIRECTIONAL.get(model, ()), strict=False))
+    assert {name: round(100 * found[name].value, 2) for name in expected} == expected
     assert (found["i2t"].value, found["t2i"].value) == (found["text_score"].value, found["image_score"].value)
-    if model in DIRECTIONAL:
-        assert tuple(round(100 * found[name].value, 2) for name in DIRECTIONS) == DIRECTIONAL[model]
 
 
 @pytest.mark.slow
@@ -283,7 +244,7 @@ def test_a_table_in_another_order_or_cut_short_is_refused(at, tmp_path, change):
         at("bivlc", tmp_path).records()
 
 
-# ARO: its boxes, its permutations, and both of the rules that its own code has for ties.
+# ARO: its boxes and its permutations.
 
 ARO = {
     "aro-relation": "visual_genome_relation.json",
@@ -291,13 +252,6 @@ ARO = {
     "aro-coco-order": "coco_order.json",
     "aro-flickr-order": "flickr30k_order.json",
 }
-
-
-def boxed(k: int) -> dict[str, Any]:
-    captions = {"true_caption": f"the cup {k} is on the table", "false_caption": f"the table is on the cup {k}"}
-    tags = {"relation_name": ("on", "in")[k % 2], "attributes": ["red", "big"]}
-    box = {"bbox_x": 2, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
-    return {"image_id": 5, "image_path": "5.png", **captions, **tags, **box}
 
 
 @pytest.fixture
@@ -309,27 +263,19 @@ def few(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("name", "tags"), [("aro-relation", {"relation": "in"}), ("aro-attribution", {"attributes": "red_big"})]
 )
-def test_the_model_sees_the_box_alone(at, few, tmp_path, name, tags):
-    write_file(tmp_path / ARO[name], [boxed(k) for k in range(3)])
+def test_the_model_sees_the_box_alone_and_black_where_it_leaves_the_image(at, few, tmp_path, name, tags):
+    write_file(tmp_path / ARO[name], [boxed(0), boxed(1), boxed(2, bbox_x=-2, bbox_w=30)])
     write_file(tmp_path / "images" / "5.png", draw(0, size=8))
     pairs = at(name, tmp_path).records()
-    item = pairs.items[1]
+    item, wide = pairs.items[1:]
     assert (item.id, item.shape, item.tags, item.cluster) == ("1", (1, 2), tags, "5.png")
     assert item.texts == ("the cup 1 is on the table", "the table is on the cup 1")
-    assert item.images == ("5.png#2,1,3,4",)
-    with Image.open(io.BytesIO(draw(0, size=8))) as whole:
-        expected = np.asarray(whole.crop((2, 1, 5, 5)))
-    assert (pairs.pixels(item.images[0]) == expected).all()
-
-
-def test_a_box_that_leaves_the_image_is_filled_with_black(at, few, tmp_path):
-    rows = [boxed(k) | {"bbox_x": -2, "bbox_w": 30} for k in range(3)]
-    write_file(tmp_path / ARO["aro-relation"], rows)
-    (tmp_path / "5.png").write_bytes(draw(0, size=8))
-    pixels = at("aro-relation", tmp_path).records().pixels("5.png#-2,1,30,4")
-    assert pixels.shape == (4, 30, 3)
-    assert (pixels[:, :2] == 0).all()
-    assert (pixels[:, 10:] == 0).all()
+    assert (item.images, wide.images) == (("5.png#2,1,3,4",), ("5.png#-2,1,30,4",))
+    whole = np.asarray(Image.open(io.BytesIO(draw(0, size=8))))
+    assert (pairs.pixels(item.images[0]) == whole[1:5, 2:5]).all()
+    shown = np.zeros((4, 30, 3))
+    shown[:, 2:10] = whole[1:5]
+    assert np.array_equal(pairs.pixels(wide.images[0]), shown)
 
 
 @pytest.mark.parametrize("name", ["aro-coco-order", "aro-flickr-order"])
@@ -343,8 +289,8 @@ def test_a_caption_stands_among_four_permutations(at, few, tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "rows", "said"),
     [
-        ("aro-relation", [boxed(0) | {"bbox_w": 2.5}], ("0", "'bbox_w'")),
-        ("aro-relation", [boxed(0) | {"relation_name": None}], ("'relation_name'", "expected")),
+        ("aro-relation", [boxed(0, bbox_w=2.5)], ("0", "'bbox_w'")),
+        ("aro-relation", [boxed(0, relation_name=None)], ("'relation_name'", "expected")),
         ("aro-relation", [boxed(0)], ("1", "benchmark", "3")),
         ("aro-relation", ["a"], ("0", "object", "row")),
         ("aro-coco-order", [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3, ("0", "(1, 5)", "(1, 2)")),
@@ -354,12 +300,3 @@ def test_a_wrong_row_is_named(at, few, tmp_path, name, rows, said):
     write_file(tmp_path / ARO[name], rows)
     with raises(DataError, said):
         at(name, tmp_path).records()
-
-
-@pytest.mark.parametrize(("texts", "tied"), [(2, 0.0), (5, 1.0)])
-def test_the_original_decides_ties_in_two_ways_and_this_project_in_one_and_without_ties_they_agree(texts, tied):
-    constant = np.full((4, 1, texts), 0.25)
-    assert original_choice(constant).tolist() == [tied] * 4
-    assert choice_score(constant).tolist() == [0.0] * 4
-    scores = np.random.default_rng(0).permuted(np.tile(np.arange(texts), (50, 1)), axis=1)[:, None, :]
-    assert (original_choice(scores) == choice_score(scores)).all()

@@ -4,13 +4,13 @@ import gzip
 import json
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import date
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
 
 import tellapart as ta
@@ -23,7 +23,8 @@ from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
 from tellapart.benchmarks.locations import FolderImages, Locations
 from tellapart.benchmarks.pair_table import read_pair_table
 from tellapart.data.images import decode
-from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameError
+from tellapart.data.pairset import PairSet
+from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.evaluation.verified import read_result
 from tellapart.report.image_sources import ImageSources
 
@@ -32,28 +33,34 @@ OWN, OWN_OPTIONS = (
     block.split("```")[0]
     for block in (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8").split("```toml\n")[1:]
 )
+Row = dict[str, Any]
 
 
 @pytest.fixture
 def own(tmp_path) -> Path:
-    write_file(
-        tmp_path / "rows.jsonl",
-        [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)],
-    )
+    rows = [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)]
+    write_file(tmp_path / "rows.jsonl", rows)
     for k, side in product(range(3), "ab"):
         write_file(tmp_path / "images" / f"{k}{side}.png", draw(40 * k + (side == "a"), size=2))
-    (tmp_path / "cups.toml").write_text(OWN)
-    return tmp_path / "cups.toml"
+    return write_file(tmp_path / "cups.toml", OWN)
 
 
 def records_of(path: Path, place: Locations | None = None) -> Any:
     return find_benchmark(str(path), place).records()
 
 
-def head(**keys: object) -> str:
-    """The first lines of a set file: its name, title and source, and these keys."""
-    keys = {"name": "mine", "title": "mine", "source": "here"} | keys
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+@pytest.fixture
+def declared(tmp_path) -> Callable[..., Any]:
+    """Write a set of one file, with these rows if there are any and these tables; return its records."""
+
+    def load(tables: str, content: list[Row] | None = None, file: str = "rows.jsonl", **keys: object) -> Any:
+        if content is not None:
+            write_file(tmp_path / file, content)
+        head = {"name": "mine", "title": "mine", "source": "here", "files": [file], **keys}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in head.items()]
+        return records_of(write_file(tmp_path / "mine.toml", "".join(lines) + tables))
+
+    return load
 
 
 @pytest.mark.slow
@@ -67,18 +74,13 @@ def test_a_users_own_set_is_ten_lines(own, command):
 
 
 @pytest.mark.parametrize("together", ["", "rows = 2\n"])
-def test_a_text_of_the_set_is_a_field_of_every_row_whatever_the_columns_are(own, together):
-    rows = [
-        {"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"], "request": "a column"} for k in (0, 1)
-    ]
-    write_file(own.with_name("rows.jsonl"), rows)
+def test_a_text_of_the_set_is_a_field_of_every_row_whatever_the_columns_are(declared, together):
+    rows = [{"l": f"{k}a.png", "r": f"{k}b.png", "words": ["red", "blue"], "request": "a column"} for k in (0, 1)]
     at = "0." if together else ""
     texts = [f"{{request}} {{{at}words.{k}}}" for k in (0, 1)]
-    own.write_text(
-        f'{OWN.split("[[item]]")[0]}{together}[texts]\nrequest = "Look:"\n\n[[item]]\nid = "{{row}}"\n'
-        f'images = ["{{{at}left}}", "{{{at}right}}"]\ntexts = {json.dumps(texts)}\n'
-    )
-    assert {item.texts for item in records_of(own).items} == {("Look: red", "Look: blue")}
+    item = f'id = "{{row}}"\nimages = ["{{{at}l}}", "{{{at}r}}"]\ntexts = {json.dumps(texts)}\n'
+    found = declared(f'{together}[texts]\nrequest = "Look:"\n\n[[item]]\n{item}', rows)
+    assert {item.texts for item in found.items} == {("Look: red", "Look: blue")}
 
 
 @pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])
@@ -96,7 +98,7 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
         records_of(tmp_path / "films.toml")
 
 
-def test_a_gallery_with_a_row_for_each_caption_is_that_with_a_row_for_each_image(tmp_path):
+def test_a_gallery_with_a_row_for_each_caption_is_that_with_a_row_for_each_image(declared, tmp_path):
     pictures = [{"id": 7, "file_name": "a.png"}, {"id": 9, "file_name": "b.png"}]
     said = [(7, "a cup"), (9, "two cups"), (7, "one cup")]
     coco = {"images": pictures, "annotations": [{"image_id": image, "caption": text} for image, text in said]}
@@ -110,9 +112,8 @@ def test_a_gallery_with_a_row_for_each_caption_is_that_with_a_row_for_each_image
     files = (("captions.json", by_id, "{image_id}"), ("flat.csv", "", "{name}.png"), ("rows.jsonl", "", "{name}.png"))
     galleries = []
     for file, keys, image in files:
-        body = f'{keys}[gallery]\nimage = "{image}"\ncaptions = "{{caption}}"\n'
-        (tmp_path / "s.toml").write_text(head(files=[file], items=2) + body)
-        galleries.append(records_of(tmp_path / "s.toml"))
+        tables = f'{keys}[gallery]\nimage = "{image}"\ncaptions = "{{caption}}"\n'
+        galleries.append(declared(tables, file=file, items=2))
     assert galleries[0] == galleries[1] == galleries[2]
     assert galleries[0].captions == ("a cup", "one cup", "two cups") and galleries[0].pairs == ((0, 0), (0, 1), (1, 2))
 
@@ -178,80 +179,57 @@ def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
         (["1", "2", "3"], 1, 1),
     ],
 )
-def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(own, texts, answer, true):
-    write_file(own.with_name("rows.jsonl"), [{"left": "0a.png", "texts": texts, "answer": answer}])
-    item = '[[item]]\nid = "{row}"\nimages = "{left}"\ntexts = "{texts}"\ntrue = "{answer}"\n'
-    own.write_text(OWN.partition("[[item]]")[0] + item)
-    if true is None:
-        with raises(DataError, "rows.jsonl:1", "'1'", "place"):
-            records_of(own)
-    else:
-        assert records_of(own).items[0].truths == (true,)
+def test_a_digit_that_is_a_place_and_another_text_is_not_guessed_at(declared, texts, answer, true):
+    item = '[[item]]\nid = "{row}"\nimages = "{image}"\ntexts = "{texts}"\ntrue = "{answer}"\n'
+    with raises(DataError, "rows.jsonl:1", "'1'", "place") if true is None else nullcontext():
+        assert declared(item, [{"image": "0a.png", "texts": texts, "answer": answer}]).items[0].truths == (true,)
 
 
-def test_ids_are_of_the_objects_of_their_row(own):
+def test_ids_are_of_the_objects_of_their_row(declared):
     names = [["red", "blue"], ["blue", "green"], ["old", "new"]]
-    rows = [
-        {"left": f"{k}a.png", "things": [{"id": n, "name": f"a {one} cup"} for n, one in enumerate(two)], "of": [1, 0]}
-        for k, two in enumerate(names)
+    rows: list[Row] = [
+        {"things": [{"id": n, "name": f"a {one} cup"} for n, one in enumerate(two)], "of": [1, 0]} for two in names
     ]
-    write_file(own.with_name("rows.jsonl"), rows)
-    start = OWN.partition("[[item]]")[0] + 'by_id = { of = "things.name" }\n'
-    own.write_text(f'{start}[[item]]\nid = "{{row}}"\nimages = "{{left}}"\ntexts = "{{of}}"\n')
-    assert [item.texts for item in records_of(own).items] == [(f"a {two} cup", f"a {one} cup") for one, two in names]
+    item = 'by_id = { of = "things.name" }\n[[item]]\nid = "{row}"\nimages = "0a.png"\ntexts = "{of}"\n'
+    assert [item.texts for item in declared(item, rows).items] == [
+        (f"a {two} cup", f"a {one} cup") for one, two in names
+    ]
     rows[1]["things"].append({"id": 0, "name": "a white cup"})
-    write_file(own.with_name("rows.jsonl"), rows)
     with raises(DataError, "rows.jsonl:2", "'things'", "id 0", "name"):
-        records_of(own)
+        declared(item, rows)
 
 
-def test_a_row_of_another_type_and_a_set_file_that_is_not_there_are_said(own):
+def test_a_row_of_another_type_and_texts_of_a_set_with_one_true_text_are_refused(own):
+    with raises(DataError, "texts", "true"):
+        find_benchmark(f"texts:{own}")
+    assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
     rows = own.with_name("rows.jsonl")
     rows.write_text(rows.read_text().replace('"2a.png"', "7"))
     with raises(DataError, "rows.jsonl:3", "'left'", "7"):
         records_of(own)
-    with raises(DataError, "set:no.toml", "'no.toml'", "set:FILE.toml"):
-        find_benchmark("set:no.toml")
-    with raises(UnknownNameError, "benchmark", "'sugarcrepe-p'", "'sugarcrepe-pp'"):
-        find_benchmark("sugarcrepe-p")
 
 
-def test_texts_alone_are_of_sets_with_two_true_texts(own):
-    with raises(DataError, "texts", "true"):
-        find_benchmark(f"texts:{own}")
-    assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
-
-
-def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path):
+def test_a_file_and_its_twin_are_joined_row_by_row(declared, tmp_path):
     for folder, true in (("data", "a red cup"), ("reworded", "a cup that is red")):
         rows = [{"image": f"{k}.png", "true": f"{true} {k}", "false": f"a blue cup {k}"} for k in range(2)]
         write_file(tmp_path / folder / "cups.json", rows)
-    declared, place = tmp_path / "cups.toml", Locations(tmp_path)
-    declared.write_text(
-        head(files=["data/cups.json"], joined="reworded", shape=[1, 3], true=2) + '[[item]]\nid = "{row}"\n'
-        'images = "{image}"\ntexts = ["{true}", "{joined.true}", "{false}"]\ntrue = [0, 1]\n'
-    )
-    found = [item.texts[:2] for item in records_of(declared, place).items]
+    item = '[[item]]\nid = "{row}"\nimages = "{image}"\ntexts = ["{true}", "{joined.true}", "{false}"]\ntrue = [0, 1]\n'
+    keys = {"file": "data/cups.json", "joined": "reworded", "shape": [1, 3], "true": 2}
+    found = [one.texts[:2] for one in declared(item, **keys).items]
     assert found == [(f"a red cup {k}", f"a cup that is red {k}") for k in range(2)]
     write_file(tmp_path / "reworded" / "cups.json", rows[:1])
     with raises(DataError, "reworded", "1 rows", "2"):
-        records_of(declared, place)
+        declared(item, **keys)
 
 
-def test_statements_about_two_images_are_declared(tmp_path):
-    rows = [{"id": f"a-{k}", "l": "a.png", "r": "b.png", "text": "Both are red.", "label": k == 0} for k in range(2)]
-    write_file(tmp_path / "rows.jsonl", rows)
-    declared, place = tmp_path / "twos.toml", Locations(tmp_path)
-    declared.write_text(
-        head(files=["rows.jsonl"])
-        + '[[statement]]\nid = "{id}"\nimages = ["{l}", "{r}"]\nsentence = "{text}"\nlabel = "{label|truth}"\n'
-    )
-    assert find_benchmark(str(declared), place).task == "nlvr2"
-    expected = [("a.png", "b.png", True), ("a.png", "b.png", False)]
-    assert [(*one.images, one.gold) for one in records_of(declared, place).rows] == expected
-    write_file(tmp_path / "rows.jsonl", [rows[0] | {"label": "perhaps"}])
+def test_statements_about_two_images_are_declared(declared, tmp_path):
+    rows = [{"id": f"a-{k}", "text": "Both are red.", "label": k == 0} for k in range(2)]
+    statement = 'id = "{id}"\nimages = ["a.png", "b.png"]\nsentence = "{text}"\nlabel = "{label|truth}"\n'
+    found = declared(f"[[statement]]\n{statement}", rows)
+    assert [(*one.images, one.gold) for one in found.rows] == [("a.png", "b.png", True), ("a.png", "b.png", False)]
+    assert find_benchmark(str(tmp_path / "mine.toml"), Locations(tmp_path)).task == "nlvr2"
     with raises(DataError, "rows.jsonl:1", "label", "perhaps"):
-        records_of(declared, place)
+        declared(f"[[statement]]\n{statement}", [rows[0] | {"label": "perhaps"}])
 
 
 # Pairs in one file: any CSV, TSV, JSONL or parquet, its columns named, and what is wrong in it.
@@ -282,24 +260,22 @@ def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.csv.gz"])
-def test_a_table_is_measured_with_its_columns_named(tmp_path, shades, name):
+def test_a_table_is_measured_and_read_again_with_its_columns_named(tmp_path, shades, name):
     path, out = write_table(tmp_path, name, ROWS), tmp_path / "run"
     typed = f"table:{path}" if "jsonl" in name else str(path)
     ta.evaluate("oracle", typed, images=shades, columns=COLUMNS, out=out)
-    record = read_result(out).benchmarks[f"table:{name}"]
+    result = read_result(out)
+    record = result.benchmarks[f"table:{name}"]
     assert (record.shape, record.metrics["group_score"].value, list(record.by)) == ((2, 2), 1.0, ["kind"])
-    # Reports find the images again, though a record names no columns.
-    read = ImageSources.of(out, read_result(out), f"table:{name}").reader()
-    assert read is not None and read("3_1.png") == shade(7)
-    assert set_name(typed) == f"table:{name}"
-
-
-def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path, shades):
-    path, out = write_table(tmp_path, "p.csv", ROWS), tmp_path / "run"
-    ta.evaluate("oracle", str(path), images=shades, columns=COLUMNS, out=out)
-    assert read_result(out).run.columns == COLUMNS
+    # Reports find the images again, though a record names no columns; and those of pairs that were read in Python.
+    pairs = ta.load_pairs(f"table:{write_table(shades, name, ROWS)}", columns=COLUMNS)
+    ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "scored")
+    for run in (out, tmp_path / "scored"):
+        read = ImageSources.of(run, read_result(run), f"table:{name}").reader()
+        assert read is not None and read("3_1.png") == shade(7)
+    assert set_name(typed) == f"table:{name}" and result.run.columns == COLUMNS
     assert set(ta.verify(out)["state"]) == {"equal"}
-    write_table(tmp_path, "p.csv", [{**row, "first": "another"} for row in ROWS])
+    write_table(tmp_path, name, [{**row, "first": "another"} for row in ROWS])
     assert "different" in ta.verify(out)["state"]
 
 
@@ -317,17 +293,9 @@ def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path
 )
 def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp_path, shades, typed, folder, meant):
     write_file(shades / "left side" / "0_0.png", shade(0))
-    rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
-    place = Locations(images=shades / folder)
+    path = write_table(tmp_path, "p.csv", [{"image": typed, "caption": "a cat", "foil": "a dog"}])
     with raises(DataError, "p.csv:2", typed, meant.format(shades=shades), field="image"):
-        read_pair_table(write_table(tmp_path, "p.csv", rows), place)
-
-
-def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path, shades):
-    pairs = ta.load_pairs(f"table:{write_table(shades, 'p.csv', ROWS)}", columns=COLUMNS)
-    ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
-    read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), "table:p.csv").reader()
-    assert read is not None and read("3_1.png") == shade(7)
+        read_pair_table(path, Locations(images=shades / folder))
 
 
 def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
@@ -335,17 +303,14 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, shades):
     gone = write_table(shades, "gone.csv", [ROWS[0] | {"left": "gone.png"}])
     near = write_table(shades, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
     single = write_table(shades, "single.csv", [{"image": "0_0.png", "caption": "a", "negative": "b"}])
-    lefft, unnamed = (
-        ("p.csv:2", "'lefft'", "did you mean 'left'"),
-        ("near.csv:2", "'captoin_0'", "did you mean 'caption_0'"),
-    )
+    meant = "did you mean '{}'".format
     for typed, columns, kind, field, facts in (
-        (path, {**COLUMNS, "image_0": "lefft"}, DataError, "image_0", lefft),
+        (path, {**COLUMNS, "image_0": "lefft"}, DataError, "image_0", ("p.csv:2", "'lefft'", meant("left"))),
         (path, {"pictures": "left"}, DataError, None, ("'pictures'", "image_0", "tag:NAME")),
         (path, None, DataError, None, ("p.csv:2", "file_name", "left, right", "columns=")),
         (path, {"left": "image_0"}, DataError, None, ("p.csv:2", "columns={'image_0': 'left'}")),
         (gone, COLUMNS, DataError, "image_0", ("gone.csv:2", "'gone.png'")),
-        (near, None, DataError, "captoin_0", unnamed),
+        (near, None, DataError, "captoin_0", ("near.csv:2", "'captoin_0'", meant("caption_0"))),
         (single, None, DataError, None, ("single.csv", "'negative_caption'", "'image_1'", "'negative'", "columns=")),
         (f"folder:{path}", None, DataError, None, (str(path), "table:")),
         ("demo", COLUMNS, RunError, None, ("columns=", "table:FILE", "demo")),
@@ -390,142 +355,106 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, shades):
         read_pair_table(path, place)
 
 
-def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_beside_it(shades):
+def test_parquet_holds_bytes_in_a_struct_or_alone_or_names_files_and_no_other_column_hides_them(shades):
     paths = sorted(shades.glob("*.png"))[:2]
-    columns = {
-        "struct": [{"bytes": path.read_bytes(), "path": None} for path in paths],
-        "bytes": [path.read_bytes() for path in paths],
-        "names": [{"bytes": None, "path": path.name} for path in paths],
-    }
-    place = Locations(columns=tuple(zip(COLUMNS, ("left", "right", "first", "second"), strict=False)))
-    for name, column in columns.items():
-        table = {"left": column, "right": column[::-1], "first": ["a", "b"], "second": ["x", "y"]}
-        write_file(shades / f"{name}.parquet", table)
-        pairs = find_benchmark(str(shades / f"{name}.parquet"), place).records()
+    names, data = [path.name for path in paths], [path.read_bytes() for path in paths]
+    path, texts = shades / "pairs.parquet", {"caption_0": ["a", "b"], "caption_1": ["x", "y"]}
+    structs = [{"bytes": one, "path": None} for one in data]
+    for left in (structs, data, [{"bytes": None, "path": name} for name in names]):
+        write_file(path, {"left-image": left, "right": left[::-1], **texts})
+        pairs = ta.load_pairs(str(path), columns={"image_0": "left-image", "image_1": "right"})
         assert (pairs.shape, pairs.items[1].texts) == ((2, 2), ("b", "y"))
-        assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [
-            path.read_bytes() for path in paths[::-1]
-        ]
-
-
-def test_parquet_s_columns_of_pictures_have_any_name_and_one_that_is_no_picture_hides_no_path(shades):
-    paths = sorted(shades.glob("*.png"))[:2]
-    data, texts = [path.read_bytes() for path in paths], {"caption": ["a", "b"], "foil": ["x", "y"]}
-    other: dict[str, Any] = {
-        "embedding": [b"1", b"2"],
-        "cluster": [7, 7],
-        "day": [date(2026, 11, 30)] * 2,
-        "size": [math.nan] * 2,
-    }
-    other["tag:level"] = np.float32([0.1, math.nan])  # 0.1 in CSV and JSON, too, and not 0.10000000149011612
-    for columns, named in (
-        ({"left-image": data}, {"image": "left-image"}),
-        ({"image": [path.name for path in paths], **other}, {}),
-    ):
-        write_file(shades / "pairs.parquet", {**columns, **texts})
-        pairs = ta.load_pairs(str(shades / "pairs.parquet"), columns=named)
-        assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
+        assert [pairs.read_bytes(image) for image in pairs.items[1].images] == data[::-1]
+    other: dict[str, Any] = {"embedding": [b"1", b"2"], "cluster": [7, 7], "day": [date(2026, 11, 30)] * 2}
+    # 0.1 in CSV and JSON, too, and not 0.10000000149011612
+    other |= {"size": [math.nan] * 2, "tag:level": np.float32([0.1, math.nan])}
+    write_file(path, {"image": names, **other, **texts})
+    pairs = ta.load_pairs(str(path))
+    assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == data
     assert {item.cluster for item in pairs.items} == {"7"}
     assert [item.tags for item in pairs.items] == [{"level": "0.1"}, {}]
     assert pairs.items[0].provenance.items() >= {"day": "2026-11-30", "size": None}.items()
 
 
-def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shard(tmp_path):
+def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shard(declared, tmp_path):
     for shard, rows in enumerate(([0, 1], [2, 3])):
         asked = [{"q": f"{k}{entry}"} for k in rows for entry in "ab"]
         table = {"image": [shade(k) for k in rows], "asked": [asked[:2], asked[2:]] if shard else [asked, []]}
         write_file(tmp_path / f"a-{shard}.parquet", table)
-    facts = OWN.split("files")[0] + 'files = ["a-*.parquet"]\neach = "asked"\n[[item]]\n'
-    (tmp_path / "s.toml").write_text(facts + 'id = "{q}"\nimages = "@image"\ntexts = ["{q}", "no"]\n')
-    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
-    rows = [0, 0, 0, 0, 2, 2, 3, 3]
-    assert [pairs.read_bytes(item.images[0]) for item in pairs.items] == [shade(row) for row in rows]
-    two = facts.replace('each = "asked"', "rows = 2") + 'id = "{file}"\nimages = ["@1.image", "@0.image"]\n'
-    (tmp_path / "s.toml").write_text(two + 'texts = ["a", "b"]\n')
-    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
-    shown = [pairs.read_bytes(image) for item in pairs.items for image in item.images]
-    assert shown == [shade(row) for row in (1, 0, 3, 2)]
-    (tmp_path / "s.toml").write_text(two.replace("rows = 2\n", "") + 'texts = ["a", "b"]\n')
+
+    def shown(item: str, **keys: object) -> list[bytes]:
+        pairs = declared(f"[[item]]\n{item}", file="a-*.parquet", **keys)
+        return [pairs.read_bytes(image) for one in pairs.items for image in one.images]
+
+    found = shown('id = "{q}"\nimages = "@image"\ntexts = ["{q}", "no"]\n', each="asked")
+    assert found == [shade(row) for row in (0, 0, 0, 0, 2, 2, 3, 3)]
+    two = 'id = "{file}"\nimages = ["@1.image", "@0.image"]\ntexts = ["a", "b"]\n'
+    assert shown(two, rows=2) == [shade(row) for row in (1, 0, 3, 2)]
     with raises(DataError, "@1.image", "rows"):
-        ta.load_pairs(str(tmp_path / "s.toml"))
-
-
-def test_a_box_is_cut_out_of_a_table_s_picture(tmp_path):
-    write_file(tmp_path / "a.parquet", {"image": [shade(1)], "box": [[0, 0, 2, 3]]})
-    item = '[[item]]\nid = "0"\nimages = "@image"\ntexts = ["a", "b"]\ncrop = "box"\n'
-    (tmp_path / "s.toml").write_text(head(files=["a.parquet"]) + item)
-    pairs = ta.load_pairs(str(tmp_path / "s.toml"))
-    assert decode(pairs.read_bytes(pairs.items[0].images[0]), "").shape == (3, 2, 3)
+        shown(two)
+    write_file(tmp_path / "a-0.parquet", {"image": [shade(1)], "box": [[0, 0, 2, 3]]})
+    (tmp_path / "a-1.parquet").unlink()
+    (cut,) = shown('id = "0"\nimages = "@image"\ntexts = ["a", "b"]\ncrop = "box"\n')
+    assert decode(cut, "").shape == (3, 2, 3)
 
 
 @pytest.mark.parametrize("true", [2, "2", "2.0", " 2", [2], "[2]"])
-def test_the_true_text_of_a_table_stands_where_it_says(tmp_path, shades, true):
-    row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c", "answer": true}
-    (shades / "pairs.jsonl").write_text(json.dumps(row))
-    pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}", columns={"true": "answer"})
+def test_the_true_text_of_a_table_stands_where_it_says(shades, true):
+    def read(*rows: Row, **columns: str) -> PairSet:
+        return ta.load_pairs(f"table:{write_file(shades / 'pairs.jsonl', rows)}", columns=columns)
+
+    row = {"image": "0_0.png", "caption_0": "a", "caption_1": "b", "caption_2": "c"}
+    pairs = read(row | {"answer": true}, true="answer")
     assert pairs.items[0].true == (2,) and not pairs.items[0].provenance and "true" in pairs.read_as
-    (shades / "pairs.jsonl").write_text(json.dumps(row | {"answer": "b"}))
     with raises(DataError, "'true'", "'b'", "place"):
-        ta.load_pairs(f"table:{shades / 'pairs.jsonl'}", columns={"true": "answer"})
-    del row["answer"]
-    write_file(shades / "pairs.jsonl", [row | {"true": true}, row | {"true": "b"}])  # no first text by default
-    with raises(DataError, "row-2", "'true'", "'b'"):
-        ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
+        read(row | {"answer": "b"}, true="answer")
+    with raises(DataError, "row-2", "'true'", "'b'"):  # no first text by default
+        read(row | {"true": true}, row | {"true": "b"})
     for empty in ([], "[]"):  # a CSV file has a list's text; the first row may be the empty one
-        write_file(shades / "pairs.jsonl", [row | {"true": empty}, row | {"true": true}])
-        pairs = ta.load_pairs(f"table:{shades / 'pairs.jsonl'}")
+        pairs = read(row | {"true": empty}, row | {"true": true})
         assert [item.truths for item in pairs.items] == [(0,), (2,)] and "only kept" not in pairs.read_as
     for several in ("[0, 2]", "[0 2]"):
-        write_file(shades / "pairs.jsonl", [row | {"true": several}])
-        assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].truths == (0, 2)
+        assert read(row | {"true": several}).items[0].truths == (0, 2)
     of_squares = {"image_0": "0_0.png", "image_1": "0_1.png", "caption_0": "a", "caption_1": "b", "true": true}
-    (shades / "pairs.jsonl").write_text(json.dumps(of_squares))
-    assert ta.load_pairs(f"table:{shades / 'pairs.jsonl'}").items[0].provenance == {"true": true}
+    assert read(of_squares).items[0].provenance == {"true": true}
 
 
-def test_ratings_are_decimal_numbers_and_a_packed_file_has_the_plain_one_s_name(tmp_path):
+def test_ratings_are_decimal_numbers_and_a_packed_file_has_the_plain_one_s_name(declared, tmp_path):
     rows = [{"image": f"{k}.png", "text": "a cup", "ratings": [k + 0.25, 4], "level": k / 2} for k in range(3)]
     write_table(tmp_path, "rows.jsonl.gz", rows)
-    declared, facts = (
-        tmp_path / "s.toml",
-        (
-            head(files=["rows.jsonl.gz"]) + 'counts = { NAME = COUNT }\n[[rating]]\nid = "{row}"\nimage = "{image}"\n'
-            'text = "{text}"\nratings = "{ratings}"\ntags = { file = "{file}", level = "{level}" }\n'
-        ),
-    )
-    declared.write_text(facts.replace("NAME = COUNT", "rows = 3"))
-    assert [(row.gold, row.tags) for row in records_of(declared).rows] == [
+    rating = 'id = "{row}"\nimage = "{image}"\ntext = "{text}"\nratings = "{ratings}"\n'
+    rating += 'tags = { file = "{file}", level = "{level}" }\n'
+
+    def counted(key: str, count: int) -> list[Any]:
+        return declared(f"counts = {{ {key} = {count} }}\n[[rating]]\n{rating}", file="rows.jsonl.gz").rows
+
+    assert [(row.gold, row.tags) for row in counted("rows", 3)] == [
         ((k + 0.25, 4), {"file": "rows", "level": level}) for k, level in enumerate(("0", "0.5", "1"))
     ]
     for key in ("rows", '"rows.jsonl"'):  # as sets wrote it before
-        declared.write_text(facts.replace("NAME = COUNT", f"{key} = 4"))
         with raises(DataError, "rows.jsonl.gz", "3 rows", "4"):
-            records_of(declared)
+            counted(key, 4)
 
 
-def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, shades):
-    (name, *_) = sorted(path.name for path in shades.iterdir() if path.suffix == ".png")
-    rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
+def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(shades):
+    name, line = "0_0.png", "0_0.png,a cat,a dog\n"
+    row = {"image": name, "caption": "nan", "negative_caption": "a dog"}
     with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
-        read_pair_table(write_table(shades, "blank.csv", rows), Locations())
-    several = [{**rows[0], "caption": "a cat", "cluster": "nan"}] * 2  # all items without one would be resampled as one
+        read_pair_table(write_table(shades, "blank.csv", [row]), Locations())
+    several = [row | {"caption": "a cat", "cluster": "nan"}] * 2  # all items without one would be resampled as one
     with pytest.warns(TellapartWarning, match=r"missing\.csv.*2 items are one cluster.*'nan'"):
         read_pair_table(write_table(shades, "missing.csv", several), Locations())
-    with raises(DataError, "coded.csv:2", "'image'", "base64"):
-        read_pair_table(write_table(shades, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
-    (shades / "bare.csv").write_text(f"{name},a cat,a dog\n")
-    with raises(DataError, "bare.csv", "first line names the columns"):
-        read_pair_table(shades / "bare.csv", Locations())
-    (shades / "bare.csv").write_text(f"{name},a cat,a dog\n" * 2)
-    with raises(DataError, "bare.csv:2", name, "first line", "line above"):
-        read_pair_table(shades / "bare.csv", Locations())
-    with raises(DataError, "upper.csv:2", name.upper(), f"did you mean '{name}'"):
-        read_pair_table(write_table(shades, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())
+    for file, content, facts in (
+        ("coded.csv", [row | {"image": "iVBORw0K" * 40}], ("coded.csv:2", "'image'", "base64")),
+        ("bare.csv", line, ("bare.csv", "first line names the columns")),
+        ("bare.csv", line * 2, ("bare.csv:2", name, "first line", "line above")),
+        ("upper.csv", [row | {"image": name.upper()}], ("upper.csv:2", name.upper(), f"did you mean '{name}'")),
+    ):
+        with raises(DataError, facts):
+            read_pair_table(write_file(shades / file, content), Locations())
 
 
 # Images of the user's own sets: below `--images`, in the set's folder, and elsewhere by a word of the user's alone.
-
-Write = Callable[..., Path]
 
 
 @pytest.fixture
@@ -537,11 +466,12 @@ def photos(tmp_path) -> Path:
 
 
 @pytest.fixture
-def write(tmp_path) -> Write:
-    """Write a set of two 2x2 items whose images are named by a function of their numbers."""
+def write(tmp_path) -> Callable[..., Path]:
+    """Write a set of two 2x2 items whose images have names with their numbers."""
 
-    def make(image: Callable[[int], str], name: str = "mine") -> Path:
-        rows = [record(id=f"{k}", images=[image(2 * k), image(2 * k + 1)]) for k in range(2)]
+    def make(image: object, name: str = "mine") -> Path:
+        names = [str(image).format(number) for number in range(4)]
+        rows = [record(id=f"{k}", images=names[2 * k : 2 * k + 2]) for k in range(2)]
         return put(tmp_path / name, rows, images={})
 
     return make
@@ -550,18 +480,16 @@ def write(tmp_path) -> Write:
 @pytest.fixture(params=["absolute", "dots", "link"])
 def outside(request, write, photos, tmp_path) -> Path:
     """A set whose images lie outside of its folder, in each of the ways that there are."""
-    if request.param == "absolute":
-        return write(lambda number: str(photos / "val" / f"{number}.png"))
-    if request.param == "dots":
-        return write(lambda number: f"../photos/val/{number}.png")
-    folder = write(lambda number: f"{number}.png")
-    for number in range(4):
-        (folder / f"{number}.png").symlink_to(photos / "val" / f"{number}.png")
+    val = photos / "val"
+    folder = write({"absolute": val / "{}.png", "dots": "../photos/val/{}.png", "link": "{}.png"}[request.param])
+    if request.param == "link":
+        for path in val.iterdir():
+            (folder / path.name).symlink_to(path)
     return folder
 
 
 def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmark(write, photos):
-    folder = write(lambda number: f"{number}.png")
+    folder = write("{}.png")
     with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "images="):
         load_pairs(f"folder:{folder}")
     for images in (photos / "val", photos):  # in it, or one folder deeper
@@ -576,9 +504,9 @@ def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmar
 
 
 def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(write, photos):
-    folder = write(lambda number: f"{number}.png")
+    folder = write("{}.png")
     write_file(photos / "mine" / "0.png", draw(10))
-    for number in (0, 1, 2, 3):
+    for number in range(4):
         (folder / f"{number}.png").write_bytes(draw(20 + number))
     pairs = load_pairs(f"folder:{folder}", Locations(images=photos))
     assert (pairs.read_bytes("0.png"), pairs.read_bytes("1.png")) == (draw(10), draw(21))
@@ -586,8 +514,8 @@ def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_o
 
 
 def test_where_images_lie_changes_no_number_and_no_fingerprint(command, write, photos):
-    write(lambda number: f"{number}.png")
-    own = write(lambda number: f"images/{number}.png", "own")
+    write("{}.png")
+    own = write("images/{}.png", "own")
     (photos / "val").rename(own / "images")
     (photos / "val").symlink_to(own / "images")
     common = ("run", "-m", "bag-of-words", "-m", "random", "--no-cache", "--json")
@@ -596,8 +524,7 @@ def test_where_images_lie_changes_no_number_and_no_fingerprint(command, write, p
     for one, other in zip(there, here, strict=True):
         (mine,), (others,) = one["benchmarks"].values(), other["benchmarks"].values()
         assert (mine["fingerprint"], mine["metrics"]) == (others["fingerprint"], others["metrics"])
-    pictures = [Path(out, "report.html").read_text().count("data:image/") for out in "ab"]
-    assert pictures[0] == pictures[1] > 0
+    assert count_pictures("a") == count_pictures("b") > 0
 
 
 def test_images_outside_are_read_if_that_is_allowed_and_refused_by_an_error_that_names_the_option(outside):
@@ -611,31 +538,32 @@ def test_images_outside_are_read_if_that_is_allowed_and_refused_by_an_error_that
 def test_what_is_allowed_for_images_is_a_picture_still(write, tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     for reference, said in (("../secret.txt", ("image", ".webp")), ("https://a/b.png", "address")):
-        folder = write(lambda _number, reference=reference: reference)
         with raises(DataError, said):
-            load_pairs(f"folder:{folder}", Locations(outside=True))
+            load_pairs(f"folder:{write(reference)}", Locations(outside=True))
+
+
+def count_pictures(run: str) -> int:
+    return Path(run, "report.html").read_text("utf-8").count("data:image/")
 
 
 @pytest.mark.few(2)
 def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(command, outside):
-    name = f"folder:{outside}"
-    refused = command("run", "-m", "random", "-b", name, "--out", "r")
-    assert (refused.code, refused.out) == (2, "")
+    given = ("run", "-m", "random", "-b", f"folder:{outside}", "--out", "r")
+    refused = command(*given)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
     assert "--outside-images" in refused.err
-    assert refused.err.count("\n") == 1
-    command("run", "-m", "random", "-b", name, "--out", "r", "--outside-images", code=0)
-    pictures = Path("r/report.html").read_text().count("data:image/")
-    assert pictures > 0
+    command(*given, "--outside-images", code=0)
+    pictures = count_pictures("r")
     record = json.loads(Path("r/results.json").read_text())
     assert "outside" in record["run"].pop("command")
     assert "outside" not in json.dumps(record)  # or a stranger's run would allow itself what it likes
     check_facts(command("show", "r").err, "warning", "report", "--outside-images")
     Path("r/report.html").unlink()
     command("show", "r")
-    assert Path("r/report.html").read_text().count("data:image/") == 0
+    assert count_pictures("r") == 0
     shown = command("show", "r", "--outside-images")
     assert (shown.code, shown.err) == (0, "")
-    assert Path("r/report.html").read_text().count("data:image/") == pictures
+    assert count_pictures("r") == pictures > 0
 
 
 @pytest.mark.slow
@@ -651,46 +579,42 @@ def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(c
     ids=lambda arguments: arguments[0],
 )
 def test_every_command_that_reads_a_folder_takes_both_options(command, write, photos, tmp_path, arguments):
-    rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
-    (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    write(lambda number: str(photos / "val" / f"{number}.png"))
+    scores = [{"id": k, "image": i, "text": t, "score": i + t} for k, i, t in product(range(2), repeat=3)]
+    write_file(tmp_path / "scores.csv", scores)
+    write(photos / "val" / "{}.png")
     assert "--outside-images" in command(*arguments, code=2).err
     command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images", code=0)
-    write(lambda number: f"{number}.png")
+    write("{}.png")
     command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos, code=0)
 
 
 @pytest.mark.parametrize("listing", ["pairs.jsonl", "metadata.csv", "pairs.csv", "pairs.tsv", "pairs.parquet"])
 def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos, listing):
     images = [[str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)] for k in range(2)]
-    table = pandas.DataFrame(images, columns=["image_0", "image_1"]).assign(caption_0="a cup", caption_1="two cups")
+    table = [{"image_0": a, "image_1": b, "caption_0": "a cup", "caption_1": "two cups"} for a, b in images]
     if listing == "pairs.jsonl":
         write_file(photos / listing, [record(id=str(k), images=names) for k, names in enumerate(images)])
-    elif listing.endswith("parquet"):
-        table.to_parquet(photos / listing)
     else:
-        table.to_csv(photos / listing, index=False, sep="\t" if listing.endswith("tsv") else ",")
+        write_table(photos, listing, table)
     kind = "folder:{}" if listing in {"pairs.jsonl", "metadata.csv"} else "table:{}/" + listing
     # The folder's name may go through a link, in the file or on the command line.
-    link = photos.parent / "link"
+    link, elsewhere = photos.parent / "link", photos.parent / "elsewhere"
     link.symlink_to(photos)
     for name in (kind.format(photos), kind.format(link)):
         pairs = load_pairs(name)
         assert pairs.items[1].images == ("val/2.png", "val/3.png")
         assert pairs.read_bytes("val/3.png") == (photos / "val" / "3.png").read_bytes()
-    elsewhere = photos.parent / "elsewhere"
     elsewhere.mkdir()
     (photos / listing).rename(elsewhere / listing)
-    moved = kind.format(elsewhere)
     with raises(DataError, f"{photos}/val/0.png", "absolute", elsewhere, "images=", "outside_images=True"):
-        load_pairs(moved)
-    below = load_pairs(moved, Locations(images=photos))
+        load_pairs(kind.format(elsewhere))
+    below = load_pairs(kind.format(elsewhere), Locations(images=photos))
     assert below.items[0].images == ("val/0.png", "val/1.png")
     assert below.read_bytes("val/1.png") == (photos / "val" / "1.png").read_bytes()
 
 
-def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos, tmp_path):
-    (tmp_path / "secret.png").write_bytes((photos / "val" / "0.png").read_bytes())
+def test_an_absolute_path_leads_out_of_the_folder_by_no_way_and_to_none_that_comes_before(photos, tmp_path):
+    write_file(tmp_path / "secret.png", draw(8))
     (photos / "link.png").symlink_to(tmp_path / "secret.png")
     (photos / "up").symlink_to(tmp_path)
     images = FolderImages(photos)
@@ -699,10 +623,7 @@ def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos, tmp_path):
             images.find(f"{photos}/{way}")
     with raises(DataError, "absolute"):
         images.find(f"{photos}-2/val/0.png")
-
-
-def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos, tmp_path):
-    picture = write_file(tmp_path / "mine" / "val" / "0.png", (photos / "val" / "1.png").read_bytes())
+    picture = write_file(tmp_path / "mine" / "val" / "0.png", draw(9))
     images = FolderImages(photos, also=tmp_path / "mine")
     with raises(DataError, picture, "absolute"):  # 'val/0.png' is another picture in the first folder
         images.find(str(picture))

@@ -44,15 +44,14 @@ BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "he
 
 
 def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path):
-    def image(number: int, split: str) -> dict[str, Any]:
-        sentences = [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]
-        file = {"filepath": "val2014", "filename": f"{number:012}.jpg", "cocoid": 1}
-        return file | {"split": split, "sentences": sentences}
-
     def write(rows: list[dict[str, Any]]) -> Path:
         return write_file(tmp_path / "dataset_coco.json", {"images": rows, "dataset": "coco"})
 
-    rows = [image(k, split) for k, split in enumerate(("train", "test", "val", "restval", "test"))]
+    rows = [
+        {"filepath": "val2014", "filename": f"{number:012}.jpg", "cocoid": 1, "split": split}
+        | {"sentences": [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]}
+        for number, split in enumerate(("train", "test", "val", "restval", "test"))
+    ]
     path = write(rows)
     gallery = read_retrieval(path)
     assert gallery.images == ("val2014/000000000001.jpg", "val2014/000000000004.jpg")
@@ -68,15 +67,16 @@ def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path):
 
 
 def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
-    rows = [STATEMENT, {**STATEMENT, "label": "False"}]
-    found = read_statements(write_file(tmp_path / "rows.json", rows)).rows
+    def read(reader, *rows):
+        return rows_of(reader, *rows)(tmp_path).rows
+
+    found = read(read_statements, STATEMENT, {**STATEMENT, "label": "False"})
     assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
-    rows = [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}]
-    box = read_boxes(write_file(tmp_path / "rows.json", rows)).rows[1]
+    box = read(read_boxes, BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]})[1]
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected
-    rows = [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]
-    assert read_questions(write_file(tmp_path / "rows.json", rows)).rows[0].gold == ("yes",) * 9 + ("no",)
+    (asked,) = read(read_questions, {**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"})
+    assert asked.gold == ("yes",) * 9 + ("no",)
 
 
 # NLVR2 in its authors' own form: lines with identifiers, predictions without a header, their script's consistency.
@@ -127,13 +127,12 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(command, tmp_pat
     rng = np.random.default_rng(1)
     written(tmp_path / "nlvr" / "data", rows)  # a clone's folder nlvr2
     said = {row["identifier"]: str((row["label"] == "True") == (rng.random() < accuracy)) for row in rows}
-    (tmp_path / "p.csv").write_text("".join(f"{identifier},{label}\n" for identifier, label in said.items()))
+    write_file(tmp_path / "p.csv", "".join(f"{identifier},{label}\n" for identifier, label in said.items()))
     ran = command("score", "nlvr2", "--scores", "p.csv", "--data", tmp_path / "nlvr", "--out", "run", "--json", code=0)
     metrics = ran.json["runs"][0]["benchmarks"]["nlvr2"]["metrics"]
-    right, consistent = official(rows, said)
-    assert (metrics["accuracy"]["value"], metrics["accuracy"]["n"]) == (pytest.approx(right, abs=1e-12), ROWS)
-    expected = (pytest.approx(consistent, abs=1e-12), GROUPS)
-    assert (metrics["consistency"]["value"], metrics["consistency"]["n"]) == expected
+    found = [(metrics[name]["value"], metrics[name]["n"]) for name in ("accuracy", "consistency")]
+    right, consistent = (pytest.approx(value, abs=1e-12) for value in official(rows, said))
+    assert found == [(right, ROWS), (consistent, GROUPS)]
 
 
 def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path, rows):
@@ -143,45 +142,39 @@ def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path, rows):
     assert found.sentence_groups() == own.sentence_groups()
     assert len(own.sentence_groups()) == GROUPS
     assert len({row.texts for row in own.rows}) == GROUPS - REPEATED
-    said = [bool(k % 3) for k in range(ROWS)]
-    theirs, ours = (
-        [units.values[0].strict.tolist() for units in measure_statements(records, said)] for records in (found, own)
-    )
+    measured = [measure_statements(records, [bool(k % 3) for k in range(ROWS)]) for records in (found, own)]
+    theirs, ours = ([units.values[0].strict.tolist() for units in each] for each in measured)
     assert theirs == ours
 
 
-def test_a_line_is_read_with_its_images_and_its_group(tmp_path):
+def test_a_line_is_read_with_its_images_and_its_group_and_images_that_tell_no_set_leave_it_to_the_sentence(tmp_path):
     lines = [line("dev-12-3-1", "Two dogs.", "False"), line("dev-12-0-1", "Two dogs."), line("dev-12-0-0")]
     found = read_nlvr2(written(tmp_path, lines, "dev.json"))
     first = found.rows[0]
     assert (first.id, *first.texts, first.gold) == ("dev-12-3-1", "Two dogs.", False)
     assert first.images == ("dev/dev-12-3-img0.png", "dev/dev-12-3-img1.png")
     assert found.sentence_groups() == ((0, 1), (2,))
-
-
-def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sentence(tmp_path):
     images = (["a.jpg", "b.jpg"], ["test1-0-0-img0.png", "test1-1-0-img1.png"], ["x/test1-0-0-img0.png"] * 2)
     path = write_file(tmp_path / "nlvr_test.json", [STATEMENT | {"images": own} for own in images])
     assert read_nlvr2(path).sentence_groups() == ((0, 1), (2,))
 
 
-def test_a_file_that_was_cut_between_two_lines_is_refused(tmp_path, rows):
+def test_a_file_that_was_cut_between_two_lines_is_refused_and_a_missing_one_named_with_where_to_get_it(tmp_path, rows):
+    for name, file in (("nlvr2", "test1.json"), ("nlvr2-dev", "dev.json")):
+        with raises(DataError, name, file, "https://github.com/lil-lab/nlvr/tree/master/nlvr2"):
+            find_benchmark(name, Locations(tmp_path)).records()
     written(tmp_path, rows[:-1])
     with raises(DataError, "test1.json", "6,966", "benchmark", "6,967"):
         find_benchmark("nlvr2", Locations(tmp_path)).records()
 
 
-@pytest.mark.parametrize(("name", "file"), [("nlvr2", "test1.json"), ("nlvr2-dev", "dev.json")])
-def test_what_is_missing_is_named_with_where_to_get_it(tmp_path, name, file):
-    with raises(DataError, name, file, "https://github.com/lil-lab/nlvr/tree/master/nlvr2"):
-        find_benchmark(name, Locations(tmp_path)).records()
-
-
-def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file_has_them(tmp_path):
-    path = write_file(tmp_path / "nlvr_test.json", [STATEMENT])
-    (tmp_path / "p.csv").write_text("test1-0-0-0,True\n")
-    with raises(ScoreError, "test1-0-0-0", "test1.json", "dev.json"):
-        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(path))
+@pytest.mark.parametrize(
+    ("name", "file", "groups", "sentences"),
+    [("nlvr2", "test1.json", 1_995, 1_987), ("nlvr2-dev", "dev.json", 2_018, 2_004)],
+)
+def test_the_published_files_have_their_groups(name, file, groups, sentences):
+    records = find_benchmark(name, Locations(published("nlvr2", file).parent)).records()
+    assert (len(records.sentence_groups()), len({row.texts for row in records.rows})) == (groups, sentences)
 
 
 @pytest.mark.parametrize(
@@ -194,19 +187,13 @@ def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file
     ],
 )
 def test_predictions_without_a_header_are_refused_by_line(tmp_path, text, said):
-    (tmp_path / "p.csv").write_text(text)
-    records = read_nlvr2(written(tmp_path, [line("test1-0-0-0")]))
+    write_file(tmp_path / "p.csv", text)
     with raises(ScoreError, said):
-        TASKS["nlvr2"].read(tmp_path / "p.csv", records)
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "groups", "sentences"),
-    [("nlvr2", "test1.json", 1_995, 1_987), ("nlvr2-dev", "dev.json", 2_018, 2_004)],
-)
-def test_the_published_files_have_their_groups(name, file, groups, sentences):
-    records = find_benchmark(name, Locations(published("nlvr2", file).parent)).records()
-    assert (len(records.sentence_groups()), len({row.texts for row in records.rows})) == (groups, sentences)
+        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(written(tmp_path, [line("test1-0-0-0")])))
+    # A list without identifiers says which file has them.
+    write_file(tmp_path / "p.csv", "test1-0-0-0,True\n")
+    with raises(ScoreError, "test1-0-0-0", "test1.json", "dev.json"):
+        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(write_file(tmp_path / "nlvr_test.json", [STATEMENT])))
 
 
 # GEB+'s files: their published counts, and one clear error for whatever is done to them.
@@ -273,24 +260,21 @@ def moments_of(*rows):
 
 
 #: What reads a file that is no such file, and the facts of its refusal.
+#: What reads a file that is no such file, and the facts of its refusal.
 REFUSED = [
     (questions_with(lambda q, a: q["questions"].clear()), ("q.json", "'questions'")),
     (questions_with(lambda q, a: a.pop("annotations")), ("object", "rows", "key")),
     (questions_with(lambda q, a: a["annotations"][0].update(question_id=8)), ("question_id", "0")),
-    (
-        questions_with(lambda q, a: a["annotations"][0].update(image_id=7)),
-        ("question_id", "0", "'image_id'", "7", "40"),
-    ),
+    (questions_with(lambda q, a: a["annotations"][0].update(image_id=7)),
+     ("question_id", "0", "'image_id'", "7", "40")),
     (questions_with(lambda q, a: a["annotations"][0]["answers"].clear()), ("0", "'answers'")),
     (questions_with(lambda q, a: q["questions"].append(q["questions"][0])), ("3", "'question_id'", "0", "0")),
     (rows_of(read_retrieval, CAPTION, {**CAPTION, "caption": []}), ("rows.json", "1", "'caption'", "empty")),
     (rows_of(read_retrieval, CAPTION, {**CAPTION, "captions": ["x"]}), ("rows.json", "1", "'captions'")),
     (rows_of(read_captions, CAPTION, {**CAPTION, "image_id": "0"}), ("rows.json", "1", "'image_id'", "0", "0")),
     (rows_of(read_captions, CAPTION, {**CAPTION, "image_id": True}), ("rows.json", "1", "'image_id'", "True")),
-    (
-        rows_of(read_statements, STATEMENT, {**STATEMENT, "label": "true"}),
-        ("rows.json", "1", "'label'", "input", "'True'", "'False'", "'true'"),
-    ),
+    (rows_of(read_statements, STATEMENT, {**STATEMENT, "label": "true"}),
+     ("rows.json", "1", "'label'", "input", "'True'", "'False'", "'true'")),
     (rows_of(read_statements, STATEMENT, {**STATEMENT, "images": ["a.jpg"]}), ("rows.json", "1", "'images'", "2")),
     (rows_of(read_questions, QUESTION, QUESTION), ("rows.json", "1", "'question_id'", "5", "0")),
     (rows_of(read_boxes, BOX, {**BOX, "bbox": [1, 2, 0, 4]}), ("rows.json", "1", "'bbox'")),
@@ -309,11 +293,10 @@ REFUSED = [
     (moments_of(ROW | {"extra": 1}), ("val.json", "0", "'extra'")),
     (moments_of(), (f"'{VIDEO}'", "video")),
     (moments_of(ROW, ROW | {"timestamp": 4.0}), ("1", "'boundary_id'", f"{VIDEO}_0A")),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_what_is_no_row_of_a_file_is_named_with_its_field(number, tmp_path):
-    read, facts = REFUSED[number]
+@pytest.mark.parametrize(("read", "facts"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_no_row_of_a_file_is_named_with_its_field(read, facts, tmp_path):
     with raises(DataError, facts):
         read(tmp_path)

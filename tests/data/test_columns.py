@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,39 +30,39 @@ def renamed(row: dict[str, Any], **names: str) -> dict[str, Any]:
 
 
 #: A row with one column that is nearly read, that column, and the name it should have.
-NEAR: dict[str, tuple[dict[str, Any], str, str]] = {
-    "capital": (renamed(PAIRS, caption_0="Caption_0"), "Caption_0", "caption_0"),
-    "plural": (renamed(PAIRS, caption_0="captions_0"), "captions_0", "caption_0"),
-    "hyphen": (renamed(PAIRS, caption_0="caption-0"), "caption-0", "caption_0"),
-    "space": (renamed(PAIRS, caption_1="caption_1 "), "caption_1 ", "caption_1"),
-    "no mark": (renamed(PAIRS, caption_1="CAPTION1"), "CAPTION1", "caption_1"),
-    "full width": (renamed(PAIRS, caption_0="\uff43aption_0"), "\uff43aption_0", "caption_0"),
-    "another script": (renamed(PAIRS, caption_0="\u0441aption_0"), "\u0441aption_0", "caption_0"),
-    "exchanged letters": (renamed(PAIRS, image_1="imgae_1"), "imgae_1", "image_1"),
-    "a letter less": (renamed(PAIRS, caption_1="capton_1"), "capton_1", "caption_1"),
-    "a letter more": (renamed(PAIRS, image_0="immage_0"), "immage_0", "image_0"),
-    "text": ({**IMAGES, "Text_0": "x", "text_1": "y"}, "Text_0", "text_0"),
-    "text, a letter": ({**IMAGES, "text_0": "x", "test_1": "y"}, "test_1", "text_1"),
-    "file name": ({**PAIRS, "Image_2_FileName": I0}, "Image_2_FileName", "image_2"),
-    "true caption": (renamed(CHOICE, caption="Caption") | {"negative_caption": "no cup"}, "Caption", "caption"),
-    "a second foil": ({**CHOICE, "Foil": "a green cup"}, "Foil", "foil"),
-    "numbered foil": ({**CHOICE, "negative_caption_2": "a green cup"}, "negative_caption_2", "caption_2"),
-    "list": ({**CHOICE, "Texts": ["a", "b"]}, "Texts", "texts"),
-    "id": ({**PAIRS, "ID": "7"}, "ID", "id"),
-    "cluster": ({**PAIRS, "Cluster": "v"}, "Cluster", "cluster"),
-    "tag": ({**PAIRS, "Tag:kind": "swap"}, "Tag:kind", "tag:kind"),
-}
+#: A row with one column that is nearly read, that column, and the name it should have.
+NEAR: list[tuple[dict[str, Any], str, str]] = [
+    *(
+        (renamed(PAIRS, **{meant: column}), column, meant)
+        for meant, columns in {
+            "caption_0": ("Caption_0", "captions_0", "caption-0", "\uff43aption_0", "\u0441aption_0"),
+            "caption_1": ("caption_1 ", "CAPTION1", "capton_1"),
+            "image_0": ("immage_0",),
+            "image_1": ("imgae_1",),
+        }.items()
+        for column in columns
+    ),
+    ({**IMAGES, "Text_0": "x", "text_1": "y"}, "Text_0", "text_0"),
+    ({**IMAGES, "text_0": "x", "test_1": "y"}, "test_1", "text_1"),
+    ({**PAIRS, "Image_2_FileName": I0}, "Image_2_FileName", "image_2"),
+    (renamed(CHOICE, caption="Caption") | {"negative_caption": "no cup"}, "Caption", "caption"),
+    ({**CHOICE, "Foil": "a green cup"}, "Foil", "foil"),
+    ({**CHOICE, "negative_caption_2": "a green cup"}, "negative_caption_2", "caption_2"),
+    ({**CHOICE, "Texts": ["a", "b"]}, "Texts", "texts"),
+    ({**PAIRS, "ID": "7"}, "ID", "id"),
+    ({**PAIRS, "Cluster": "v"}, "Cluster", "cluster"),
+    ({**PAIRS, "Tag:kind": "swap"}, "Tag:kind", "tag:kind"),
+]
 
 
-@pytest.mark.parametrize("kind", NEAR)
-def test_a_column_that_is_nearly_read_is_refused_with_the_name_it_should_have(folder, kind):
-    row, column, meant = NEAR[kind]
+@pytest.mark.parametrize(("row", "column", "meant"), NEAR, ids=[column for _, column, _ in NEAR])
+def test_a_column_that_is_nearly_read_is_refused_with_the_name_it_should_have(folder, row, column, meant):
     home = folder([row], "metadata.jsonl")
-    with raises(DataError, "metadata.jsonl:1", f"did you mean {meant!r}", field=column):
-        read_pair_set(home)
-    (home / "p.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    with raises(DataError, "p.jsonl:1", f"did you mean {meant!r}", field=column):
-        find_benchmark(f"table:{home / 'p.jsonl'}")
+    table = write_file(home / "p.jsonl", [row])
+    for read, name in ((read_pair_set, home), (find_benchmark, f"table:{table}")):
+        file = "metadata.jsonl" if name == home else "p.jsonl"
+        with raises(DataError, f"{file}:1", f"did you mean {meant!r}", field=column):
+            read(name)
 
 
 #: Columns that tables of pairs have, and that are none of images and texts.
@@ -82,32 +83,29 @@ def test_ordinary_columns_are_kept(row):
 
 
 #: Rows whose columns contradict each other, with the columns.
-CONTRARY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "other beginnings": ({**IMAGES, "caption_1": "x", "caption_2": "y"}, ("'image_0'", "'caption_1'")),
-    "one text from one": ({**IMAGES, "caption_1": "x"}, ("'image_0'", "'caption_1'")),
-    "another word": (renamed(PAIRS, caption_0="title_0"), ("'image_0'", "'caption_1'", "'title_0' would not be read")),
-    "no shape": (
-        {**IMAGES, "caption_0": "x", "caption_1": "y", "caption_2": "z"},
-        ("2 images", "3 texts", "caption_2"),
-    ),
-    "no shape of lists": ({"file_names": [I0, I1, I0], "texts": ["x", "y"]}, ("3 images", "2 texts")),
-    "two words": ({"image": I0, "caption_0": "x", "text_1": "y"}, ("'caption_0'", "'text_1'")),
-    "numbered and foil": ({"image": I0, "caption_0": "x", "foil": "y"}, ("'caption_0'", "'foil'")),
-    "numbered and bare": ({**IMAGES, "caption": "x", "caption_1": "y"}, ("'caption_1'", "'caption'")),
-    "text and text_1": ({"image": I0, "text": "x", "text_1": "y", "text_2": "z"}, ("'text_1'", "'text'")),
-    "image and image_1": ({"image": I0, "image_1": I1, "caption": "x", "foil": "y"}, ("'image_1'", "'image'")),
-    "list and columns": ({"image": I0, "texts": ["x", "y"], "caption": "x"}, ("'texts'", "'caption'")),
-    "no true text": ({"image": I0, "foil": "x", "negative_caption": "y"}, ("'negative_caption'", "'caption'")),
-    "pandas's second": ({**PAIRS, "caption_0.1": "z"}, ("'caption_0.1'", "'caption_0'")),
-    "pandas's second foil": ({**CHOICE, "foil.1": "z"}, ("'foil.1'", "'foil'")),
-    "tags twice": ({**PAIRS, "tags": {"a": "b"}, "tag:c": "d"}, ("'tags'", "'tag:c'")),
-    "a tag of several values": ({**PAIRS, "tags": {"kind": ["swap"]}}, ("tags",)),
-}
+#: Rows whose columns contradict each other, with the columns.
+CONTRARY: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({**IMAGES, "caption_1": "x", "caption_2": "y"}, ("'image_0'", "'caption_1'")),
+    ({**IMAGES, "caption_1": "x"}, ("'image_0'", "'caption_1'")),
+    (renamed(PAIRS, caption_0="title_0"), ("'image_0'", "'caption_1'", "'title_0' would not be read")),
+    ({**IMAGES, "caption_0": "x", "caption_1": "y", "caption_2": "z"}, ("2 images", "3 texts", "caption_2")),
+    ({"file_names": [I0, I1, I0], "texts": ["x", "y"]}, ("3 images", "2 texts")),
+    ({"image": I0, "caption_0": "x", "text_1": "y"}, ("'caption_0'", "'text_1'")),
+    ({"image": I0, "caption_0": "x", "foil": "y"}, ("'caption_0'", "'foil'")),
+    ({**IMAGES, "caption": "x", "caption_1": "y"}, ("'caption_1'", "'caption'")),
+    ({"image": I0, "text": "x", "text_1": "y", "text_2": "z"}, ("'text_1'", "'text'")),
+    ({"image": I0, "image_1": I1, "caption": "x", "foil": "y"}, ("'image_1'", "'image'")),
+    ({"image": I0, "texts": ["x", "y"], "caption": "x"}, ("'texts'", "'caption'")),
+    ({"image": I0, "foil": "x", "negative_caption": "y"}, ("'negative_caption'", "'caption'")),
+    ({**PAIRS, "caption_0.1": "z"}, ("'caption_0.1'", "'caption_0'")),  # pandas's second
+    ({**CHOICE, "foil.1": "z"}, ("'foil.1'", "'foil'")),
+    ({**PAIRS, "tags": {"a": "b"}, "tag:c": "d"}, ("'tags'", "'tag:c'")),
+    ({**PAIRS, "tags": {"kind": ["swap"]}}, ("tags",)),
+]
 
 
-@pytest.mark.parametrize("kind", CONTRARY)
-def test_columns_that_contradict_each_other_are_refused(folder, kind):
-    row, facts = CONTRARY[kind]
+@pytest.mark.parametrize(("row", "facts"), CONTRARY, ids=range(len(CONTRARY)))
+def test_columns_that_contradict_each_other_are_refused(folder, row, facts):
     with raises(DataError, "metadata.jsonl:1", *facts):
         read_pair_set(folder([row], "metadata.jsonl"))
 
@@ -153,17 +151,16 @@ def test_a_run_begins_with_the_columns_it_read(command, folder):
 
 
 def write_twice(path: Path, *columns: tuple[str, Any]) -> None:
-    """Write a parquet file of these columns, names that occur twice and all."""
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    arrays = [arrow.array(values) for _, values in columns]
-    parquet.write_table(arrow.Table.from_arrays(arrays, names=[name for name, _ in columns]), path)
-
-
-def write_text(path: Path, *columns: tuple[str, Any]) -> None:
-    mark = "\t" if path.suffix == ".tsv" else ","
-    rows = zip(*(values for _, values in columns), strict=True)
-    lines = [mark.join(name for name, _ in columns), *(mark.join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n")
+    """Write a table of these columns, names that occur twice and all."""
+    names, cells = zip(*columns, strict=True)
+    if path.suffix == ".parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        arrays = [cell if isinstance(cell, arrow.Array) else arrow.array(cell) for cell in cells]
+        parquet.write_table(arrow.Table.from_arrays(arrays, names=names), path)
+        return
+    lines = ["\t".join(map(str, row)) for row in (names, *zip(*cells, strict=True))]
+    text = "\n".join(lines) + "\n"
+    path.write_text(text if path.suffix == ".tsv" else text.replace("\t", ","))
 
 
 _PAIRS = {"image": [I0], "caption": ["true"], "foil": ["false"], "url": ["u"]}
@@ -172,43 +169,35 @@ _VECTORS = {"id": ["a"], "vector": [[0.6, 0.8]], "note": [""]}
 _ROWS = {"title": ["x"], "filepath": ["a.png"], "neg_caption": ["['y']"], "neg_image": ["[]"]}
 
 #: A table -> its columns, and what reads it.
-TABLES: dict[str, tuple[dict[str, list[Any]], Callable[[Path], Any]]] = {
-    **{f"pairs.{kind}": (_PAIRS, lambda path: ta.load_pairs(f"table:{path}")) for kind in ("csv", "tsv", "parquet")},
-    **{
-        f"scores.{kind}": (_SCORES, lambda path: read_scores(path, ids=["a"], shape=(1, 2)))
-        for kind in ("csv", "parquet")
-    },
-    "vectors.parquet": (_VECTORS, read_vectors),
-    "set.parquet": ({"id": ["1"], "caption": ["x"]}, lambda path: list(set_file.read_rows(path))),
-    "training.tsv": (_ROWS, lambda path: list(table_rows(path, {}))),
+#: Tables -> their columns, and what reads them.
+TABLES: dict[tuple[str, ...], tuple[dict[str, list[Any]], Callable[[Path], Any]]] = {
+    ("pairs.csv", "pairs.tsv", "pairs.parquet"): (_PAIRS, lambda path: ta.load_pairs(f"table:{path}")),
+    ("scores.csv", "scores.parquet"): (_SCORES, lambda path: read_scores(path, ids=["a"], shape=(1, 2))),
+    ("vectors.parquet",): (_VECTORS, read_vectors),
+    ("set.parquet",): ({"id": ["1"], "caption": ["x"]}, lambda path: list(set_file.read_rows(path))),
+    ("training.tsv",): (_ROWS, lambda path: list(table_rows(path, {}))),
 }
 
 
-@pytest.mark.parametrize(("file", "name"), [(file, name) for file, (columns, _) in TABLES.items() for name in columns])
-def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder, file, name):
-    path = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}]) / file
-    columns, read = TABLES[file]
-    write = write_twice if path.suffix == ".parquet" else write_text
-    write(path, *columns.items())
-    read(path)
-    write(path, *columns.items(), (name, columns[name]))
-    with raises(TellapartError, file, name):
-        read(path)
+@pytest.mark.parametrize("files", TABLES, ids=lambda files: files[0].partition(".")[0])
+def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder, files):
+    home = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])
+    columns, read = TABLES[files]
+    for file, name in product(files, columns):
+        write_twice(home / file, *columns.items())
+        read(home / file)
+        write_twice(home / file, *columns.items(), (name, columns[name]))
+        with raises(TellapartError, file, name):
+            read(home / file)
 
 
-@pytest.mark.parametrize("name", ["ids", "vectors"])
-def test_vectors_with_two_names_of_one_column_are_refused(tmp_path, name):
-    write_twice(tmp_path / "v.parquet", *_VECTORS.items(), (name, _VECTORS[name[:-1]]))
-    with raises(ScoreError, "v.parquet", name):
-        read_vectors(tmp_path / "v.parquet")
-
-
-def test_a_name_twice_within_a_column_is_refused(tmp_path):
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+def test_two_names_of_one_column_and_a_name_twice_within_a_column_are_refused(tmp_path):
+    path, arrow = tmp_path / "v.parquet", pytest.importorskip("pyarrow")
+    for name in ("ids", "vectors"):
+        write_twice(path, *_VECTORS.items(), (name, _VECTORS[name[:-1]]))
+        with raises(ScoreError, "v.parquet", name):
+            read_vectors(path)
     both = arrow.StructArray.from_arrays([arrow.array(["swap"]), arrow.array(["add"])], names=["kind", "kind"])
-    names, cells = ["image", "caption", "foil", "tags"], [[I0], ["x"], ["y"], both]
-    parquet.write_table(
-        arrow.Table.from_arrays([*map(arrow.array, cells[:3]), both], names=names), tmp_path / "p.parquet"
-    )
-    with raises(DataError, "p.parquet", "'kind' is repeated"):
-        ta.load_pairs(f"table:{tmp_path / 'p.parquet'}")
+    write_twice(path, ("image", [I0]), ("caption", ["x"]), ("foil", ["y"]), ("tags", both))
+    with raises(DataError, "v.parquet", "'kind' is repeated"):
+        ta.load_pairs(f"table:{path}")

@@ -54,29 +54,6 @@ def test_whole_numbers_and_truth_values_are_numbers_and_those_below_float32_are_
         assert Scores(("a",), [[pair]], "probability").values.tolist() == [[[0, 1]]]
 
 
-BAD_VALUES: dict[str, tuple[Any, str]] = {
-    "ragged": ([[[1.0, 2.0], [3.0]]], ("(item, image, text)", "array")),
-    "strings": ([[["0.9", "0.1"]]], ("<U3", "scores", "array")),
-    "nothing": ([[[None, 0.1]]], ("object", "scores", "array")),
-    "complex": (np.ones((1, 2, 2), np.complex128), ("complex128", "scores", "array")),
-    "one number": (0.5, ("(item, image, text)", "0")),
-    "two dimensions": (PAIR, ("(item, image, text)", "2", "(2, 2)")),
-    "four dimensions": ([[PAIR]], ("4", "(1, 1, 2, 2)")),
-    "no texts": (np.ones((1, 2, 0)), ("(1, 2, 0)",)),
-    "two rows": ([PAIR, PAIR], ("1", "2", "id")),
-    "nan": ([[[0.5, float("nan")]]], ("NaN", "1", "1", "a")),
-    "infinite": ([[[0.5, float("-inf")]]], ("NaN", "1", "1", "a")),
-    "beyond float32": ([[[0.5, 1e300]]], ("NaN", "1", "1", "a")),
-}
-
-
-@pytest.mark.parametrize("kind", BAD_VALUES)
-def test_values_that_are_no_scores_are_refused(kind):
-    values, says = BAD_VALUES[kind]
-    with np.errstate(all="raise"), raises(ScoreError, says):
-        Scores(("a",), values, "similarity")
-
-
 class Tensor:
     """Stands for a tensor that numpy cannot look into: one that needs a gradient."""
 
@@ -84,9 +61,28 @@ class Tensor:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad")
 
 
-def test_a_tensor_that_numpy_cannot_look_into_is_refused():
-    with raises(ScoreError, "grad", "requires"):
-        Scores(("a",), Tensor(), "logit")
+#: Values that are no scores of one item, the facts of their refusal.
+BAD_VALUES: list[tuple[Any, tuple[str, ...]]] = [
+    ([[[1.0, 2.0], [3.0]]], ("(item, image, text)", "array")),
+    ([[["0.9", "0.1"]]], ("<U3", "scores", "array")),
+    ([[[None, 0.1]]], ("object", "scores", "array")),
+    (np.ones((1, 2, 2), np.complex128), ("complex128", "scores", "array")),
+    (0.5, ("(item, image, text)", "0")),
+    (PAIR, ("(item, image, text)", "2", "(2, 2)")),
+    ([[PAIR]], ("4", "(1, 1, 2, 2)")),
+    (np.ones((1, 2, 0)), ("(1, 2, 0)",)),
+    ([PAIR, PAIR], ("1", "2", "id")),
+    ([[[0.5, float("nan")]]], ("NaN", "1", "1", "a")),
+    ([[[0.5, float("-inf")]]], ("NaN", "1", "1", "a")),
+    ([[[0.5, 1e300]]], ("NaN", "1", "1", "a")),
+    (Tensor(), ("grad", "requires")),
+]
+
+
+@pytest.mark.parametrize(("values", "says"), BAD_VALUES, ids=range(len(BAD_VALUES)))
+def test_values_that_are_no_scores_are_refused(values, says):
+    with np.errstate(all="raise"), raises(ScoreError, says):
+        Scores(("a",), values, "similarity")
 
 
 @pytest.mark.parametrize("value", [-1e-6, 1.0001, 7.0])
@@ -106,18 +102,14 @@ def test_the_items_that_are_not_finite_are_named_up_to_ten():
     assert join_names([]) == ""
 
 
-def test_ids_are_distinct_strings_and_the_kind_is_known():
-    with raises(ScoreError, "distinct", "a, b", "ids"):
-        Scores("abcab", np.zeros((5, 1, 2)), "similarity")
-    with raises(ScoreError, "1", "ids"):
-        Scores((1,), [PAIR], "similarity")
-    with raises(ScoreError, "'distance'", "similarity"):
-        Scores(("a",), [PAIR], "distance")
-
-
-def test_selecting_items_without_scores_or_twice_is_refused():
+def test_ids_are_distinct_strings_the_kind_is_known_and_those_that_are_selected_have_scores():
     scores = Scores(("a", "b"), [PAIR, PAIR], "similarity")
-    with raises(ScoreError, "2", "3", "c, d"):
-        scores.select(["a", "c", "d"])
-    with raises(ScoreError, "distinct", "a", "repeated"):
-        scores.select(["a", "a"])
+    for make, facts in (
+        (lambda: Scores("abcab", np.zeros((5, 1, 2)), "similarity"), ("distinct", "a, b", "ids")),
+        (lambda: Scores((1,), [PAIR], "similarity"), ("1", "ids")),
+        (lambda: Scores(("a",), [PAIR], "distance"), ("'distance'", "similarity")),
+        (lambda: scores.select(["a", "c", "d"]), ("2", "3", "c, d")),
+        (lambda: scores.select(["a", "a"]), ("distinct", "a", "repeated")),
+    ):
+        with raises(ScoreError, *facts):
+            make()

@@ -24,8 +24,9 @@ from tellapart.data.task_records import (
 from tellapart.errors import DataError
 
 
-def question(id_: str, text: str, image: str, *answers: str) -> Record:
-    return Record(id_, (image,), (text,), answers)
+def questions(*rows: tuple[str, ...]) -> QuestionSet:
+    """Rows of a question, its image and its answers."""
+    return QuestionSet("q", tuple(Record(str(k), (row[1],), (row[0],), row[2:]) for k, row in enumerate(rows)))
 
 
 def moment(id_: str, time: float, before: str = "stands", after: str = "sits", video: str = "v") -> Record:
@@ -34,16 +35,13 @@ def moment(id_: str, time: float, before: str = "stands", after: str = "sits", v
 
 @given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_a_gallery_knows_the_image_of_every_caption(captions):
-    gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
-    assert [gallery.captions[c] for _, c in gallery.pairs] == [text for own in captions for text in own]
-    owners = [gallery.images[i] for i, _ in gallery.pairs]
-    assert owners == list(gallery.caption_clusters)
-    assert [owners.count(image) for image in gallery.images] == [len(own) for own in captions]
-
-
-def test_a_caption_of_several_images_is_resampled_with_the_first():
-    gallery = RetrievalSet("g", ("b.png", "a.png"), ("x", "y"), ((1, 0), (0, 1), (0, 0)))
-    assert gallery.caption_clusters == ("b.png", "b.png")
+    found = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
+    assert [found.captions[c] for _, c in found.pairs] == [text for own in captions for text in own]
+    owners = [found.images[i] for i, _ in found.pairs]
+    assert owners == list(found.caption_clusters)
+    assert [owners.count(image) for image in found.images] == [len(own) for own in captions]
+    # A caption of several images is resampled with the first.
+    assert gallery("ba", "xy", (1, 0), (0, 1), (0, 0)).caption_clusters == ("b", "b")
 
 
 def test_sentences_are_grouped_and_those_with_both_labels_told_apart():
@@ -54,25 +52,22 @@ def test_sentences_are_grouped_and_those_with_both_labels_told_apart():
 
 
 def test_a_complementary_pair_is_one_question_two_images_two_answers():
-    rows = (
-        question("1", " one CUP? ", "b", "no"),
-        question("2", "What?", "a", "cup"),
-        question("3", "What?", "b", "cup"),  # the same answer
-        question("4", "Where?", "a", "left"),
-        question("5", "Where?", "a", "right"),  # the same image
-        *(question(str(k), "Who?", str(k), str(k)) for k in (6, 7, 8)),  # three rows
-        question("9", "When?", "a", "now"),
-        question("0", "One cup?", "a", "yes"),
-    )
-    assert QuestionSet("q", rows).complementary_pairs() == ((0, 9),)
+    rows = [
+        *((" one CUP? ", "b", "no"), ("What?", "a", "cup")),
+        ("What?", "b", "cup"),  # the same answer
+        *(("Where?", "a", "left"), ("Where?", "a", "right")),  # the same image
+        *(("Who?", str(k), str(k)) for k in (6, 7, 8)),  # three rows
+        *(("When?", "a", "now"), ("One cup?", "a", "yes")),
+    ]
+    assert questions(*rows).complementary_pairs() == ((0, 9),)
 
 
 def test_gold_answers_are_one_a_question():
-    assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
+    assert questions(("?", "a", "yes"), ("?", "b", "no")).gold == ("yes", "no")
     with raises(DataError, "q", "1", "2"):
-        _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
+        _ = questions(("?", "a", "yes"), ("?", "b", "no", "yes")).gold
     with raises(DataError, "q", "1", "()"):
-        QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
+        questions(("?", "a", "yes"), ("?", "b"))
 
 
 def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_gold():
@@ -118,6 +113,7 @@ def classes(**changes) -> ClassificationSet:
 
 
 #: What makes no set, and the facts of its refusal.
+#: What makes no set, and the facts of its refusal.
 REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: StatementSet("s", ()), ("s", "rows")),
     (lambda: MomentSet("s", tuple(moment(id_, 1.0) for id_ in "abb")), ("s", "id", "'b'", "repeated")),
@@ -129,10 +125,8 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: gallery("a", "xy", (0, 1)), ("s", "1", "0")),
     (lambda: RetrievalSet.of("s", ["a", "b"], [["x"]]), ("s", "2", "1")),
     (lambda: RetrievalSet.of("s", ["a", "b"], [["x"], []]), ("1", "1", "images")),
-    (
-        lambda: BoxSet("s", (Record("7", ("a",), ("man",), (0.0, 0.0, 5.0, -1.0), facts={"size": (9, 9)}),)),
-        ("s", "7", "box"),
-    ),
+    (lambda: BoxSet("s", (Record("7", ("a",), ("man",), (0.0, 0.0, 5.0, -1.0), facts={"size": (9, 9)}),)),
+     ("s", "7", "box")),
     (lambda: CaptionSet("s", (Record("0", ("a",), (), ("x",)), Record("1", ("b",), (), ()))), ("s", "1", "1")),
     (lambda: classes(classes=("cat",)), ("s", "1", "classes")),
     (lambda: classes(classes=("cat", " ")), ("s", "class 1", "name")),
@@ -143,11 +137,10 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: classes(templates=("{}", "{}")), ("s", "template", "repeated")),
     (lambda: classes(rows=(Record("7", ("7.png",), (), 2),)), ("s", "7", "2", "2", "0")),
     (lambda: check_templates(("{0}",), "templates.txt"), ("templates.txt", "1")),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_what_makes_no_set_is_refused(number):
-    make, facts = REFUSED[number]
+@pytest.mark.parametrize(("make", "facts"), REFUSED, ids=range(len(REFUSED)))
+def test_what_makes_no_set_is_refused(make, facts):
     with raises(DataError, *facts):
         make()

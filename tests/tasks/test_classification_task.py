@@ -12,13 +12,12 @@ from PIL import Image
 from facts import check_facts, raises
 from pictures import encoded
 from sets import write_file
-from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode
 from tellapart.data.task_records import ClassificationSet, Record
 from tellapart.errors import ModelError
+from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.metrics.classification import rank_labels
-from tellapart.metrics.tabulate import tabulate
 from tellapart.models.find import find_model
 from tellapart.models.protocols import PairScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -37,14 +36,29 @@ def folders(tmp_path) -> Path:
         for number in range(5 - row):
             noise = np.clip(rng.integers(-20, 60, (24, 20, 3)) + colour, 0, 255).astype(np.uint8)
             write_file(tmp_path / "colours" / name / f"{number}.png", encoded(noise))
-    (tmp_path / "colours" / "templates.txt").write_text("\n".join(TEMPLATES))
+    write_file(tmp_path / "colours" / "templates.txt", "\n".join(TEMPLATES))
     return tmp_path / "colours"
 
 
-def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
-    one = find_benchmark(f"classes:{folders}")
-    assert isinstance(one, Benchmark)
-    return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
+@pytest.fixture
+def session(folders) -> Session:
+    pictures = find_benchmark(f"classes:{folders}").read_image()
+    return Session(pictures=pictures, store=EmbeddingStore(None), batch_size=3)
+
+
+@pytest.fixture
+def records(folders) -> ClassificationSet:
+    return find_benchmark(f"classes:{folders}").records()
+
+
+@pytest.fixture
+def pixels(records, session) -> list[NDArray[np.uint8]]:
+    return [decode(session.pictures(each.images[0]), each.images[0]) for each in records.rows]
+
+
+@pytest.fixture
+def dual(tiny_encoder) -> Any:
+    return find_model(f"onnx:{tiny_encoder.folder}")
 
 
 def classify(model, records: ClassificationSet, session: Session) -> Classified:
@@ -53,85 +67,68 @@ def classify(model, records: ClassificationSet, session: Session) -> Classified:
     return classified
 
 
-def pixels(records: ClassificationSet, session: Session) -> list[NDArray[np.uint8]]:
-    return [decode(session.pictures(each.images[0]), each.images[0]) for each in records.rows]
+def values(records: ClassificationSet, scores) -> dict[str, Any]:
+    return tabulate_units(measure_classes(records, Classified(rank_labels(scores, records.gold)))).metrics
 
 
-def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
-    measured: dict[str, Any] = {}
-    for units in measure_classes(records, found):
-        measured |= tabulate(units.values, [u.cluster for u in units.units], [u.tags for u in units.units]).metrics
-    return measured
-
-
-def test_classes_are_open_clips_own_zero_shot_classifier(torch, folders, tmp_path):
+def test_classes_are_open_clips_own_zero_shot_classifier(torch, records, session, pixels, tmp_path):
     import open_clip
     import tiny_openclip
 
     name = f"local-dir:{tiny_openclip.save_drawn(tmp_path)}"
-    records, session = records_of(folders)
     theirs, _, transform = open_clip.create_model_and_transforms(name)
     with torch.inference_mode():
         classifier = open_clip.build_zero_shot_classifier(
             theirs.eval(), open_clip.get_tokenizer(name), records.classes, list(TEMPLATES)
         )
-        images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels(records, session)]
+        images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels]
         logits = (torch.nn.functional.normalize(torch.cat(images), dim=-1) @ classifier).numpy()
     model = find_model(name)
     own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
     assert np.abs(own.T - classifier.numpy()).max() < 2e-6
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
-    found = classify(model, records, session)
-    expected = rank_labels(logits, records.gold)
-    assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
-    assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
+    found, expected = classify(model, records, session).placed, rank_labels(logits, records.gold)
+    assert found.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
+    assert found.ranks.rank.tolist() == expected.ranks.rank.tolist()
 
 
 @pytest.mark.parametrize(("family", "reading"), [("blip", "itm"), ("blip", "itc"), ("blip_2", "itc")])
 def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
-    tiny, family, reading, folders, tmp_path
+    tiny, family, reading, records, session, pixels, tmp_path
 ):
     from tellapart.models.options import ModelOptions
 
     model: Any = find_model(f"hf:{getattr(tiny, family)(tmp_path / family)}", ModelOptions(reading=reading))
-    records, session = records_of(folders)
-    run = CLASSIFICATION.runner(model)
-    assert run is not None
-    seen = pixels(records, session)
     if reading == "itm":
         assert isinstance(model, PairScorer)
-        rows = [[model.score_pairs([image] * len(row), row) for image in seen] for row in records.prompts]
+        rows = [[model.score_pairs([image] * len(row), row) for image in pixels] for row in records.prompts]
         total = np.mean(rows, axis=0, dtype=np.float64)
     else:
         vectors = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
-        total = model.similarity(model.encode_images(seen), vectors)
-    assert run(model, records, session).placed.first.tolist() == rank_labels(total, records.gold).first.tolist()
+        total = model.similarity(model.encode_images(pixels), vectors)
+    found = classify(model, records, session).placed.first
+    assert found.tolist() == rank_labels(total, records.gold).first.tolist()
 
 
-def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded_twice(tiny_encoder, folders):
-    model: Any = find_model(f"onnx:{tiny_encoder.folder}")
-    records, session = records_of(folders)
+def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded_twice(dual, records, session):
     encoded: list[int] = []
-    plain = type(model).encode_images
-    model.encode_images = lambda images: encoded.append(len(images)) or plain(model, images)
-    found, again = (classify(model, records, session) for _ in range(2))
+    plain = type(dual).encode_images
+    dual.encode_images = lambda images: encoded.append(len(images)) or plain(dual, images)
+    found, again = (classify(dual, records, session) for _ in range(2))
     assert sum(encoded) == len(records.rows)  # the second time all from the store
     order = [3, 0, 13, 7]
     alone = Session(pictures=session.pictures, store=EmbeddingStore(None), batch_size=1)
-    some = classify(model, CLASSIFICATION.select(records, order), alone)
+    some = classify(dual, CLASSIFICATION.select(records, order), alone)
     assert again.placed.ranks.rank.tolist() == found.placed.ranks.rank.tolist()
     assert some.placed.ranks.rank.tolist() == found.placed.ranks.rank[order].tolist()
 
 
-def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder, folders):
-    model: Any = find_model(f"onnx:{tiny_encoder.folder}")
-    records, session = records_of(folders)
-    model.ranks_by_cosine = False
-    prompts = [model.encode_texts(row) for row in records.prompts]
-    images = model.encode_images(pixels(records, session))
-    mean = np.mean([model.similarity(images, row).astype(np.float64) for row in prompts], axis=0)
-    assert classify(model, records, session).placed.first.tolist() == mean.argmax(axis=1).tolist()
+def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(dual, records, session, pixels):
+    dual.ranks_by_cosine = False
+    images, prompts = dual.encode_images(pixels), [dual.encode_texts(row) for row in records.prompts]
+    mean = np.mean([dual.similarity(images, row).astype(np.float64) for row in prompts], axis=0)
+    assert classify(dual, records, session).placed.first.tolist() == mean.argmax(axis=1).tolist()
 
 
 @pytest.mark.slow
@@ -158,25 +155,22 @@ def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
 
 
 def test_recall_over_classes_stands_only_beside_classes_of_unequal_size():
-    same, other = pets([0, 0, 1, 1]), pets([0, 0, 0, 1])
-    scores = [[1, 0], [1, 0], [1, 0], [1, 0]]
-    assert set(values(same, Classified(rank_labels(scores, [0, 0, 1, 1])))) == {"top1_accuracy"}
-    found = values(other, Classified(rank_labels(scores, [0, 0, 0, 1])))
+    first = [[1, 0]] * 4
+    assert set(values(pets([0, 0, 1, 1]), first)) == {"top1_accuracy"}
+    found = values(pets([0, 0, 0, 1]), first)
     assert (found["top1_accuracy"].value, found["mean_class_recall"].value) == (0.75, 0.5)
     assert found["mean_class_recall"].chance == 0.5
 
 
 def test_five_are_counted_of_six_classes_and_what_naming_the_largest_gets_is_said():
-    scores = np.arange(6.0)[None].repeat(6, 0)
-    found = values(pets(list(range(6)), 6), Classified(rank_labels(scores, range(6))))
+    found = values(pets(list(range(6)), 6), np.arange(6.0)[None].repeat(6, 0))
     assert found["top5_accuracy"].value == pytest.approx(5 / 6)
     assert found["top5_accuracy"].chance == pytest.approx(5 / 6)
-    assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(rank_labels(np.eye(5), range(5))))
-    found = Classified(rank_labels([[1, 0]] * 4, [0, 0, 0, 1]))
-    assert "always naming 'class 0' would be right for 75.0% of the images" in CLASSIFICATION.notes(
-        pets([0, 0, 0, 1]), found
-    )
-    assert CLASSIFICATION.notes(pets([0, 1, 0, 1]), found) == ("prompts averaged for each class: {}",)
+    assert "top5_accuracy" not in values(pets(list(range(5)), 5), np.eye(5))
+    first = Classified(rank_labels([[1, 0]] * 4, [0, 0, 0, 1]))
+    notes = CLASSIFICATION.notes(pets([0, 0, 0, 1]), first)
+    assert "always naming 'class 0' would be right for 75.0% of the images" in notes
+    assert CLASSIFICATION.notes(pets([0, 1, 0, 1]), first) == ("prompts averaged for each class: {}",)
 
 
 def test_prompts_that_cancel_out_and_a_model_that_does_not_score_are_refused():

@@ -1,8 +1,8 @@
 """COLA's single objects, from its file to the number of its authors: equal to scikit-learn's, label by label."""
 
-import json
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,30 +29,30 @@ LABELS = [f"square {colour} plate" for colour in ("red", "blue", "green", "white
 KEPT = ["0", "1", "3", "5"]
 
 
-def content() -> dict:
+@pytest.fixture
+def content() -> dict[str, Any]:
     marks = zip(TRUE.astype(int).tolist(), HARD.astype(int).tolist(), strict=True)
     return {"labels": LABELS, "data": [[f"vg_gqa_images/{k}.jpg", {}, *both] for k, both in enumerate(marks)]}
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
-    (tmp_path / FILE).write_text(json.dumps(content()))
+def folder(tmp_path, content) -> Path:
+    write_file(tmp_path / FILE, content)
     return tmp_path
 
 
-def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folder):
+def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, score_file, folder):
     order, scores = RNG.permutation(40), folder / "scores.npz"
-    np.savez(scores, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, list(map(int, KEPT))])
-    ran = command("score", NAME, "--data", str(folder), "--scores", str(scores), "--out", "run", "--json", code=0)
-    value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
-    theirs = [
-        metrics.average_precision_score(TRUE[HARD[:, k], k], SCORES[HARD[:, k], k].astype("f4")) for k in map(int, KEPT)
-    ]
-    assert value["official"] == pytest.approx(np.mean(theirs), abs=1e-12)
+    places = [*map(int, KEPT)]
+    np.savez(scores, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, places])
+    value = score_file(NAME, scores, "--data", folder)["metrics"]["label_ap"]
+    shown = [(TRUE[HARD[:, k], k], SCORES[HARD[:, k], k].astype("f4")) for k in places]
+    theirs = np.mean([metrics.average_precision_score(true, score) for true, score in shown])
+    assert value["official"] == pytest.approx(theirs, abs=1e-12)
     assert value["value"] < value["official"]
     assert value["n"] == value["ties"] == 4
     table = command("show", "run")
-    assert f"{100 * np.mean(theirs):.2f}" in table.out, table.err
+    assert f"{100 * theirs:.2f}" in table.out, table.err
 
 
 def test_a_model_scores_the_images_that_count(command, folder):
@@ -73,10 +73,10 @@ def test_neutral_is_the_mean_over_all_orders_of_ties_and_strict_the_lowest():
     assert (found.neutral, found.strict) == (pytest.approx(np.mean(broken)), pytest.approx(min(broken)))
 
 
-def test_both_forms_of_the_file_are_one(folder):
+def test_both_forms_of_the_file_are_one(folder, content):
     records = read_image_labels(folder / FILE, NAME)
     assert ([label.id for label in records.rows], records.images[3]) == (KEPT, "3.jpg")
-    (folder / FILE).write_text(json.dumps([content()["labels"], content()["data"]]))
+    write_file(folder / FILE, [content["labels"], content["data"]])
     assert read_image_labels(folder / FILE, NAME) == records
 
 
@@ -89,24 +89,23 @@ def test_both_forms_of_the_file_are_one(folder):
         ([7, {}, [1] * 6, [1] * 6], ("row 1", "'image_file'")),
     ],
 )
-def test_a_row_in_another_form_is_named(folder, row, facts):
-    damaged = content()
-    damaged["data"][1] = row
-    (folder / FILE).write_text(json.dumps(damaged))
+def test_a_row_in_another_form_is_named(tmp_path, content, row, facts):
+    content["data"][1] = row
     with raises(DataError, *facts):
-        read_image_labels(folder / FILE, NAME)
+        read_image_labels(write_file(tmp_path / FILE, content), NAME)
 
 
 def test_a_score_that_counts_must_be_finite_and_others_need_not(folder):
-    records = read_image_labels(folder / FILE, NAME)
+    records, path = read_image_labels(folder / FILE, NAME), folder / "a.npz"
+
+    def read(scores: np.ndarray) -> list[np.ndarray]:
+        np.savez(path, image_ids=np.arange(40).astype(str), label_ids=KEPT, scores=scores)
+        return read_label_scores(path, records)
+
     scores = np.where(HARD, SCORES, np.nan)[:, list(map(int, KEPT))]
-    ids = np.arange(40).astype(str)
-    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
-    assert np.array_equal(read_label_scores(folder / "a.npz", records)[0], SCORES[HARD[:, 0], 0].astype("f4"))
-    scores[np.flatnonzero(HARD[:, 1])[0], 1] = np.nan
-    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores)
-    with raises(ScoreError, "finite", "1 labels: 1"):
-        read_label_scores(folder / "a.npz", records)
-    np.savez(folder / "a.npz", image_ids=ids, label_ids=KEPT, scores=scores.T)
+    assert np.array_equal(read(scores)[0], SCORES[HARD[:, 0], 0].astype("f4"))
     with raises(ScoreError, "(40, 4)", "(4, 40)"):
-        read_label_scores(folder / "a.npz", records)
+        read(scores.T)
+    scores[np.flatnonzero(HARD[:, 1])[0], 1] = np.nan
+    with raises(ScoreError, "finite", "1 labels: 1"):
+        read(scores)

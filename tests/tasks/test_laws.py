@@ -111,7 +111,7 @@ def read_template(path: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize(("name", "suffix"), FILES)
-def test_a_filled_template_is_measured_compared_and_read_again_from_the_samples(name, suffix, command, tmp_path):
+def test_a_filled_template_is_measured_compared_and_read_again(name, suffix, command, score_file, tmp_path):
     case = CASES[name]
     (tmp_path / case.file).write_text(json.dumps(case.content))
     template = tmp_path / f"t{suffix}"
@@ -125,8 +125,7 @@ def test_a_filled_template_is_measured_compared_and_read_again_from_the_samples(
     for system, said in case.systems.items():
         path = tmp_path / f"{system}{suffix}"
         write_file(path, [row | filled for row, filled in zip(rows, said, strict=True)][::-1])  # in any order
-        ran = command("score", name, "--scores", path, "--data", tmp_path, "--out", tmp_path / system, "--json", code=0)
-        result = ran.json["runs"][0]["benchmarks"][name]
+        result = score_file(name, path, "--data", tmp_path, out=tmp_path / system)
         for metric, (value, n, clusters) in case.metrics.get(system, {}).items():
             measured = result["metrics"][metric]
             assert measured["value"] == pytest.approx(value), metric

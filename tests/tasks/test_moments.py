@@ -16,15 +16,15 @@ from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_moments
-from tellapart.data.task_records import MomentSet, make_moment
+from tellapart.data.task_records import MomentSet, Record, make_moment
 from tellapart.errors import DataError, ScoreError
-from tellapart.evaluation.evaluate import evaluate, prepare
+from tellapart.evaluation.evaluate import Prepared, evaluate, prepare, tabulate_units
 from tellapart.metrics.moments import COUNT_PROBABILITIES, TOLERANCES, frame_times, random_accuracy
-from tellapart.metrics.tabulate import tabulate
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import dot_products, normalise
 from tellapart.tasks.moments import MOMENTS, FrameScores, measure_moments, read_frame_scores
 
+FILM = "v0123456789"
 LIMITS = [f"{limit:.1f}" for limit in TOLERANCES]
 
 
@@ -32,19 +32,22 @@ def gebplus(split: str) -> MomentSet:
     return read_moments(published("gebplus", f"{split}.json"))
 
 
-def made(*times: float, video: str = "v0123456789", end: float = 4.0) -> MomentSet:
-    rows = [
-        make_moment(f"{video}_{k}A", video, time, (f"man {k}", "stands", "sits"), "Change of Action", end)
-        for k, time in enumerate(times)
-    ]
-    return MomentSet("made", tuple(rows))
+def moment(id_: str, time: float, man: str = "a man", label: str = "Change of Action", *, turned: bool = False,
+           end: float = 4.0) -> Record:  # fmt: skip
+    """A man who sits down in the first film, or stands up."""
+    states = ("sits", "stands") if turned else ("stands", "sits")
+    return make_moment(f"{FILM}_{id_}", FILM, time, (man, *states), label, end)
+
+
+def made(*times: float) -> MomentSet:
+    return MomentSet("made", tuple(moment(f"{k}A", time, f"man {k}") for k, time in enumerate(times)))
 
 
 def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]:
     """Similarities whose best boundary is the candidate nearest to each moment."""
     found = []
-    for moment, at in zip(records.rows, moments, strict=True):
-        times = frame_times(records.duration(moment.cluster))
+    for one, at in zip(records.rows, moments, strict=True):
+        times = frame_times(records.duration(one.cluster))
         place = int(np.abs(times[:-1] + 0.1 - at).argmin())
         before, after = np.zeros(len(times)), np.zeros(len(times))
         before[place], after[place + 1] = 1, 1
@@ -53,8 +56,7 @@ def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]
 
 
 def table(records: MomentSet, found: Sequence[FrameScores]):
-    (units,) = measure_moments(records, found)
-    return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units])
+    return tabulate_units(measure_moments(records, found))
 
 
 def test_the_metrics_are_named_after_their_tolerances():
@@ -86,11 +88,7 @@ def test_a_model_that_sees_no_difference_is_never_right_and_ties_everywhere():
 
 
 def test_a_change_that_happens_twice_is_true_at_both_times_and_unmerged_at_its_own():
-    rows = [
-        make_moment(f"v_{k}", "v", time, ("a man", "stands", "sits"), "Change", 4.0)
-        for k, time in enumerate((0.7, 2.9))
-    ]
-    records = MomentSet("twice", (*rows, make_moment("v_2", "v", 1.7, ("a man", "sits", "stands"), "Change", 4.0)))
+    records = MomentSet("twice", (moment("0", 0.7), moment("1", 2.9), moment("2", 1.7, turned=True)))
     found = scores_at(records, [2.9, 2.9, 1.7])
     metrics = table(records, found).metrics
     assert metrics["boundary_accuracy@0.5"].value == 1
@@ -111,38 +109,22 @@ def f1_of_first(gold: int) -> float:
 
 
 def test_results_are_broken_down_by_the_kind_of_change():
-    rows = made(1.1, 2.3).rows
-    other = make_moment(rows[1].id, rows[1].cluster, 2.3, ("man 1", "stands", "sits"), "Change of Color", 4.0)
-    records = MomentSet("two", (rows[0], other))
+    first = moment("0A", 1.1, "man 0")
+    records = MomentSet("two", (first, moment("1A", 2.3, "man 1", "Change of Color")))
     found = table(records, scores_at(records, [1.1, 0.1]))
     parts = {label: one.metrics for label, one in found.by["label"].items()}
     values = {label: metrics["boundary_accuracy@0.5"].value for label, metrics in parts.items()}
     assert values == {"Change of Action": 1.0, "Change of Color": 0.0}
-    alone = table(MomentSet("one", rows[:1]), scores_at(made(1.1), [1.1])).metrics
+    alone = table(MomentSet("one", (first,)), scores_at(made(1.1), [1.1])).metrics
     part, whole, one = (of["boundary_accuracy@2.5"].chance for of in (parts["Change of Action"], found.metrics, alone))
     assert part == pytest.approx(one) != whole
 
 
 def test_a_limit_changes_neither_lengths_nor_true_times():
-    rows = made(1.0, 2.0).rows
-    same = make_moment("v0123456789_9B", "v0123456789", 3.0, ("man 0", "stands", "sits"), "Change of Action", 9.0)
-    one = MOMENTS.select(MomentSet("three", (*rows, same)), [0])
-    assert (MOMENTS.size(one), one.duration("v0123456789"), one.gold) == (1, 9.0, ((1.0, 3.0),))
+    three = MomentSet("three", (*made(1.0, 2.0).rows, moment("9B", 3.0, "man 0", end=9.0)))
+    one = MOMENTS.select(three, [0])
+    assert (MOMENTS.size(one), one.duration(FILM), one.gold) == (1, 9.0, ((1.0, 3.0),))
     assert ([row["frames"] for row in MOMENTS.template(one)], MOMENTS.select(one, [0]).gold) == ([45], one.gold)
-
-
-@pytest.fixture
-def data(tmp_path) -> Path:
-    """GEB+'s form: two videos, three moments."""
-    write_file(tmp_path / "val.json", films(v0123456789=(1.1, 2.5), w0123456789=(0.7,)))
-    return tmp_path
-
-
-def test_a_line_with_times_may_be_about_any_frames(tmp_path):
-    records = made(1.1)
-    row = {"boundary_id": records.rows[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
-    (found,) = read_frame_scores(write_file(tmp_path / "s.jsonl", [row]), records)
-    assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +142,14 @@ def test_a_line_with_times_may_be_about_any_frames(tmp_path):
         ({"id": ""}, ("s.jsonl:1", "id", "'id'", "'boundary_id'")),
     ],
 )
-def test_a_line_that_does_not_fit_is_refused(tmp_path, changes, said):
+def test_a_line_that_does_not_fit_is_refused_and_one_with_times_may_be_about_any_frames(tmp_path, changes, said):
     records = made(0.2)
     row = {"id": records.rows[0].id, "before": [1] * 20, "after": [0] * 20}
-    path = write_file(tmp_path / "s.jsonl", [row | changes])
     with raises(ScoreError, said):
-        read_frame_scores(path, records)
+        read_frame_scores(write_file(tmp_path / "s.jsonl", [row | changes]), records)
+    row = {"boundary_id": row["id"], "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
+    (found,) = read_frame_scores(write_file(tmp_path / "s.jsonl", [row]), records)
+    assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
 
 
 class Hue:
@@ -189,20 +173,27 @@ class Hue:
 
 
 @pytest.fixture
-def frames(data) -> Path:
-    """Videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s; no two frames are equal."""
+def frames(tmp_path) -> Path:
+    """GEB+'s form, of three moments in videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s.
+
+    No two frames are equal.
+    """
+    write_file(tmp_path / "val.json", films(v0123456789=(1.1, 2.5), w0123456789=(0.7,)))
     for video, turn in (("v0123456789", 6), ("w0123456789", 3)):
         for k in range(20):
-            colour = (250, k, 0) if k < turn else (0, k, 250)
-            frame = encoded(Image.new("RGB", (4, 4), colour), "JPEG", quality=95)
-            write_file(data / "frames" / video / f"{k}.jpg", frame)
-    return data
+            frame = encoded(Image.new("RGB", (4, 4), (250, k, 0) if k < turn else (0, k, 250)), "JPEG", quality=95)
+            write_file(tmp_path / "frames" / video / f"{k}.jpg", frame)
+    return tmp_path
+
+
+@pytest.fixture
+def ready(frames) -> Prepared:
+    return prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames, batch_size):
-    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
-    model = Hue()
+def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(ready, batch_size):
+    model, again = Hue(), Hue()
     told: list[tuple[str, int, int]] = []
     found = evaluate(model, ready, batch_size=batch_size, progress=lambda *now: told.append(now))
     # The turn lies between the frames at 1.0 and 1.2 s, and at 0.4 and 0.6 s.
@@ -212,35 +203,29 @@ def test_a_dual_encoder_finds_the_moment_in_a_folder_of_frames(frames, batch_siz
     # Each distinct frame and caption once, and never again; some frames of JPEG come out equal.
     assert 20 < model.images <= 40
     assert model.texts == 4
-    again = Hue()
     assert evaluate(again, ready).samples == found.samples
     assert (again.images, again.texts) == (0, 0)
 
 
-def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames, tmp_path):
-    records = read_moments(frames / "val.json")
-    found = evaluate(Hue(), prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None)))
-    rows = []
-    for moment in records.rows:
-        images = [np.asarray(Image.open(frames / "frames" / f"{moment.cluster}/{k}.jpg")) for k in range(20)]
-        model = Hue()
-        similar = model.similarity(model.encode_images(images), model.encode_texts(moment.texts))
-        before, after = similar.T.tolist()
-        rows.append({"id": moment.id, "before": before, "after": after})
+def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(ready, frames, tmp_path):
+    records, model, rows = read_moments(frames / "val.json"), Hue(), []
+    for one in records.rows:
+        images = [np.asarray(Image.open(frames / "frames" / f"{one.cluster}/{k}.jpg")) for k in range(20)]
+        before, after = model.similarity(model.encode_images(images), model.encode_texts(one.texts)).T.tolist()
+        rows.append({"id": one.id, "before": before, "after": after})
     (units,) = measure_moments(records, read_frame_scores(write_file(tmp_path / "s.jsonl", rows), records))
-    of = {one.name: one.strict.tolist() for one in units.values}
+    of, found = {one.name: one.strict.tolist() for one in units.values}, evaluate(Hue(), ready)
     assert {name: [sample.outcomes[name] for sample in found.samples] for name in of} == of
 
 
-def test_the_last_frame_may_be_missing_and_no_other(frames):
-    ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
-    whole = evaluate(Hue(), ready)
-    (frames / "frames" / "v0123456789" / "19.jpg").unlink()
+def test_the_last_frame_may_be_missing_and_no_other(ready, frames):
+    whole, folder = evaluate(Hue(), ready), frames / "frames" / "v0123456789"
+    (folder / "19.jpg").unlink()
     assert [one.output for one in evaluate(Hue(), ready).samples] == [one.output for one in whole.samples]
-    (frames / "frames" / "v0123456789" / "18.jpg").unlink()
+    (folder / "18.jpg").unlink()
     with raises(DataError, "'v0123456789/18.jpg'", "image"):
         evaluate(Hue(), ready)
-    write_file(frames / "frames" / "v0123456789" / "18.jpg", b"no picture")
+    write_file(folder / "18.jpg", b"no picture")
     with raises(DataError, "v0123456789/18.jpg", "decoded"):
         evaluate(Hue(), ready)
 

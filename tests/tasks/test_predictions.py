@@ -1,6 +1,5 @@
 """Files of predictions: the field that they are read from, what is refused, and thoughts, which are not read."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,9 +56,8 @@ def test_the_gold_answers_are_never_taken_by_themselves(task, field, gold, wrong
     made = benchmark(task)
 
     def rows(name: str, values: Sequence[object]) -> Path:
-        return write_file(
-            tmp_path / f"{name}.json", [{"id": i, name: v} for i, v in zip(ids_of(task), values, strict=True)]
-        )
+        held = [{"id": id_, name: value} for id_, value in zip(ids_of(task), values, strict=True)]
+        return write_file(tmp_path / f"{name}.json", held)
 
     with raises(ScoreError, field, f"{field}.json", "gold", "columns={'prediction': '" + field + "'}"):
         score(made, rows(field, gold))
@@ -71,30 +69,26 @@ def test_the_gold_answers_are_never_taken_by_themselves(task, field, gold, wrong
 
 
 #: A fault of a file of predictions -> the rows made of whole ones, and the facts of its refusal.
-FAULTS: dict[str, tuple[Callable[[list[dict[str, Any]]], Any], tuple[str, ...]]] = {
-    "one lacks": (lambda rows: rows[1:], ("1", "4")),
-    "one twice": (lambda rows: [*rows, rows[0]], ("row 4", "second")),
-    "unknown": (lambda rows: [*rows, rows[0] | {"id": "zzz"}], ("1", "zzz")),
-    "twenty unknown": (
-        lambda rows: [*rows, *(rows[0] | {"id": f"x{k:02}"} for k in range(20))],
-        ("20", "x09", "10 more"),
-    ),
-    "null": (lambda rows: [rows[0] | {"prediction": None}, *rows[1:]], ("row 0", "'prediction'", "null")),
-    "of another type": (lambda rows: [rows[0] | {"prediction": {"x": 1}}, *rows[1:]], ("row 0", "'prediction'", "'x'")),
-    "a list": (lambda rows: [rows[0] | {"prediction": [1, 2, True]}, *rows[1:]], ("row 0", "'prediction'", "True")),
-    "no id": (lambda rows: [{"prediction": rows[0]["prediction"]}, *rows[1:]], ("row 0", "'id'")),
-    "an object": (lambda rows: {row["id"]: row["prediction"] for row in rows}, ("list", "objects")),
-    "no row": (lambda rows: ["yes"], ("row 0", "list", "'yes'")),
-}
+#: Faults of a file of predictions: the rows made of whole ones, and the facts of its refusal.
+FAULTS: list[tuple[Callable[[list[dict[str, Any]]], Any], tuple[str, ...]]] = [
+    (lambda rows: rows[1:], ("1", "4")),
+    (lambda rows: [*rows, rows[0]], ("row 4", "second")),
+    (lambda rows: [*rows, rows[0] | {"id": "zzz"}], ("1", "zzz")),
+    (lambda rows: [*rows, *(rows[0] | {"id": f"x{k:02}"} for k in range(20))], ("20", "x09", "10 more")),
+    (lambda rows: [rows[0] | {"prediction": None}, *rows[1:]], ("row 0", "'prediction'", "null")),
+    (lambda rows: [rows[0] | {"prediction": {"x": 1}}, *rows[1:]], ("row 0", "'prediction'", "'x'")),
+    (lambda rows: [rows[0] | {"prediction": [1, 2, True]}, *rows[1:]], ("row 0", "'prediction'", "True")),
+    (lambda rows: [{"prediction": rows[0]["prediction"]}, *rows[1:]], ("row 0", "'id'")),
+    (lambda rows: {row["id"]: row["prediction"] for row in rows}, ("list", "objects")),
+    (lambda rows: ["yes"], ("row 0", "list", "'yes'")),
+]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("change", "facts"), FAULTS, ids=range(len(FAULTS)))
 @pytest.mark.parametrize(("task", "gold"), {task: (task, gold) for task, _, gold, _ in GOLD}.values())
-def test_a_file_that_does_not_fit_is_refused(task, gold, fault, tmp_path):
-    change, facts = FAULTS[fault]
+def test_a_file_that_does_not_fit_is_refused(task, gold, change, facts, tmp_path):
     whole = [{"id": id_, "prediction": value} for id_, value in zip(ids_of(task), gold, strict=True)]
-    path = tmp_path / "p.json"
-    path.write_text(json.dumps(change(whole)))
+    path = write_file(tmp_path / "p.json", change(whole))
     with raises(ScoreError, *facts, path):
         TASKS[task].read(path, RECORDS[task])
 
@@ -148,20 +142,19 @@ def test_classes_that_differ_in_case_alone_are_read_apart(tmp_path):
 
 
 def test_a_null_prediction_is_a_missing_one(tmp_path):
-    made = benchmark("nlvr2")
-    rows = [{"id": row.id, "prediction": None, "label": row.gold} for row in RECORDS["nlvr2"].rows]
+    made, path = benchmark("nlvr2"), tmp_path / "a.jsonl"
+    write_file(path, [{"id": row.id, "prediction": None, "label": row.gold} for row in RECORDS["nlvr2"].rows])
     with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
-        score(made, write_file(tmp_path / "a.jsonl", rows))
+        score(made, path)
     with raises(ScoreError, "null", path="a.jsonl", line=1, field="prediction"):
-        score(made, tmp_path / "a.jsonl", columns={"prediction": "prediction"})
-    said = [{"id": k, "prediction": None if k == 2 else True, "label": None} for k in range(4)]
-    with raises(ScoreError, "null", path="b.jsonl", line=3, field="prediction"):
-        score(made, write_file(tmp_path / "b.jsonl", said))
+        score(made, path, columns={"prediction": "prediction"})
+    write_file(path, [{"id": k, "prediction": None if k == 2 else True, "label": None} for k in range(4)])
+    with raises(ScoreError, "null", path="a.jsonl", line=3, field="prediction"):
+        score(made, path)
 
 
 def test_a_name_that_nothing_reads_is_refused(tmp_path):
-    made = benchmark("classification")
-    path = tmp_path / "scores.npz"
+    made, path = benchmark("classification"), tmp_path / "scores.npz"
     np.savez(path, **ARRAYS["classes.npz"][1])
     assert score(made, path).result().benchmarks[made.name].field == "scores"
     with raises(ScoreError, path, "scores", "columns={'prediction': 'answer'}"):
@@ -239,10 +232,6 @@ def records_of(task: str) -> Any:
     return RECORDS["vqa" if task == "open" else task]
 
 
-def test_every_task_that_is_answered_in_words_is_here():
-    assert {name for name, one in TASKS.items() if one.output in ("text", "label", "box")} <= {*FILED}
-
-
 def outcomes(task: str, predictions) -> dict[str, list[float]]:
     measured = TASKS[task].measure(records_of(task), predictions)
     return {one.name: one.strict.tolist() for units in measured for one in units.values}
@@ -250,13 +239,13 @@ def outcomes(task: str, predictions) -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])
 @pytest.mark.parametrize("task", FILED)
-def test_a_file_is_read_without_its_thoughts(task, suffix, tmp_path):
+def test_a_file_of_every_task_that_is_answered_in_words_is_read_without_its_thoughts(task, suffix, tmp_path):
+    assert {name for name, one in TASKS.items() if one.output in ("text", "label", "box")} <= {*FILED}
     found = []
     for thought in ("", THOUGHT, "I begin without a mark: no." + THOUGHT.removeprefix("<think>")):
-        path = tmp_path / f"answers{suffix}"
         said = zip(ids_of(task), FILED[task], strict=True)
         rows = [{"id": key, "prediction": f"{thought}{answer}"} for key, answer in said]
-        write_file(path, rows)
+        path = write_file(tmp_path / f"answers{suffix}", rows)
         with watch_reading() as thoughts:
             found.append(outcomes(task, TASKS[task].read(path, records_of(task))))
         assert (thoughts.stripped, thoughts.cut) == (4 * bool(thought), 0)
@@ -285,6 +274,7 @@ class Says:
 
 
 #: Task -> the words that a model is asked, of those that the record holds.
+#: Task -> the words that a model is asked, of those that the record holds.
 WORDS: dict[str, Callable[[Sequence[str]], str]] = {
     "captions": lambda _: CAPTION.text,
     "grounding": lambda texts: GROUNDING_SENTENCE.fill(text=texts[0]),
@@ -296,7 +286,9 @@ WORDS: dict[str, Callable[[Sequence[str]], str]] = {
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 @pytest.mark.parametrize("task", SPOKEN)
-def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_task(task, batch_size):
+def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_task_and_read_without_thoughts(
+    task, batch_size
+):
     records, answers = records_of(task), SPOKEN[task]
     told: list[tuple[str, int, int]] = []
     session = Session(
@@ -305,12 +297,18 @@ def test_a_model_is_asked_about_the_pictures_of_each_record_by_the_words_of_the_
         batch_size=batch_size,
         progress=lambda *now: told.append(now),
     )
-    model: Any = Says(answers)
-    found = TASKS[task].runner(model)(model, records, session)
     words = WORDS.get(task, lambda texts: f"{texts[0]}\nAnswer the question using a single word or phrase.")
-    assert model.asked == [([ord(name[0]) for name in row.images], words(row.texts)) for row in records.rows]
-    assert TASKS[task].output != "text" or tuple(found) == answers
-    assert told[-1] == ("answers", 4, 4)
+    found = []
+    for thought in ("", THOUGHT):
+        model: Any = Says([f"{thought}{answer}" for answer in answers])
+        with watch_reading() as thoughts:
+            predictions = TASKS[task].runner(model)(model, records, session)
+            found.append(outcomes(task, predictions))
+        assert thoughts.stripped == 4 * bool(thought)
+        assert model.asked == [([ord(name[0]) for name in row.images], words(row.texts)) for row in records.rows]
+        assert TASKS[task].output != "text" or thought or tuple(predictions) == answers
+        assert told[-1] == ("answers", 4, 4)
+    assert found[0] == found[1]
 
 
 def test_an_answer_that_names_no_box_is_a_box_without_area_and_wrong():
@@ -323,43 +321,25 @@ def test_an_answer_that_names_no_box_is_a_box_without_area_and_wrong():
     assert outcomes("grounding", found)["box_accuracy"] == [1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("task", SPOKEN)
-def test_a_model_is_read_without_its_thoughts(task):
-    session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))
-    found = []
-    for thought in ("", THOUGHT):
-        model: Any = Says([f"{thought}{answer}" for answer in SPOKEN[task]])
-        run = TASKS[task].runner(model)
-        with watch_reading() as thoughts:
-            found.append(outcomes(task, run(model, records_of(task), session)))
-        assert thoughts.stripped == 4 * bool(thought)
-    assert found[0] == found[1]
-
-
 def test_the_record_and_its_notes_count_thoughts(command, tmp_path):
-    (tmp_path / "rows.json").write_text(json.dumps([{"image": f"{k}.png", "label": k % 2} for k in range(6)]))
-    (tmp_path / "own.toml").write_text(
-        'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n'
-        '[[question]]\nid = "{row}"\nimages = "{image}"\nquestion = "A cup?"\nanswer = "{label}"\n'
-    )
-    said = [f"{THOUGHT}{['no', 'yes'][k % 2]}" for k in range(5)]
-    rows = [{"id": k, "prediction": answer} for k, answer in enumerate([*said, "<think>I think it is a yes"])]
-    (tmp_path / "said.json").write_text(json.dumps(rows))
-    assert command("score", "own.toml", "--scores", "said.json", "--out", "run").code == 0
+    write_file(tmp_path / "rows.json", [{"image": f"{k}.png", "label": k % 2} for k in range(6)])
+    question = 'id = "{row}"\nimages = "{image}"\nquestion = "A cup?"\nanswer = "{label}"\n'
+    head = 'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n'
+    write_file(tmp_path / "own.toml", f"{head}[[question]]\n{question}")
+
+    def scored(*said: str, out: str) -> Any:
+        rows = [{"id": k, "prediction": answer} for k, answer in enumerate([*said, "<think>I think it is a yes"])]
+        return command("score", "own.toml", "--scores", write_file(tmp_path / "said.json", rows), "--out", out)
+
+    assert scored(*(f"{THOUGHT}{['no', 'yes'][k % 2]}" for k in range(5)), out="run").code == 0
     ((_, record),) = read_result(tmp_path / "run").benchmarks.items()
     assert (record.thoughts, record.thoughts_cut) == (6, 1)
     assert record.metrics["a_acc"].value == pytest.approx(5 / 6)
     assert [note.split()[0] for note in record.notes] == ["6", "1", "1"]
     assert all(note in command("show", "run").out for note in record.notes)
-    for row in rows[:5]:
-        row["prediction"] = "<think>I think"
-    (tmp_path / "said.json").write_text(json.dumps(rows))
-    refused = command("score", "own.toml", "--scores", "said.json", "--out", "cut")
+    refused = scored(*["<think>I think"] * 5, out="cut")
     assert refused.code != 0 and "said.json" in refused.err and "thought" in refused.err
-
-
-def test_a_label_that_a_thought_swallowed_is_named(tmp_path):
-    path = tmp_path / "p.jsonl"
-    path.write_text('{"id": "0", "prediction": "True."}\n{"id": "1", "prediction": "<think>It is true"}\n')
+    # A label that a thought swallowed is named.
+    path = write_file(tmp_path / "p.jsonl", [{"id": 0, "prediction": "True."}, {"id": 1, "prediction": "<think>It is"}])
     with raises(ScoreError, "p.jsonl:2", "'prediction'", "thought"):
         TASKS["nlvr2"].read(path, RECORDS["nlvr2"])

@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,12 @@ tags = { generator = "{by}" }
 """
 
 
+def declare(folder: Path, rows: list[dict[str, Any]], text: str = SET) -> str:
+    """Write a set of these rows; return its file's name."""
+    write_file(folder / "rows.jsonl", rows)
+    return str(write_file(folder / "set.toml", text))
+
+
 @pytest.fixture(scope="module")
 def tifa() -> dict:
     path = published("tifa", "human_annotations", "human_annotations_with_scores.json")
@@ -59,6 +66,10 @@ def records(n: int, seed: int = 0, *, labels: bool = False) -> tuple[RatingSet, 
     return RatingSet("made", tuple(rated)), Scored(Scores([str(k) for k in range(n)], scores, "similarity"))
 
 
+SIMILAR = ("--kind", "similarity", "--name", "scorer")
+
+
+#: Facts of TIFA's file: pairwise accuracy and its epsilon by the authors' code, scipy's tau-b, the paper's Pearson.
 #: Facts of TIFA's file: pairwise accuracy and its epsilon by the authors' code, scipy's tau-b, the paper's Pearson.
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
@@ -69,17 +80,15 @@ def records(n: int, seed: int = 0, *, labels: bool = False) -> tuple[RatingSet, 
         ("tifa_mplug-large", 0.6094, "0.006061", 0.4717, 0.597),
     ],
 )
-def test_tifas_scorers_get_what_was_published(command, tmp_path, tifa, scorer, accuracy, epsilon, tau, pearson):
-    lines = ["id,image,text,score", *(f"{name},0,0,{row[scorer]}" for name, row in tifa.items())]
-    (tmp_path / "scores.csv").write_text("\n".join(lines))
-    given = ("score", "tifa", "--scores", "scores.csv", "--kind", "similarity", "--name", "scorer")
-    ran = command(*given, "--data", str(published("tifa")), "--out", "run", "--json", code=0)
-    record = ran.json["runs"][0]["benchmarks"]["tifa"]
-    found = {name: value["value"] for name, value in record["metrics"].items()}
-    assert found["pairwise_accuracy"] == pytest.approx(accuracy, abs=5e-5)
-    assert found["kendall_tau_b"] == pytest.approx(tau, abs=5e-5)
-    assert found["pearson_r"] == pytest.approx(pearson, abs=5e-4)
-    value = record["metrics"]["pairwise_accuracy"]
+def test_tifas_scorers_get_what_was_published(score_file, tmp_path, tifa, scorer, accuracy, epsilon, tau, pearson):
+    scores = [{"id": name, "image": 0, "text": 0, "score": row[scorer]} for name, row in tifa.items()]
+    path = write_file(tmp_path / "scores.csv", scores)
+    record = score_file("tifa", path, *SIMILAR, "--data", published("tifa"))
+    metrics = record["metrics"]
+    for name, expected, near in (("pairwise_accuracy", accuracy, 5e-5), ("kendall_tau_b", tau, 5e-5)):
+        assert metrics[name]["value"] == pytest.approx(expected, abs=near)
+    assert metrics["pearson_r"]["value"] == pytest.approx(pearson, abs=5e-4)
+    value = metrics["pairwise_accuracy"]
     assert (value["n"], value["clusters"], value["chance"]) == (800, 160, pytest.approx((1 - 0.1692) / 2, abs=5e-5))
     assert value["low"] < value["value"] < value["high"]
     check_facts(record["notes"][0], "pairwise_accuracy", epsilon)
@@ -88,7 +97,7 @@ def test_tifas_scorers_get_what_was_published(command, tmp_path, tifa, scorer, a
 
 
 @pytest.mark.slow
-def test_seetrues_sources_have_an_area_each(command, tmp_path):
+def test_seetrues_sources_have_an_area_each(score_file, tmp_path):
     folder = published("seetrue")
     with (folder / "datasets" / "SeeTRUE.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -97,9 +106,7 @@ def test_seetrues_sources_have_an_area_each(command, tmp_path):
     scores = np.random.default_rng(5).integers(0, 4, len(rows)) + labels  # with ties
     ids = [f"{row['dataset_source']}/{row['image'].rpartition('/')[2]}" for row in rows]
     np.savez(tmp_path / "scores.npz", ids=ids, scores=scores.astype("f4").reshape(-1, 1, 1))
-    given = ("score", "seetrue", "--scores", "scores.npz", "--kind", "similarity", "--name", "scorer")
-    ran = command(*given, "--data", str(folder), "--out", "run", "--json", code=0)
-    record = ran.json["runs"][0]["benchmarks"]["seetrue"]
+    record = score_file("seetrue", tmp_path / "scores.npz", *SIMILAR, "--data", folder)
     value = record["metrics"]["roc_auc"]
     assert (value["n"], value["clusters"]) == (6930, 602)
     for part, mask in (("", np.ones(len(rows), bool)), *((one, sources == one) for one in np.unique(sources))):
@@ -111,13 +118,12 @@ def test_seetrues_sources_have_an_area_each(command, tmp_path):
 def test_a_part_is_measured_among_itself_and_one_rated_alike_has_no_number():
     rated, scored = records(80)
     table = tabulate_units(measure_ratings(rated, scored))
-    for k in range(4):
+    parts = [table.by["generator"][f"g{k}"].metrics for k in range(4)]
+    for k, part in enumerate(parts):
         own = tabulate_units(measure_ratings(RatingSet("alone", rated.rows[k::4]), scored)).metrics
-        part = table.by["generator"][f"g{k}"].metrics
         assert {name: value.value for name, value in part.items()} == {name: one.value for name, one in own.items()}
     macro = table.macro["generator"].metrics["kendall_tau_b"].value
-    means = [table.by["generator"][f"g{k}"].metrics["kendall_tau_b"].value for k in range(4)]
-    assert macro == pytest.approx(np.mean(means), abs=1e-12)
+    assert macro == pytest.approx(np.mean([part["kendall_tau_b"].value for part in parts]), abs=1e-12)
     rated, scored = records(40)
     flat = tuple(replace(one, gold=(3.0,) if one.tags["generator"] == "g1" else one.gold) for one in rated.rows)
     table = tabulate_units(measure_ratings(RatingSet("made", flat), scored))
@@ -144,34 +150,23 @@ def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels):
         assert 0.8 < (value.high - value.low) / spread < 1.25, name
 
 
-def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
+def test_runs_are_compared_on_all_images_and_not_by_part(command, score_file, tmp_path):
     rated, scored = records(120)
-    (tmp_path / "set.toml").write_text(SET)
     rows = [
-        {
-            "id": one.id,
-            "image": one.images[0],
-            "text": one.texts[0],
-            "by": one.tags["generator"],
-            "ratings": [int(one.gold[0])],
-        }
+        {"id": one.id, "image": one.images[0], "text": one.texts[0], "by": one.tags["generator"]}
+        | {"ratings": [int(one.gold[0])]}
         for one in rated.rows
     ]
-    write_file(tmp_path / "rows.jsonl", rows)
+    name = declare(tmp_path, rows)
     noise = np.random.default_rng(1).normal(size=120).astype("f4")
-    for name, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
+    for run, values in (("good", scored.scores.values[:, 0, 0]), ("noise", noise)):
         scores = [{"label": f"{k}_c0_i0", "score": float(x)} for k, x in enumerate(values)]
-        write_file(tmp_path / f"{name}.jsonl", scores)
-        given = ("score", "set.toml", "--scores", f"{name}.jsonl", "--kind", "similarity", "--name", name)
-        command(*given, "--data", str(tmp_path), "--out", name, code=0)
-    of_numbers = ta.score(str(tmp_path / "set.toml"), scored.scores.values, kind="similarity")
-    stated = ta.open_run(tmp_path / "good").value("kendall_tau_b")
-    assert of_numbers.value("kendall_tau_b") == stated
-    compared = command("compare", "good", "noise", "--by", "generator", "--json", code=0)
-    tests = compared.json["rows"]
-    assert [(row["metric"], row["subset"]) for row in tests] == [
-        (name, None) for name in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho")
-    ]
+        score_file(name, write_file(tmp_path / f"{run}.jsonl", scores), *SIMILAR[:3], run, out=run)
+    of_numbers = ta.score(name, scored.scores.values, kind="similarity")
+    assert of_numbers.value("kendall_tau_b") == ta.open_run(tmp_path / "good").value("kendall_tau_b")
+    tests = command("compare", "good", "noise", "--by", "generator", "--json", code=0).json["rows"]
+    expected = [(name, None) for name in ("pairwise_accuracy", "kendall_tau_b", "spearman_rho")]
+    assert [(row["metric"], row["subset"]) for row in tests] == expected
     assert all(row["p_holm"] < 0.05 and row["difference"] < 0 for row in tests)
     verified = command("verify", "good", "--json")
     facts = {(one["fact"], one["state"]) for one in verified.json["runs"][0]["checks"]}
@@ -181,27 +176,27 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path):
 
 def test_the_report_names_no_weak_generator_by_values_among_all_images(tmp_path):
     rng = np.random.default_rng(3)
-    (tmp_path / "set.toml").write_text(SET)
-    rows = [{"id": f"{k}", "image": f"{k}.png", "text": f"t{k // 4}", "ratings": [int(rng.integers(1, 6))],
-             "by": "ab"[k % 2]} for k in range(200)]  # fmt: skip
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    people = rng.integers(1, 6, 200)
+    rows = [
+        {"id": f"{k}", "image": f"{k}.png", "text": f"t{k // 4}", "ratings": [int(rating)], "by": "ab"[k % 2]}
+        for k, rating in enumerate(people)
+    ]
     noise = np.where(np.arange(200) % 2, 0.3, 8) * rng.normal(size=200)
-    people = np.array([row["ratings"][0] for row in rows])
-    run = ta.score(str(tmp_path / "set.toml"), (people + noise)[:, None, None], kind="similarity")
+    run = ta.score(declare(tmp_path, rows), (people + noise)[:, None, None], kind="similarity")
     assert "fails most" not in str(run.to_json()["answer"])
 
 
 def test_ties_of_preferences_are_calibrated_again_in_a_part_which_verify_knows(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [{"id": f"{k}", "images": [f"{k}.png", f"{k}b.png"], "ranking": ("A>B", "B>A", "A=B")[k % 3],
-             "kind": "xy"[k // 3 % 2]} for k in range(60)]  # fmt: skip
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "set.toml").write_text(
-        'name = "set"\ntitle = "set"\nsource = "here"\nfiles = ["rows.jsonl"]\n[[preference]]\nid = "{id}"\n'
-        'images = ["{images.0}", "{images.1}"]\ntext = "{id}"\nranking = "{ranking}"\ntags = { kind = "{kind}" }\n'
-    )
-    scores = rng.normal(size=(2, 60, 2, 1)).astype("f4")
-    runs = [ta.score(str(tmp_path / "set.toml"), of, name=name) for name, of in zip("ab", scores, strict=True)]
+    rows = [
+        {"id": f"{k}", "images": [f"{k}.png", f"{k}b.png"], "ranking": ("A>B", "B>A", "A=B")[k % 3]}
+        | {"kind": "xy"[k // 3 % 2]}
+        for k in range(60)
+    ]
+    preference = 'images = ["{images.0}", "{images.1}"]\ntext = "{id}"\nranking = "{ranking}"\n'
+    head = SET.partition("[[rating]]")[0]
+    text = f'{head}[[preference]]\nid = "{{id}}"\n{preference}tags = {{ kind = "{{kind}}" }}\n'
+    name, scores = declare(tmp_path, rows, text), np.random.default_rng(0).normal(size=(2, 60, 2, 1)).astype("f4")
+    runs = [ta.score(name, of, name=model) for model, of in zip("ab", scores, strict=True)]
     assert ta.verify(runs[0]).passed
     compared = ta.compare(*runs, by="kind")
     assert {*zip(compared["metric"], compared["subset"], strict=True)} == {("preference_accuracy", None)}
@@ -218,11 +213,9 @@ def test_a_set_that_agrees_with_nobody_and_ratings_that_are_no_numbers_are_refus
             RatingSet("made", rows)
     with raises(DataError, "made", "'0'"):
         RatingSet("made", rows[:1] * 2)
-    (tmp_path / "set.toml").write_text(SET)
-    row = {"id": "0", "image": "a.png", "text": "a cup", "ratings": ["good"], "by": "g"}
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    name = declare(tmp_path, [{"id": "0", "image": "a.png", "text": "a cup", "ratings": ["good"], "by": "g"}])
     with raises(DataError, "rows.jsonl:1", "ratings", "good"):
-        find_benchmark(str(tmp_path / "set.toml"), Locations(tmp_path)).records()
+        find_benchmark(name, Locations(tmp_path)).records()
 
 
 QUERIES = [
@@ -241,18 +234,15 @@ def queries(tmp_path) -> Path:
     return write_file(tmp_path / "houses.jsonl", QUERIES)
 
 
-def test_agreement_and_movement_are_those_of_scipy(command, queries):
-    write_file(Path("scores.jsonl"), SCORES)
-    ran = command("score", f"ranking:{queries}", "--scores", "scores.jsonl", "--out", "run", "--json", code=0)
-    metrics = next(iter(ran.json["runs"][0]["benchmarks"].values()))["metrics"]
+def test_agreement_and_movement_are_those_of_scipy_and_the_template_lists_queries_and_edits(
+    command, score_file, queries
+):
+    metrics = score_file(f"ranking:{queries}", write_file(Path("scores.jsonl"), SCORES))["metrics"]
     house = [-0.9, -0.3, -0.5, -0.1], [1, 2, 3.5, 3.5]
     for name, theirs in (("kendall", stats.kendalltau), ("spearman", stats.spearmanr)):
         assert metrics[name]["value"] == pytest.approx((theirs(*house).statistic + 1) / 2)
     assert (metrics["moved_by_edit"]["value"], metrics["kendall_with_edit"]["value"]) == (1.0, -1.0)
     assert metrics["moved_by_edit"]["n"] == 1
-
-
-def test_the_template_lists_queries_and_edits(command, queries):
     command("export", f"ranking:{queries}", "--to", "t.jsonl", code=0)
     first, second = map(json.loads, Path("t.jsonl").read_text().splitlines())
     assert (first["edited_query"], first["scores"]) == ("the house on the left", None)
@@ -279,21 +269,14 @@ def test_a_model_that_ties_all_agrees_with_no_order(queries, tmp_path):
         ([{"id": "house", "scores": [1, 2, 3, 4]}], ("'edited'", "4")),
     ],
 )
-def test_scores_that_do_not_fit_are_refused(rows, said, queries, tmp_path):
+def test_scores_and_rankings_that_do_not_fit_are_refused(rows, said, queries, tmp_path):
     path = write_file(tmp_path / "scores.jsonl", rows)
     with raises(ScoreError, said):
         read_candidate_scores(path, read_rankings(queries))
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
+    for row, facts in (
         ({"people": [1]}, ("ranking", "4", "(1.0,)")),
-        ({"people": [1, 2, 3, "x"]}, "'people[3]'"),
-        ({"query": ""}, "'query'"),
-    ],
-)
-def test_rankings_that_are_not_what_they_must_be_are_refused(row, said, tmp_path):
-    path = write_file(tmp_path / "bad.jsonl", [QUERIES[0] | row])
-    with raises(DataError, said):
-        read_rankings(path)
+        ({"people": [1, 2, 3, "x"]}, ("'people[3]'",)),
+        ({"query": ""}, ("'query'",)),
+    ):
+        with raises(DataError, facts):
+            read_rankings(write_file(tmp_path / "bad.jsonl", [QUERIES[0] | row]))

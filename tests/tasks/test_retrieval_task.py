@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
+from tellapart.evaluation.verified import read_result
 from tellapart.metrics.retrieval import scores_both_ways
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.samples import read_samples
@@ -41,11 +41,8 @@ def gallery(tmp_path) -> RetrievalSet:
     return RetrievalSet.of("g", [row["image"] for row in GALLERY], [row["caption"] for row in GALLERY])
 
 
-def ids(gallery: RetrievalSet) -> dict[str, np.ndarray]:
-    return {
-        "image_ids": np.array([str(k) for k in range(len(gallery.images))]),
-        "caption_ids": np.array([str(k) for k in range(len(gallery.captions))]),
-    }
+def ids(gallery: RetrievalSet) -> dict[str, list[str]]:
+    return {f"{side}_ids": [*map(str, range(len(getattr(gallery, f"{side}s"))))] for side in ("image", "caption")}
 
 
 def noise(gallery: RetrievalSet, seed: int = 0) -> np.ndarray:
@@ -60,18 +57,15 @@ def values(gallery: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
     return found
 
 
-def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_path):
+def test_a_template_filled_in_is_measured_and_compared(command, score_file, gallery, tmp_path):
     ran = command("export", "coco-retrieval", "--to", "g.jsonl", "--data", tmp_path / "data", code=0)
     assert "36 gallery rows in g.jsonl" in ran.out
     rows = [json.loads(line) for line in Path("g.jsonl").read_text().splitlines()]
-    images = [row["id"] for row in rows if row["side"] == "image"]
-    captions = [row["id"] for row in rows if row["side"] == "caption"]
+    own = {f"{side}_ids": [row["id"] for row in rows if row["side"] == side] for side in ("image", "caption")}
     for name, seed in (("a", 0), ("b", 1)):
         scores = noise(gallery, seed)
-        np.savez(f"{name}.npz", image_ids=np.array(images), caption_ids=np.array(captions), scores=scores)
-        given = ("--scores", f"{name}.npz", "--data", tmp_path / "data", "--out", name, "--json")
-        ran = command("score", "coco-retrieval", *given, code=0)
-        metrics = ran.json["runs"][0]["benchmarks"]["coco-retrieval"]["metrics"]
+        np.savez(f"{name}.npz", **own, scores=scores)
+        metrics = score_file("coco-retrieval", f"{name}.npz", "--data", tmp_path / "data", out=name)["metrics"]
         assert {key: value["value"] for key, value in metrics.items()} == pytest.approx(values(gallery, scores))
         assert (metrics["i2t_recall@1"]["n"], metrics["t2i_recall@1"]["n"]) == (12, 24)
         assert metrics["t2i_recall@1"]["clusters"] == 12
@@ -79,25 +73,19 @@ def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_pat
     assert [row["metric"] for row in ran.json["rows"]][:2] == ["i2t_recall@1", "i2t_recall@5"]
 
 
-def test_the_order_of_the_file_changes_nothing(gallery, tmp_path):
-    scores, own = noise(gallery), ids(gallery)
+def test_the_order_of_the_file_changes_nothing_and_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
+    scores, path = noise(gallery), tmp_path / "a.npz"
     rows, columns = np.random.default_rng(1).permutation(12), np.random.default_rng(2).permutation(24)
-    path, shuffled = tmp_path / "shuffled.npz", scores[np.ix_(rows, columns)]
-    np.savez(path, image_ids=own["image_ids"][rows], caption_ids=own["caption_ids"][columns], scores=shuffled)
+    shuffled = {"image_ids": rows.astype(str), "caption_ids": columns.astype(str)}
+    np.savez(path, **shuffled, scores=scores[np.ix_(rows, columns)])
     found, straight = RETRIEVAL.read(path, gallery), scores_both_ways(scores, gallery.pairs)
     assert found.image_to_text.rank.tolist() == straight.image_to_text.rank.tolist()
     assert found.text_to_image.rank.tolist() == straight.text_to_image.rank.tolist()
-
-
-def test_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
-    rng = np.random.default_rng(0)
-    images, captions = rng.normal(size=(12, 8)), rng.normal(size=(24, 8))
-    np.savez(tmp_path / "e.npz", **ids(gallery), images=images, captions=captions)
+    images, captions = (np.random.default_rng(seed).normal(size=(n, 8)) for seed, n in ((0, 12), (1, 24)))
+    np.savez(path, **ids(gallery), images=images, captions=captions)
     units = [vectors / np.linalg.norm(vectors, axis=1)[:, None] for vectors in (images, captions)]
-    cosines = units[0] @ units[1].T
-    true = cosines.reshape(12, 12, 2)[np.arange(12), np.arange(12)].max(axis=1)
-    ranks = 1 + (cosines > true[:, None]).sum(axis=1)
-    assert RETRIEVAL.read(tmp_path / "e.npz", gallery).image_to_text.rank.tolist() == ranks.tolist()
+    cosines = scores_both_ways(units[0] @ units[1].T, gallery.pairs)
+    assert RETRIEVAL.read(path, gallery).image_to_text.rank.tolist() == cosines.image_to_text.rank.tolist()
 
 
 def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_captions(gallery):
@@ -111,15 +99,11 @@ def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_capti
 
 
 @pytest.mark.slow
-def test_what_no_model_can_win_is_said(command, tmp_path):
-    rng = np.random.default_rng(0)
-    np.savez(
-        "noise.npz",
-        image_ids=np.array([str(k) for k in range(5_450)]),
-        caption_ids=np.array([str(k) for k in range(27_796)]),
-        images=rng.normal(size=(5_450, 16)).astype(np.float32),
-        captions=rng.normal(size=(27_796, 16)).astype(np.float32),
-    )
+def test_what_no_model_can_win_is_said(command):
+    rng, own = np.random.default_rng(0), {}
+    for side, n in (("image", 5_450), ("caption", 27_796)):
+        own |= {f"{side}_ids": np.arange(n).astype(str), f"{side}s": rng.normal(size=(n, 16)).astype(np.float32)}
+    np.savez("noise.npz", **own)
     ran = command("score", "vlue-retrieval", "--scores", "noise.npz", "--data", published("vlue"), "--out", "run")
     assert "at least 37 of 5,450 image queries cannot be won at 1 by any model" in ran.out
 
@@ -130,10 +114,10 @@ def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path):
         find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
 
 
-def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(command, gallery, tmp_path):
+def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(score_file, gallery, tmp_path):
     scores = np.round(noise(gallery), 1).astype(np.float32)
     np.savez("a.npz", **ids(gallery), scores=scores)
-    command("score", "coco-retrieval", "--scores", "a.npz", "--data", tmp_path / "data", "--out", "a", code=0)
+    score_file("coco-retrieval", "a.npz", "--data", tmp_path / "data", out="a")
     found = scores_both_ways(scores, gallery.pairs)
     kept = {(sample.unit, sample.id): sample.output for sample in read_samples(tmp_path / "a", "coco-retrieval")}
     for unit, ranks, own, true in (
@@ -141,13 +125,10 @@ def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_ru
         ("caption query", found.text_to_image, scores.T, {(caption, image) for image, caption in gallery.pairs}),
     ):
         for query, order in enumerate(np.argsort(-own, axis=1, kind="stable")[:, :5].tolist()):
-            assert kept[unit, str(query)] == {
-                "rank": ranks.rank[query],
-                "first": [
-                    {"id": str(entry), "score": float(own[query, entry]), "true": (query, entry) in true}
-                    for entry in order
-                ],
-            }
+            first = [
+                {"id": str(entry), "score": float(own[query, entry]), "true": (query, entry) in true} for entry in order
+            ]
+            assert kept[unit, str(query)] == {"rank": ranks.rank[query], "first": first}
 
 
 # COCO-Counterfactuals' test split as its authors measure it, equal captions as one entry, beside an entry a row.
@@ -245,25 +226,19 @@ def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first
     ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run", code=0)
     assert "i2t_distinct_recall@1" in ran.out and "i2t_recall@1" not in ran.out
     assert "3 of 8 captions repeat another: one entry in *_distinct_recall" in " ".join(ran.out.split())
-    metrics = command("show", "run", "--json").json
-    found = {key: value for key, value in _metrics(metrics, name).items() if "recall@" in key}
+    metrics = read_result(Path("run")).benchmarks[name].metrics
+    found = {key: value.value for key, value in metrics.items() if "recall@" in key}
     expected = {key: value for key, value in means(captioned(), scores).items() if "@" in key}
-    assert {key: value["value"] for key, value in found.items()} == pytest.approx(expected)
-    assert (found["t2i_distinct_recall@1"]["n"], found["t2i_recall@1"]["n"]) == (5, 8)
+    assert found == pytest.approx(expected)
+    assert (metrics["t2i_distinct_recall@1"].n, metrics["t2i_recall@1"].n) == (5, 8)
     heads = [f"{side} retrieval (distinct captions) R@{k}" for side in ("Text", "Image") for k in (1, 5, 10)]
     assert command("table", "run", "--csv").out.splitlines()[0] == ",".join(["model", *heads])
-
-
-def _metrics(shown, name: str) -> dict[str, Any]:
-    """The metrics of a benchmark, wherever the first record of the command's output has them."""
-    record = shown["runs"][0] if "runs" in shown else shown
-    return dict(record["benchmarks"][name]["metrics"])
 
 
 def test_a_dual_encoder_is_ranked_by_both_rules(command, split):
     name = "coco-counterfactuals-test"
     ran = command("run", "-b", name, "-m", "demo-encoder", "--data", split, "--out", "run", "--json", code=0)
-    metrics = _metrics(ran.json, name)
+    metrics = ran.json["runs"][0]["benchmarks"][name]["metrics"]
     assert (metrics["i2t_distinct_recall@1"]["n"], metrics["t2i_distinct_recall@1"]["n"]) == (8, 5)
     assert metrics["i2t_distinct_recall@1"]["value"] >= metrics["i2t_recall@1"]["value"]
 
@@ -273,13 +248,9 @@ def test_the_published_recalls_are_whole_hits_of_the_splits_distinct_captions_an
     distinct, first = records.distinct_captions()
     assert (len(records.images), len(set(records.images)), len(records.captions)) == (10_446, 10_446, 10_446)
     assert (len(distinct.captions), len(first), len(distinct.pairs)) == (10_403, 10_403, 10_446)
-    sizes = {
-        "t2i": (len(distinct.captions), len(records.captions)),
-        "i2t": (len(records.images), len(distinct.captions)),
-    }
+    sizes = {"t2i": (10_403, 10_446), "i2t": (10_446, 10_403)}  # the queries, and what they are not
     for row in PUBLISHED:
         for name, recall in ((name, float(value)) for name, value in row.items() if name != "model"):
-            queries, other = sizes[name[:3]]
-            hits = recall * queries / 100
+            hits, others = (recall * size / 100 for size in sizes[name[:3]])
             assert hits == pytest.approx(round(hits), abs=1e-8)
-            assert recall * other / 100 != pytest.approx(round(recall * other / 100), abs=1e-8)
+            assert others != pytest.approx(round(others), abs=1e-8)

@@ -4,10 +4,10 @@ import csv
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -59,8 +59,10 @@ WORDS = st.lists(
 ).map(" ".join)
 
 
-def made(references: Sequence[Sequence[str]]) -> CaptionSet:
-    rows = (Record(str(k), (f"{k}.jpg",), (), tuple(texts)) for k, texts in enumerate(references))
+def made(references: Sequence[Sequence[str]], images: Sequence[str] | None = None) -> CaptionSet:
+    """Images with their captions; a name may stand for several."""
+    names = images or [f"{k}.jpg" for k in range(len(references))]
+    rows = (Record(str(k), (names[k],), (), tuple(texts)) for k, texts in enumerate(references))
     return CaptionSet("made", tuple(rows))
 
 
@@ -73,12 +75,9 @@ def table(records: CaptionSet, predictions: Sequence[str]) -> dict[str, Any]:
 @settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=1, max_size=3)), min_size=2, max_size=6))
 def test_the_task_gives_the_corpuss_numbers(rows):
-    said, references = [one for one, _ in rows], [given_ for _, given_ in rows]
-    records = made(references)
-    corpus = caption_scores(
-        *(dict(zip(map(str, range(len(said))), texts, strict=True)) for texts in (said, references))
-    ).corpus()
-    found = table(records, said)
+    said, references = zip(*rows, strict=True)
+    corpus = caption_scores(*({str(k): text for k, text in enumerate(texts)} for texts in (said, references))).corpus()
+    found = table(made(references), said)
     assert list(found) == list(corpus) == METRICS
     for name, value in corpus.items():
         assert (found[name].value, found[name].n) == (pytest.approx(value, rel=1e-12, abs=1e-15), len(rows))
@@ -98,69 +97,64 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
 
 
 def test_equal_images_are_resampled_together_and_a_single_one_is_refused():
-    rows = [("a.jpg", "a dog"), ("a.jpg", "a cat"), ("b.jpg", "two men")]
-    records = CaptionSet("c", tuple(Record(str(k), (image,), (), (text,)) for k, (image, text) in enumerate(rows)))
+    records = made([["a dog"], ["a cat"], ["two men"]], ["a.jpg", "a.jpg", "b.jpg"])
     assert table(records, ["a dog", "a cat", "men"])["cider"].clusters == 2
     with raises(MetricError, "CIDEr", "0", "image"):
         measure_captions(made([["The mat is red."]]), ["the mat is red"])
 
 
-def test_cocos_published_results_file_is_read_by_its_image_ids(command, tmp_path):
+def test_cocos_published_results_file_is_read_by_its_image_ids(command, score_file, tmp_path):
     path = published("pycocoevalcap", "captions_val2014_fakecap_results.json")
     rows = json.loads(path.read_text())
     assert len(rows) == 1000
     gold = [{"image_id": row["image_id"], "id": k, "caption": row["caption"]} for k, row in enumerate(rows)]
     images = [{"id": row["image_id"]} for row in rows]
     write_file(tmp_path / "coco_karpathy_test_gt.json", {"annotations": gold, "images": images})
-    given = ("score", "coco-captions", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run", "--json")
-    check_facts(command(*given).err, path, "'caption'", "gold")  # these are the gold captions
-    ran = command(*given, "--columns", "prediction=caption")
-    metrics = ran.json["runs"][0]["benchmarks"]["coco-captions"]["metrics"]
+    given = ("coco-captions", "--scores", path, "--data", tmp_path)
+    check_facts(command("score", *given).err, path, "'caption'", "gold")  # these are the gold captions
+    metrics = score_file(given[0], path, *given[3:], "--columns", "prediction=caption")["metrics"]
     assert {name: metrics[name]["value"] for name in METRICS[:5]} == pytest.approx(dict.fromkeys(METRICS[:5], 1.0))
     assert metrics["cider"]["value"] == pytest.approx(10, abs=0.1)
     assert [metrics[name]["n"] for name in ("bleu_4", "cider")] == [1000, 1000]
 
 
 def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path):
-    name = "val2014/COCO_val2014_000000000042.jpg"
-    (tmp_path / "coco_karpathy_test.json").write_text(json.dumps([{"image": name, "caption": ["a man", "one man"]}]))
-    listed = find_benchmark("coco-captions", Locations(tmp_path)).records()
-    rows = [{"image_id": 42, "id": 3, "caption": "a man"}, {"image_id": 42, "id": 4, "caption": "one man"}]
-    (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps({"annotations": rows, "images": [{"id": 42}]}))
-    gold = find_benchmark("coco-captions", Locations(tmp_path)).records()
-    assert listed.rows == gold.rows
-    assert gold.rows == (Record("42", (name,), (), ("a man", "one man")),)
+    name, texts = "val2014/COCO_val2014_000000000042.jpg", ["a man", "one man"]
+    rows = [{"image_id": 42, "id": k, "caption": text} for k, text in enumerate(texts)]
+    for file, content in (
+        ("coco_karpathy_test.json", [{"image": name, "caption": texts}]),
+        ("coco_karpathy_test_gt.json", {"annotations": rows, "images": [{"id": 42}]}),
+    ):
+        write_file(tmp_path / file, content)
+        found = find_benchmark("coco-captions", Locations(tmp_path)).records()
+        assert found.rows == (Record("42", (name,), (), ("a man", "one man")),)
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("read", "found", "said"),
     [
-        ({"annotations": []}, ("'annotations'", "rows")),
-        ({"images": []}, ("'annotations'", "rows")),
-        ({"annotations": [{"image_id": "42", "caption": "a"}]}, ("0", "'image_id'")),
-        ({"annotations": [{"image_id": 42, "caption": ""}]}, ("0", "'caption'")),
-        ({"annotations": [["a"]]}, ("0", "object", "row")),
+        (read_coco_captions, {"annotations": []}, ("'annotations'", "rows")),
+        (read_coco_captions, {"images": []}, ("'annotations'", "rows")),
+        (read_coco_captions, {"annotations": [{"image_id": "42", "caption": "a"}]}, ("0", "'image_id'")),
+        (read_coco_captions, {"annotations": [{"image_id": 42, "caption": ""}]}, ("0", "'caption'")),
+        (read_coco_captions, {"annotations": [["a"]]}, ("0", "object", "row")),
+        *(
+            (read_karpathy_captions, [{"image": image, "caption": ["a"]}], ("0", "'image'", "COCO"))
+            for image in ("a.png", "COCO_val2014_42.png", "cat.jpg", "COCO_val2014_x42.jpg")
+        ),
     ],
 )
-def test_a_file_in_cocos_format_that_does_not_fit_is_refused(tmp_path, found, said):
-    path = tmp_path / "gt.json"
-    path.write_text(json.dumps(found))
+def test_a_file_in_cocos_format_that_does_not_fit_and_an_image_without_its_number_are_refused(
+    tmp_path, read, found, said
+):
     with raises(DataError, "gt.json", said):
-        read_coco_captions(path)
-
-
-@pytest.mark.parametrize("image", ["a.png", "COCO_val2014_42.png", "cat.jpg", "COCO_val2014_x42.jpg"])
-def test_an_image_without_cocos_number_is_refused(tmp_path, image):
-    path = tmp_path / "k.json"
-    path.write_text(json.dumps([{"image": image, "caption": ["a"]}]))
-    with raises(DataError, "k.json", "0", "'image'", "COCO"):
-        read_karpathy_captions(path)
+        read(write_file(tmp_path / "gt.json", found))
 
 
 # Questions as tasks: one gold answer and pairs of questions, ten people's answers, and models that are asked.
 
 
-def asked(rows: Sequence[tuple[str, str, str]]) -> QuestionSet:
+def asked(*rows: tuple[str, str, str]) -> QuestionSet:
     """Questions of (question, image, answer)."""
     return QuestionSet("made", tuple(Record(str(k), (i,), (q,), (a,)) for k, (q, i, a) in enumerate(rows)))
 
@@ -169,28 +163,19 @@ def by_metric(found: Sequence[Units]) -> dict[str, list[float]]:
     return {one.name: one.strict.tolist() for units in found for one in units.values}
 
 
-def vlue_questions() -> QuestionSet:
-    return read_questions(published("vlue", "vqa_vlue_test.json"))
-
-
-def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins():
-    records = vlue_questions()
-    usual: dict[str, Counter[str]] = {}
-    for question, answer in zip(records.rows, records.gold, strict=True):
-        usual.setdefault(question.texts[0].lower().strip(), Counter())[answer] += 1
-    blind = [usual[question.texts[0].lower().strip()].most_common(1)[0][0] for question in records.rows]
-    questions, pairs = measure_one_answer(records, blind)
+def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins_and_pairs_of_shared_images_are_one_cluster():
+    records = read_questions(published("vlue", "vqa_vlue_test.json"))
+    words = [question.texts[0].lower().strip() for question in records.rows]
+    usual = defaultdict[str, Counter[str]](Counter)
+    for text, answer in zip(words, records.gold, strict=True):
+        usual[text][answer] += 1
+    questions, pairs = measure_one_answer(records, [usual[text].most_common(1)[0][0] for text in words])
     assert (len(questions.units), len(pairs.units)) == (11_942, 3_966)
     assert questions.values[0].strict.mean() > 0.49
     assert pairs.values[0].strict.sum() == pairs.values[0].chance == 0
     right = by_metric(measure_one_answer(records, records.gold))
     expected = {"exact_match": (11_942, 1.0), "exact_match_cleaned": (11_942, 1.0), "pair_accuracy": (3_966, 1.0)}
     assert {name: (len(column), min(column)) for name, column in right.items()} == expected
-
-
-def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_images():
-    records = vlue_questions()
-    questions, pairs = measure_one_answer(records, records.gold)
     assert len({unit.cluster for unit in questions.units}) == 4_895
     groups = defaultdict[str, set[str]](set)
     for unit in pairs.units:
@@ -200,10 +185,10 @@ def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_image
 
 
 def test_an_answer_is_compared_with_and_without_the_normaliser_and_a_pair_needs_both():
-    records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2"), ("What?", "c", "a cup"), ("Who?", "d", "man")])
+    records = asked(("One cup?", "a", "yes"), ("How many?", "b", "2"), ("What?", "c", "a cup"), ("Who?", "d", "man"))
     found = by_metric(measure_one_answer(records, [" yes ", "Two.", "cup", "woman"]))
     assert found == {"exact_match": [1, 0, 0, 0], "exact_match_cleaned": [1, 1, 1, 0]}  # no pairs: no such metric
-    records = asked([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
+    records = asked(("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes"))
     pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
     assert pairs.values[0].strict.tolist() == [1.0, 0.0]
     expected = [("0+1", ["yes", "no"], "yes, no"), ("2+3", ["no", "no"], "no, yes")]
@@ -224,21 +209,19 @@ def test_people_are_measured_as_the_official_script_and_as_xvlm_do():
     st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("abcde"), st.sampled_from(["yes", "no"])), min_size=1)
 )
 def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows):
-    records = asked(rows)
     for answer in ("yes", "no"):
-        assert not any(by_metric(measure_one_answer(records, [answer] * len(rows))).get("pair_accuracy", []))
+        found = by_metric(measure_one_answer(asked(*rows), [answer] * len(rows)))
+        assert not any(found.get("pair_accuracy", []))
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=8))
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=8))
 def test_linked_images_are_the_connected_ones(pairs):
-    group = linked_images(pairs)
-    place = {image: k for k, image in enumerate("abcdefgh")}
-    ends = np.array([[place[a], place[b]] for a, b in pairs]).reshape(-1, 2).T
+    group = linked_images([(str(one), str(other)) for one, other in pairs])
+    ends = np.array(pairs).reshape(-1, 2).T
     _, label = connected_components(coo_matrix((np.ones(len(pairs)), tuple(ends)), shape=(8, 8)), directed=False)
-    for one in group:
-        for other in group:
-            assert (group[one] == group[other]) == (label[place[one]] == label[place[other]])
-        assert group[one] <= one
+    for one, other in product(group, repeat=2):
+        assert (group[one] == group[other]) == (label[int(one)] == label[int(other)])
+    assert all(group[one] <= one for one in group)
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -257,27 +240,27 @@ def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path, joined):
 
 
 def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_path):
-    records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2")])
-    path = tmp_path / "p.csv"
-    path.write_text("id,prediction\n0,\n1,2\n")
+    records = asked(("One cup?", "a", "yes"), ("How many?", "b", "2"))
+    path = write_file(tmp_path / "p.csv", "id,prediction\n0,\n1,2\n")
     assert VQA.read(path, records) == ["", "2"]
     assert VQA.notes(records, ["", "2"]) == ("1 of 2 answers are empty",)
-    path.write_text("id,prediction\n0,\n1, \n")
+    write_file(path, "id,prediction\n0,\n1, \n")
     with raises(ScoreError, "p.csv", "empty"):
         VQA.read(path, records)
 
 
 def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
-    assert read_predictions(path, ["100", "101"], parse_text, "question", lambda number, value: False) == ["yes", "no"]
-    for wrong in ("100.5", "true", "[1]"):
-        path.write_text(f'{{"id": {wrong}, "answer": "yes"}}\n')
-        with raises(ScoreError, f"{path}:1", "id", "whole number", wrong.title() if wrong == "true" else wrong):
-            read_predictions(path, ["100"], parse_text, "question", lambda number, value: False)
-    path.write_text('{"answer": "yes"}\n')
-    with raises(ScoreError, f"{path}:1", "'id'", "'question_id'"):
-        read_predictions(path, ["100"], parse_text, "question", lambda number, value: False)
+    def read(text: str, *ids: str) -> list[str]:
+        path = write_file(tmp_path / "answers.jsonl", text)
+        return read_predictions(path, ids, parse_text, "question", lambda number, value: False)
+
+    both = '{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n'
+    assert read(both, "100", "101") == ["yes", "no"]
+    for wrong, shown in (("100.5", "100.5"), ("true", "True"), ("[1]", "[1]")):
+        with raises(ScoreError, "answers.jsonl:1", "id", "whole number", shown):
+            read(f'{{"id": {wrong}, "answer": "yes"}}\n', "100")
+    with raises(ScoreError, "answers.jsonl:1", "'id'", "'question_id'"):
+        read('{"answer": "yes"}\n', "100")
 
 
 # Yes-or-no quadruples: every number against a count by hand, and what an answer in words says.
@@ -353,16 +336,12 @@ def test_the_four_accuracies_are_those_of_a_count_by_hand():
     found = values(quadruples(), answers)
     letters = np.array([answer[:1].lower() for answer in answers]).reshape(GROUPS, 2, 2)  # (group, question, image)
     right = letters == [["y", "n"], ["n", "y"]]
-    counts = {"a_acc": right, "q_acc": right.all(2), "i_acc": right.all(1), "g_acc": right.all((1, 2))}
-    chances = {"a_acc": 0.5, "q_acc": 0.25, "i_acc": 0.25, "g_acc": 0.0625}
-    assert {name: (sum(found[name][0]), len(found[name][0]), found[name][1]) for name in counts} == {
-        name: (of.sum(), of.size, chances[name]) for name, of in counts.items()
-    }
-    unread = answers.count("maybe")
-    assert sum(found["unreadable"][0]) == unread
-    assert sum(found["a_acc_strict"][0]) == sum(
-        answer == row.gold == "no" for answer, row in zip(answers, quadruples().rows, strict=True)
-    )
+    counts = {"a_acc": (right, 0.5), "q_acc": (right.all(2), 0.25), "i_acc": (right.all(1), 0.25)}
+    for name, (of, chance) in (counts | {"g_acc": (right.all((1, 2)), 0.0625)}).items():
+        assert (sum(found[name][0]), len(found[name][0]), found[name][1]) == (of.sum(), of.size, chance), name
+    unread, gold = answers.count("maybe"), [row.gold for row in quadruples().rows]
+    strict = sum(answer == right_one == "no" for answer, right_one in zip(answers, gold, strict=True))
+    assert (sum(found["unreadable"][0]), sum(found["a_acc_strict"][0])) == (unread, strict)
     note = f"{unread} of 160 answers name neither option, and count as wrong, such as 'maybe'; expected: yes, no"
     assert YES_NO.notes(quadruples(), answers) == (note,)
 
@@ -402,114 +381,120 @@ def test_a_gold_answer_is_one_of_two(bad):
 
 
 def test_texts_alone_are_compared_from_both_sides_and_from_one():
-    every = np.array(np.meshgrid(*[[0, 1, 2]] * 3)).reshape(3, -1).T[:, None, :]
+    every = np.array([*product(range(3), repeat=3)], np.float32)[:, None, :]
     items = tuple(
         Item(id=str(k), images=("no.png",), texts=(f"a cup {k}", f"no cup {k}", f"one cup {k}"), true=(0, 2))
         for k in range(len(every))
     )
-    scored = Scored(Scores([item.id for item in items], every.astype(np.float32), "similarity"))
+    scored = Scored(Scores([item.id for item in items], every, "similarity"))
     (measured,) = TRUE_TEXTS.measure(PairSet("t", items, Path()), scored)
-    tot, one_sided = measured.values
-    assert (tot.name, one_sided.name, tot.chance, one_sided.chance) == ("tot", "tot_one_sided", 1 / 3, 1 / 2)
-    assert tot.strict.tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
-    assert one_sided.strict.tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
+    expected = {"tot": [float(a > b and a > c) for [[a, b, c]] in every]}
+    expected |= {"tot_one_sided": [float(a > b) for [[a, b, _]] in every]}
+    assert {one.name: one.strict.tolist() for one in measured.values} == expected
+    assert [one.chance for one in measured.values] == [1 / 3, 1 / 2]
     pairs, model = PairSet("t", items[:3], Path()), find_model("demo-encoder")
     session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
     scores = TRUE_TEXTS.runner(model)(model, pairs, session).scores.values
     vectors = model.encode_texts([text for item in pairs.items for text in item.texts]).reshape(3, 3, -1)
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
-    expected = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
-    np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)
+    sides = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
+    np.testing.assert_allclose(scores[:, 0], sides, rtol=1e-5)
+
+
+class Shape(NamedTuple):
+    """Rows of a user's file, the table that declares them, the first metric, and which text belongs to which image.
+
+    `right` is of a row of the exported file: of its item, image and text.
+    """
+
+    rows: Callable[[int], Any]
+    table: str
+    metric: str
+    right: Callable[..., bool]
 
 
 MANY = range(8)
-SHAPES: dict[str, list[Any]] = {
-    "true": [{"image": f"{k % 4}.png", "good": [f"cup {k}", f"a cup {k}"], "bad": f"plate {k} here"} for k in MANY],
-    "anywhere": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(4)], "label": k % 4} for k in MANY],
-    "images": [{"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3} for k in MANY],
-    "ordered": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(3)]} for k in MANY],
-    "square": [{"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]} for k in MANY],
-    "films": [{"texts": ["darker now", f"brighter {k}"]} for k in MANY],
-    "questions": [[f"q{q}?", f"{i}.png", "Yes" if q == i else "No", k] for k in MANY for q in (0, 1) for i in (0, 1)],
-}
-SHAPES["texts"] = SHAPES["true"]
-TABLES = {
-    "true": 'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
-    "anywhere": 'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
-    "images": 'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
-    "ordered": 'images = "{image}"\ntexts = "{keys}"',
-    "square": 'images = "{images}"\ntexts = "{texts}"',
-    "films": 'images = ["down.mp4", "up.mp4"]\ntexts = "{texts}"',
-    "questions": 'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
-}
-TABLES["texts"] = TABLES["true"]
-FIRST = {"true": "itt", "anywhere": "choice_score", "images": "choice_score", "square": "set_score"}
-FIRST |= {"films": "group_score", "questions": "g_acc", "texts": "tot", "ordered": "ordering_score"}
+TRUE_OR_FALSE = Shape(
+    lambda k: {"image": f"{k % 4}.png", "good": [f"cup {k}", f"a cup {k}"], "bad": f"plate {k} here"},
+    'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
+    "itt", lambda item, image, text: text in (0, 2),
+)  # fmt: skip
+SHAPES = {
+    "true": TRUE_OR_FALSE,
+    # Of the two true texts; the others are each with the false one.
+    "texts": TRUE_OR_FALSE._replace(metric="tot", right=lambda item, image, text: text == 0),
+    "anywhere": Shape(
+        lambda k: {"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(4)], "label": k % 4},
+        'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
+        "choice_score", lambda item, image, text: text == item % 4,
+    ),
+    "images": Shape(
+        lambda k: {"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3},
+        'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
+        "choice_score", lambda item, image, text: image == item % 3,
+    ),
+    "ordered": Shape(
+        lambda k: {"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(3)]},
+        'images = "{image}"\ntexts = "{keys}"',
+        "ordering_score", lambda item, image, text: text == 0,
+    ),
+    "square": Shape(
+        lambda k: {"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]},
+        'images = "{images}"\ntexts = "{texts}"',
+        "set_score", lambda item, image, text: image == text,
+    ),
+    "films": Shape(
+        lambda k: {"texts": ["darker now", f"brighter {k}"]},
+        'images = ["down.mp4", "up.mp4"]\ntexts = "{texts}"',
+        "group_score", lambda item, image, text: image == text,
+    ),
+    "questions": Shape(
+        lambda k: [f"q{k // 2 % 2}?", f"{k % 2}.png", "Yes" if k // 2 % 2 == k % 2 else "No", k // 4],
+        'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
+        "g_acc", lambda item: item % 4 in (0, 3),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SHAPES)
 def test_every_shape_goes_from_a_users_file_to_the_report(kind, command, tmp_path):
-    table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
-    ordered = "ordered = true\n" if kind == "ordered" else ""
+    shape, asks = SHAPES[kind], kind == "questions"
     for k in range(4):
         write_file(tmp_path / "images" / f"{k}.png", plain(60 * k, (4, 4)))
-    if kind == "films":
-        write_films(tmp_path / "images")
-    (tmp_path / "rows.json").write_text(json.dumps(SHAPES[kind]))
-    start = 'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n'
-    (tmp_path / "own.toml").write_text(f"{start}{ordered}{table}")
+    for name, greys in {"down": (200, 150, 100, 50), "up": (50, 100, 150, 200)}.items() if kind == "films" else ():
+        frames = (np.full((32, 32, 3), grey, np.uint8) for grey in greys)
+        film(tmp_path / "images" / f"{name}.mp4", frames, "libx264", rate=25)
+    write_file(tmp_path / "rows.json", [shape.rows(k) for k in range(4 * len(MANY) if asks else len(MANY))])
+    start = 'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n' + "ordered = true\n" * (kind == "ordered")
+    write_file(tmp_path / "own.toml", f'{start}[[{"question" if asks else "item"}]]\nid = "{{row}}"\n{shape.table}\n')
     own = "texts:own.toml" if kind == "texts" else "own.toml"
-    ran = lambda *words: ((done := command(*words)).code == 0 and done) or pytest.fail(done.err)  # noqa: E731
-    ran("export", own, "--to", "out.csv")
+    command("export", own, "--to", "out.csv", code=0)
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("good", "bad"):
-        for number, row in enumerate(rows):
-            right = is_true(kind, number, row) == (name == "good")
-            score = int(row["text"]) * (-1 if name == "good" else 1) if kind == "ordered" else float(right)
-            row.update({"prediction": ("no", "yes")[right]} if kind == "questions" else {"score": str(score)})
+        for row in rows:
+            places = [int(row[part]) for part in (("id",) if asks else ("id", "image", "text"))]
+            right = shape.right(*places) == (name == "good")
+            score = places[-1] * (-1 if name == "good" else 1) if kind == "ordered" else float(right)
+            row.update({"prediction": ("no", "yes")[right]} if asks else {"score": str(score)})
         write_file(tmp_path / f"{name}.csv", rows)
-        words = () if kind == "questions" else ("--kind", "similarity")
-        ran("score", own, "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words)
+        words = () if asks else ("--kind", "similarity")
+        command("score", own, "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words, code=0)
     for name, expected in (("good", 1), ("bad", 0)):
         ((benchmark, record),) = read_result(tmp_path / "runs" / name).benchmarks.items()
-        assert record.metrics[FIRST[kind]].value == expected
+        assert record.metrics[shape.metric].value == expected
         if kind not in ("questions", "texts"):  # from the run's samples, without the file of scores
-            assert remeasure(tmp_path / "runs" / name, benchmark).metrics[FIRST[kind]].value == expected
-    assert FIRST[kind] in str(ran("compare", "runs/good", "runs/bad", "--json").json)
-    assert "| good |" in ran("table", "runs/good", "runs/bad").out
-    ran("plot", "bars", "runs/good", "--out", "bars.svg")
+            assert remeasure(tmp_path / "runs" / name, benchmark).metrics[shape.metric].value == expected
+    assert shape.metric in str(command("compare", "runs/good", "runs/bad", "--json", code=0).json)
+    assert "| good |" in command("table", "runs/good", "runs/bad", code=0).out
+    command("plot", "bars", "runs/good", "--out", "bars.svg", code=0)
     assert "<svg" in (tmp_path / "bars.svg").read_text()
-    ran("show", "runs/good")
+    command("show", "runs/good", code=0)
     assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
     if kind not in ("questions", "texts", "ordered"):  # no oracle knows an order
-        ran("run", "-b", own, "-m", "oracle", "--out", "runs/own")
-        assert read_result(tmp_path / "runs/own").benchmarks[benchmark].metrics[FIRST[kind]].value == 1
+        command("run", "-b", own, "-m", "oracle", "--out", "runs/own", code=0)
+        assert read_result(tmp_path / "runs/own").benchmarks[benchmark].metrics[shape.metric].value == 1
     if kind in ("films", "texts"):  # a dual encoder reads films frame by frame, and texts without images
-        ran("run", "-b", own, "-m", "demo-encoder", "--out", "runs/encoder")
-        assert read_result(tmp_path / "runs/encoder").benchmarks[benchmark].metrics[FIRST[kind]].n == len(MANY)
-
-
-def write_films(folder: Path) -> None:
-    """A film that becomes darker, and one that becomes brighter, of four frames."""
-    for name, greys in (("down", (200, 150, 100, 50)), ("up", (50, 100, 150, 200))):
-        frames = (np.full((32, 32, 3), grey, np.uint8) for grey in greys)
-        film(folder / f"{name}.mp4", frames, "libx264", rate=25)
-
-
-def is_true(kind: str, number: int, row: dict[str, str]) -> bool:
-    """Whether what a row of the exported file asks about belongs together; `number` is the row's."""
-    if kind == "questions":
-        return number % 4 in (0, 3)
-    item, image, text = (int(row[name]) for name in ("id", "image", "text"))
-    places = {
-        "true": text in (0, 2),
-        "texts": text == 0,  # the two true ones; the others are each with the false one
-        "anywhere": text == item % 4,
-        "images": image == item % 3,
-        "square": image == text,
-        "ordered": text == 0,
-        "films": image == text,
-    }
-    return places[kind]
+        command("run", "-b", own, "-m", "demo-encoder", "--out", "runs/encoder", code=0)
+        assert read_result(tmp_path / "runs/encoder").benchmarks[benchmark].metrics[shape.metric].n == len(MANY)
