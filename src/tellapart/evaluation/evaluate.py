@@ -51,18 +51,19 @@ def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence
     except DataError as error:
         raise RunError(f"items={error}; give a file with an id in each line") from error
     rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
-    ids = [row.id for row in rows]
-    position = {id_: number for number, id_ in enumerate(ids)}
-    named = [line.removesuffix("\r") for line in lines if line.strip()]
+    position = {row.id: number for number, row in enumerate(rows)}
+    named = (line.removesuffix("\r") for line in lines if line.strip())
     wanted = [line if line in position else line.strip() for line in named]
     if not wanted:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
     if twice := [id_ for id_, count in Counter(wanted).items() if count > 1]:
         raise RunError(f"items={path}: named twice: {join_names(twice)}; name each item once")
-    if not ids:
+    if not position:
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
     if missing := [id_ for id_ in wanted if id_ not in position]:
-        raise RunError(f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names(ids, 3)}")
+        raise RunError(
+            f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names([*position], 3)}"
+        )
     return sorted(position[id_] for id_ in wanted)
 
 

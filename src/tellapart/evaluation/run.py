@@ -548,8 +548,7 @@ def _list_changed(folder: Path, finished: BenchmarkResult, ready: Prepared) -> l
     """List the measured pairs whose facts beyond the fingerprint differ in the set: it covers no clusters and no tags.
 
     Of scores made elsewhere it covers ids alone, so that captions, the true one first, are compared if both have them;
-    so are tags and clusters. Without both, the files of the set may not be there: then only clusters that are not the
-    item's id are compared, and tags that both have.
+    so are tags and clusters; else, as files of the set may be missing, clusters that are no ids and tags of both alone.
     """
     records = ready.records
     if finished.samples is None or not isinstance(records, PairSet | ListedPairs):  # of other records it covers all
