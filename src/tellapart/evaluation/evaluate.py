@@ -61,9 +61,7 @@ def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence
     if not position:
         raise RunError(f"items={path}: {name} has no id for each {task.noun}; use limit=")
     if missing := [id_ for id_ in wanted if id_ not in position]:
-        raise RunError(
-            f"items={path}: {name} has no {join_names(missing)}; its ids are like {join_names([*position], 3)}"
-        )
+        raise RunError(f"items={path}: {name} has no {join_names(missing)}; ids are like {join_names([*position], 3)}")
     return sorted(position[id_] for id_ in wanted)
 
 
