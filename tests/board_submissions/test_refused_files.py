@@ -59,7 +59,7 @@ def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, Any]]:
     np.savez(stream, ids=np.array(ids[1:]), scores=np.zeros((len(ids) - 1, 2, 2)))
     all_lines = lines(ids)
     return {
-        "missing id": ("s.npz", stream.getvalue(), f"1 of 24 scores are missing: {ids[0]}"),
+        "missing id": ("s.npz", stream.getvalue(), f"1 of 24 items are missing: {ids[0]}"),
         "no zip": ("s.npz", b"PK\x03\x04 and no more", ("npz", "cut off", "again")),
         "a page": ("s.npz", b"<!doctype html>\n<p>", ("npz", "<!doctype html>", "numpy.savez", ".csv")),
         "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "twice"),
