@@ -77,7 +77,7 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(recipe, sta
     assert printed == ""
     assert not cut.exists()
     assert process.returncode == (130 if how is signal.SIGINT else -how)
-    with sqlite3.connect(journal_of(cut)) as journal:
+    with closing(sqlite3.connect(journal_of(cut))) as journal:
         kept = {name for (name,) in journal.execute("SELECT id FROM outcome")}
     assert 1 <= len(kept) < 12
     if how is signal.SIGINT:
