@@ -1,7 +1,7 @@
 """The tests on every Python that the metadata claims: `nox`, or `nox -s tests-3.12`.
 
-Each has an environment of its own with the core and the board, without torch; what needs more skips and says so. A
-Python that this machine lacks is passed over, and is an error with `--error-on-missing-interpreters`.
+Each has an environment of its own with the core alone, without torch; what needs more skips and says so. A Python that
+this machine lacks is passed over, and is an error with `--error-on-missing-interpreters`.
 
 `nox -s lowest` takes the lowest versions that pyproject.toml allows; with `-- --record` it writes them, and whether the
 tests passed, to bench/records/lowest_versions.json. It needs uv, which can choose so.

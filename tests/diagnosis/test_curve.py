@@ -268,6 +268,7 @@ def test_a_part_starts_from_its_chance(tmp_path):
 
 
 def test_the_command_prints_a_table_json_and_a_picture(runs, command):
+    pytest.importorskip("matplotlib", reason="pictures need the extra 'plot'")
     typed = ("curve", runs["keen"], runs["lost"], "--over", "pixels")
     found = ta.curve(runs["keen"], runs["lost"], over="pixels")
     shown = command(*typed, "--out", "curve.svg")

@@ -51,7 +51,8 @@ def test_mcnemar_counts_what_differs_and_its_p_is_that_of_its_counts(rows):
 def test_each_exact_test_is_the_two_sided_binomial_test(counts):
     only_a, only_b = np.array(counts).T
     expected = [min(1.0, binomtest(a, a + b, 0.5).pvalue) if a + b else 1.0 for a, b in counts]
-    assert mcnemar_p(only_a, only_b).tolist() == mcnemar_p(only_b, only_a).tolist() == expected
+    assert mcnemar_p(only_a, only_b).tolist() == mcnemar_p(only_b, only_a).tolist()
+    assert mcnemar_p(only_a, only_b) == pytest.approx(expected, rel=1e-12)  # last bits differ in scipy's versions
 
 
 @given(outcomes.filter(lambda rows: sum(a != b for a, b in rows) <= 13))
