@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 import shutil
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -288,7 +290,10 @@ def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement
     more = {"metrics": ["exact_match", "bleu"], "bleu": float("nan")}
     rows = [row | more | {"filter": name, "exact_match": value} for row in _rows() for name, value in judged]
     log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    stated = {"exact_match,strict": 0.75, "exact_match,flexible": 1.0, "exact_match_stderr,none": "N/A"}
+    write_file(tmp_path / "results.json", {"results": {"cats": stated}})
     (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    assert any(note.startswith("lm-eval states lm-eval:exact_match,strict as 0.75") for note in record.notes)
     values = {name: (value.value, value.n) for name, value in record.metrics.items()}
     assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
     (entry,) = json.loads(ta.convert(tmp_path / "run", to="lm-eval").text)["results"].values()
@@ -319,6 +324,12 @@ def test_scores_of_rewardbench(tmp_path):
             lambda folder: write_file(folder / "cut.eval", (LOGS / "a.eval").read_bytes()[:9000]),
             ("cut.eval", "Inspect"),
         ),
+        (
+            lambda folder: _encrypt(write_file(folder / "a.eval", (LOGS / "a.eval").read_bytes())),
+            ("a.eval", "Inspect", "encrypted"),
+        ),
+        (lambda folder: _encrypt(_sheet(folder / "m_SET.xlsx")), ("m_SET.xlsx", "sheet", "encrypted")),
+        (lambda folder: _headed(folder / "x.eval", [1]), ("'header'", "an object", "[1]")),
         (lambda folder: shutil.copy(_alternate(3), folder / "samples_cats.jsonl"), ("model=NAME",)),
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
@@ -341,6 +352,18 @@ def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
 
 def _cut(path: Path) -> Path:
     path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
+    return path
+
+
+def _encrypt(path: Path) -> Path:
+    """Set the flag of a password in the list of a zip's files."""
+    path.write_bytes(re.sub(rb"(PK\x01\x02.{4}).", b"\\1\1", path.read_bytes(), flags=re.DOTALL))
+    return path
+
+
+def _headed(path: Path, header: object) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps(header))
     return path
 
 
