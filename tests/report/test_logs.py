@@ -200,7 +200,7 @@ def test_logs_of_one_set_are_compared_item_by_item_and_those_of_other_items_are_
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
     changed = [line | {"doc_hash": "0" * 64} for line in _rows()]
     ta.import_results(write_file(tmp_path / "samples_cats.jsonl", changed), tmp_path / "b", model="other")
-    with raises(RunError, "lm-eval:cats", "other items"):
+    with raises(RunError, "lm-eval:cats", "other items", "import both with one version"):
         ta.compare(tmp_path / "3", tmp_path / "b")
 
 
