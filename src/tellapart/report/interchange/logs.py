@@ -370,15 +370,12 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
+            of = ", ".join(numbers) or "its fields"
+            why = f"{tool} did not judge it: none of {of} is a number of this item, and better the higher it is"
             if low := [name for name in names if name in lower]:
-                raise RunError(
-                    f"{path}:{line}: the numbers of {tool} here are best low ({join_names(low)}), and comparisons take "
-                    "metrics that are best high; log such a metric, too, for example its opposite",
-                    path=path,
-                    line=line,
-                )
-            why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item, and better the higher it is"
-            raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
+                why = f"the numbers of {tool} here are best low ({join_names(low)}), and comparisons take metrics that "
+                why += "are best high; log such a metric, too, for example its opposite"
+            raise RunError(f"{path}:{line}: {why}", path=path, line=line)
         answer = row.get("filtered_resps") or row.get("resps")
         item = LoggedItem(str(row["doc_id"]), _read_question(row), outcomes, answer, str(row["target"]))
         items.append((str(row.get("filter")), item))
