@@ -65,6 +65,11 @@ def test_a_log_has_the_aggregates_of_its_tool(tmp_path):
 def test_a_mean_of_inspect_that_is_not_that_of_its_items_is_noted(name, value, tmp_path):
     samples = [{"id": k, "input": "?", "target": "A", "scores": {"match": {"value": value}}} for k in range(4)]
     scores = [{"name": name, "scorer": "match", "metrics": {"accuracy": {"name": "accuracy", "value": 1}}}]
+    # Of several ways to reduce an item's answers, the mean's is like ours, wherever it stands.
+    scores = [
+        scores[0] | {"reducer": "mean"},
+        scores[0] | {"reducer": "mode", "metrics": {"": {"name": "mean", "value": 7}}},
+    ]
     log = {"eval": {"model": "m", "task": "t"}, "status": "success", "samples": samples, "results": {"scores": scores}}
     (record,) = ta.import_results(write_file(tmp_path / "log.json", log), tmp_path / "run").benchmarks.values()
     noted = [note for note in record.notes if "another mean" in note]
@@ -133,10 +138,11 @@ def test_each_pair_of_many_models_has_its_number_of_items(tmp_path, command):
     assert "(5 items)" not in out
 
 
-def test_other_choices_are_another_question(tmp_path):
-    for name, choices in (("a", ["x", "y"]), ("b", ["y", "x"])):
+@pytest.mark.parametrize("other", [{"choices": ["y", "x"]}, {"target": "B"}])
+def test_other_choices_or_another_right_answer_are_another_question(other, tmp_path):
+    for name, change in (("a", {}), ("b", other)):
         log = json.loads(_questions(tmp_path / "log.json", {"match": ["C", "I"]}, ids=name).read_text())
-        changed = [sample | {"choices": choices} for sample in log["samples"]]
+        changed = [sample | change for sample in log["samples"]]
         ta.import_results(write_file(tmp_path / f"{name}.json", log | {"samples": changed}), tmp_path / name)
     with raises(RunError, "inspect:t", "other items"):
         ta.compare(tmp_path / "a", tmp_path / "b")
