@@ -431,7 +431,8 @@ def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_comp
 
     assert score("before").value("choice_score") == 0
     listed = folder / "pairs.jsonl"
-    write_file(listed, [json.loads(line) | {"true": [1]} for line in listed.read_text().splitlines()])
+    rows = [json.loads(line) | {"true": [1]} for line in listed.read_text().splitlines()]
+    write_file(listed, rows)
     with raises(RunError, "out=", "item-0", "captions"):
         score("before")
     assert score("after").value("choice_score") == 1
@@ -439,7 +440,7 @@ def test_the_same_file_on_a_set_with_other_true_captions_is_refused_and_not_comp
         ta.compare(tmp_path / "before", tmp_path / "after")
     # Nor are its intervals those of items that became a cluster, or its parts those of tags that became known.
     for change in ({"cluster": "scene"}, {"tags": {"type": "swap"}}):
-        (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row | change)}\n" for row in rows))
+        write_file(listed, [row | change for row in rows])
         with raises(RunError, "out=", "item-1", "clusters", "tags"):
             score("after")
 
