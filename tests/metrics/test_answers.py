@@ -39,6 +39,7 @@ def test_an_exact_answer_is_stripped_and_the_label_false_is_not_true():
     gold = ["yes", "2", " red", "no"]
     assert exact_match([" yes\n", "two", "red", "No"], gold).tolist() == [1, 0, 1, 0]
     assert read_stated("{3}, no: {4}") == "4"
+    assert is_stated(r"\boxed{4 cm}", "4 cm") and is_stated(r"\boxed{\text{no cup}}", "no cup")
     # A CSV file has 2.0 for a number of a column with decimals, where JSON and parquet have 2.
     assert is_stated("two", "2.0") and is_stated("{10.00}", "10") and not is_stated("2.5", "2")
     predictions: list[bool | str] = ["False", "False", True, False, np.True_]

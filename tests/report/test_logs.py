@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 import shutil
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,11 @@ def test_a_log_has_the_aggregates_of_its_tool(tmp_path):
 def test_a_mean_of_inspect_that_is_not_that_of_its_items_is_noted(name, value, tmp_path):
     samples = [{"id": k, "input": "?", "target": "A", "scores": {"match": {"value": value}}} for k in range(4)]
     scores = [{"name": name, "scorer": "match", "metrics": {"accuracy": {"name": "accuracy", "value": 1}}}]
+    # Of several ways to reduce an item's answers, the mean's is like ours, wherever it stands.
+    scores = [
+        scores[0] | {"reducer": "mean"},
+        scores[0] | {"reducer": "mode", "metrics": {"": {"name": "mean", "value": 7}}},
+    ]
     log = {"eval": {"model": "m", "task": "t"}, "status": "success", "samples": samples, "results": {"scores": scores}}
     (record,) = ta.import_results(write_file(tmp_path / "log.json", log), tmp_path / "run").benchmarks.values()
     noted = [note for note in record.notes if "another mean" in note]
@@ -131,10 +138,11 @@ def test_each_pair_of_many_models_has_its_number_of_items(tmp_path, command):
     assert "(5 items)" not in out
 
 
-def test_other_choices_are_another_question(tmp_path):
-    for name, choices in (("a", ["x", "y"]), ("b", ["y", "x"])):
+@pytest.mark.parametrize("other", [{"choices": ["y", "x"]}, {"target": "B"}])
+def test_other_choices_or_another_right_answer_are_another_question(other, tmp_path):
+    for name, change in (("a", {}), ("b", other)):
         log = json.loads(_questions(tmp_path / "log.json", {"match": ["C", "I"]}, ids=name).read_text())
-        changed = [sample | {"choices": choices} for sample in log["samples"]]
+        changed = [sample | change for sample in log["samples"]]
         ta.import_results(write_file(tmp_path / f"{name}.json", log | {"samples": changed}), tmp_path / name)
     with raises(RunError, "inspect:t", "other items"):
         ta.compare(tmp_path / "a", tmp_path / "b")
@@ -198,7 +206,7 @@ def test_logs_of_one_set_are_compared_item_by_item_and_those_of_other_items_are_
     assert "not tested" not in ta.table([tmp_path / "3", tmp_path / "5"])
     changed = [line | {"doc_hash": "0" * 64} for line in _rows()]
     ta.import_results(write_file(tmp_path / "samples_cats.jsonl", changed), tmp_path / "b", model="other")
-    with raises(RunError, "lm-eval:cats", "other items"):
+    with raises(RunError, "lm-eval:cats", "other items", "import both with one version"):
         ta.compare(tmp_path / "3", tmp_path / "b")
 
 
@@ -288,7 +296,10 @@ def test_answers_of_an_item_are_averaged_within_a_filter_and_nan_is_no_judgement
     more = {"metrics": ["exact_match", "bleu"], "bleu": float("nan")}
     rows = [row | more | {"filter": name, "exact_match": value} for row in _rows() for name, value in judged]
     log = write_file(tmp_path / "samples_cats.jsonl", rows)
+    stated = {"exact_match,strict": 0.75, "exact_match,flexible": 1.0, "exact_match_stderr,none": "N/A"}
+    write_file(tmp_path / "results.json", {"results": {"cats": stated}})
     (record,) = ta.import_results(log, tmp_path / "run", model="m").benchmarks.values()
+    assert any(note.startswith("lm-eval states lm-eval:exact_match,strict as 0.75") for note in record.notes)
     values = {name: (value.value, value.n) for name, value in record.metrics.items()}
     assert values == {"lm-eval:exact_match,strict": (0.5, 8), "lm-eval:exact_match,flexible": (1.0, 8)}
     (entry,) = json.loads(ta.convert(tmp_path / "run", to="lm-eval").text)["results"].values()
@@ -319,6 +330,12 @@ def test_scores_of_rewardbench(tmp_path):
             lambda folder: write_file(folder / "cut.eval", (LOGS / "a.eval").read_bytes()[:9000]),
             ("cut.eval", "Inspect"),
         ),
+        (
+            lambda folder: _encrypt(write_file(folder / "a.eval", (LOGS / "a.eval").read_bytes())),
+            ("a.eval", "Inspect", "encrypted"),
+        ),
+        (lambda folder: _encrypt(_sheet(folder / "m_SET.xlsx")), ("m_SET.xlsx", "sheet", "encrypted")),
+        (lambda folder: _headed(folder / "x.eval", [1]), ("'header'", "an object", "[1]")),
         (lambda folder: shutil.copy(_alternate(3), folder / "samples_cats.jsonl"), ("model=NAME",)),
         (lambda folder: _unjudged(folder / "samples_cats.jsonl"), ("exact_match", ":2")),
         (lambda folder: _all_low(folder / "samples_crows.jsonl"), ("likelihood_diff, pct_stereotype", "best low")),
@@ -341,6 +358,18 @@ def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
 
 def _cut(path: Path) -> Path:
     path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
+    return path
+
+
+def _encrypt(path: Path) -> Path:
+    """Set the flag of a password in the list of a zip's files."""
+    path.write_bytes(re.sub(rb"(PK\x01\x02.{4}).", b"\\1\1", path.read_bytes(), flags=re.DOTALL))
+    return path
+
+
+def _headed(path: Path, header: object) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps(header))
     return path
 
 

@@ -54,11 +54,12 @@ SAID = {
     2: (
         *("(2)", "Answer: 2", "a blue cup", "**(b)**", '{"answer": 2}', "(2): a blue cup"),
         *("Caption 2 best describes the image.", r"So it is $\boxed{\text{B}}$.", r'{"answer": "\boxed{2}"}'),
+        r"\boxed{} (2)",
     ),
     0: (
         *("(1) a blue cup", "It is not (1).", "(1) and (2)", "A cup that is red", "1.5", "." * 100_000, "both", "12"),
         *("1 or 2", "", "(1) is incorrect.", "Caption 1 is wrong.", "It cannot be (1)", "It isn\u2019t (1)"),
-        r"\boxed{1} or \boxed{2}",
+        *(r"\boxed{1} or \boxed{2}", r"\boxed{\frac{1}{2}}"),
     ),
 }
 

@@ -35,7 +35,7 @@ _END = re.compile(r"</(?:answer|conclusion)>|<\|(?:end_of_(?:box|solution)|END_R
 
 _FENCE = re.compile(r"\s*```\w*\s(.*?)```\s*", re.DOTALL)
 #: LaTeX's frame of a final answer; JSON reads an unescaped `\b` as a backspace.
-_BOX = re.compile(r"(?:\\b|\x08)oxed\s*\{(?:\s*\\[a-z]+\s*\{)?([^{}]*)\}")
+_BOX = re.compile(r"(?:\\b|\x08)oxed\s*\{(\s*\\[a-z]+\s*\{)?(?P<content>[^{}]*)\}(?(1)\s*\})")
 _MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
 #: Keys of a JSON answer, in lower case: the first of them that it has holds the answer.
 _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", "result", "verdict")
@@ -133,22 +133,27 @@ def strip_thought(answer: str) -> str:
 
 
 def plain_answer(answer: str) -> str:
+    """Return an answer as `plain_text` does; if it has LaTeX's boxes, and all hold the same text, that is the answer.
+
+    >>> plain_answer("The cup is red, so $\\\\boxed{\\\\text{B}}$."), plain_answer("**No**, `none`.")
+    ('B', 'No, none.')
+    """
+    plain = plain_text(answer)
+    boxed = {match["content"].strip() for match in _BOX.finditer(plain)} - {""}
+    return boxed.pop() if len(boxed) == 1 else plain
+
+
+def plain_text(answer: str) -> str:
     """Return an answer without Markdown's marks; of a JSON object, the value of its answer's key, or its only one.
 
-    If it has LaTeX's boxes, and all hold the same, that is the answer.
-
-    >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
+    >>> plain_text("**No**, `none`."), plain_text('{"why": "It is no cup", "answer": "yes"}'), plain_text("_No_")
     ('No, none.', 'yes', 'No')
-    >>> plain_answer("The cup is red, so $\\\\boxed{\\\\text{B}}$.")
-    'B'
     """
     text, value = _read_json(answer)
     if isinstance(value, dict):
         only_key = next(iter(value)) if len(value) == 1 else None
         value = value.get(next((key for key in _KEYS if key in value), only_key))
-    plain = str(value) if isinstance(value, str | bool | int | float) else text
-    boxed = {content.strip() for content in _BOX.findall(plain)}
-    return _MARKDOWN.sub("", boxed.pop() if len(boxed) == 1 else plain)
+    return _MARKDOWN.sub("", str(value) if isinstance(value, str | bool | int | float) else text)
 
 
 def _read_json(answer: str) -> tuple[str, Any]:

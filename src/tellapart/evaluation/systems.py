@@ -287,11 +287,11 @@ def read_same_items(name: str, runs: Sequence[System], names: Mapping[int, str])
 def expect_same_content(benchmark: str, measured: Sequence[tuple[Path, BenchmarkResult]]) -> None:
     """Refuse runs, by their folders, of different content; fingerprints of ids alone are compared with such alone."""
     for (first, a), (second, b) in combinations(measured, 2):
-        ids_only = [record.fingerprint.startswith(IDS_ONLY) for record in (a, b)]
-        if a.fingerprint != b.fingerprint and ids_only[0] == ids_only[1]:
+        if a.fingerprint != b.fingerprint and a.fingerprint.startswith(IDS_ONLY) == b.fingerprint.startswith(IDS_ONLY):
+            again = ", and import both with one version" if is_imported(a) else ""
             raise RunError(
                 f"{benchmark} is not the same in both runs: {first} measured content {a.fingerprint[:12]}, {second} "
-                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs"
+                f"{b.fingerprint[:12]} (other items, captions, pixels or limit=); measure both on the same pairs{again}"
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.answer_text import plain_answer
+from tellapart.data.answer_text import plain_text
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, quote
 
@@ -170,7 +170,7 @@ def read_stated(answer: str) -> str:
     >>> [read_stated(answer) for answer in ("{4}", "It has four legs.", "\\\\boxed{B}", "(A)", "Yes, it is", "1 of 2")]
     ['4', '4', 'b', 'a', 'yes', '1 of 2']
     """
-    text = plain_answer(answer)
+    text = plain_text(answer)  # with LaTeX's boxes, whose content is framed, too
     framed = _BRACES.findall(text)
     stated = (framed or [text])[-1]
     words = clean_words(clean_punctuation(stated)) or re.sub(r"\W+", "", stated).lower()  # A alone is no article

@@ -210,8 +210,7 @@ def detectable_fall(
     data.
 
     Args:
-        base: float `(item,)`, values of the run that may have been better. Where values are negative, all of them
-            count from the lowest one.
+        base: float `(item,)`, values of the run that may have been better.
         new: values of the other run on the same items in the same order.
         clusters: one name or number an item; None if items are independent.
         tests: how many tests p is corrected for.
@@ -219,7 +218,8 @@ def detectable_fall(
         power: the probability that a fall of that size is significant.
 
     Returns:
-        A difference, at most `base`'s mean: a fall to 0, or to the lowest value. None if not even that would show.
+        A difference, at most a fall of `base`'s mean to 0, or, if any value of the two is negative, to the lowest of
+        them. None if not even that would be significant.
 
     >>> base, new = np.tile([1, 1, 0, 1, 1], 80), np.tile([1, 0, 1, 1, 1], 80)
     >>> round(detectable_fall(base, new, None), 3), round(detectable_fall(base, new, None, tests=6), 3)

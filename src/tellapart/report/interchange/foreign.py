@@ -302,21 +302,20 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> lis
     benchmark, kind, named = _WORDS["mteb"].get(task, (f"mteb:{task}", task, ""))
     scores = content["scores"]
     facts = {"tool": "mteb", "version": str(content["mteb_version"] or ""), "benchmark": benchmark, "task": kind}
-    entries_of = [
+    parts = [
         (f"{split} {entry.get('hf_subset', 'default') if isinstance(entry, dict) else ''}", entry)
         for split, entries in (scores.items() if isinstance(scores, dict) else ())
         for entry in (entries if isinstance(entries, list) else ())
     ]
-    if twice := first_repeated(part for part, _ in entries_of):
+    if twice := first_repeated(part for part, _ in parts):
         why = f"its scores have {quote(twice)} twice (split and hf_subset); leave the right entry"
         raise RunError(f"{path}: {why}", path=path, field="scores")
-    parts = dict(entries_of)
     # A subset that has a name is not all of the set.
-    whole = len(parts) == 1 and all(part.endswith(" default") for part in parts)
+    whole = len(parts) == 1 and all(part.endswith(" default") for part, _ in parts)
     rename = partial(_choose_names, path, _NAMES.get(named, {}))
     results = [
         _make_result(path, path, entry, rename, part=None if whole else ("hf_subset", part), model=model or "", **facts)
-        for part, entry in parts.items()
+        for part, entry in parts
     ]
     if not results:
         raise RunError(f"{path} holds no scores")

@@ -43,8 +43,8 @@ from tellapart.tasks.task import Unit, Units
 #: Of a log: the most bytes of one sample, and of all of them together.
 _MOST_SAMPLE, _MOST_BYTES = 1 << 26, 1 << 32
 
-#: Errors of reading a zip that is damaged.
-_TORN = (OSError, EOFError, NotImplementedError, zlib.error)
+#: Errors of reading a zip that is damaged, or encrypted.
+_TORN = (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError, LookupError, zlib.error)
 
 #: What a mean of shares may differ from the tool's by, in float32.
 _ROUNDING = 1e-6
@@ -157,11 +157,8 @@ def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
     """Write a log's samples into a run folder and return its record: numbers with intervals, marked as imported."""
     units = log.units()
     table = tabulate_units(units)
-    samples: dict[str, Sample] = {}
-    for sample in chain.from_iterable(map(yield_samples, units)):
-        judged = {**samples[sample.id].outcomes, **sample.outcomes} if sample.id in samples else sample.outcomes
-        samples[sample.id] = replace(sample, outcomes=dict(sorted(judged.items())))
-    limited = log.full > len(samples)
+    items = len(units[0].asked)
+    limited = log.full > items
     often = max(Counter(item.id for item in log.items).values())
     differs = [name for name, value in log.stated.items()
                if name in table.metrics and abs(value - table.metrics[name].value) > _ROUNDING]  # fmt: skip
@@ -172,14 +169,21 @@ def write_log(log: Log, path: Path, folder: Path) -> BenchmarkResult:
         fingerprint=f"{IMPORTED}{log.fingerprint}",
         task=log.tool,
         origin=path.name,
-        samples=write_samples(folder, log.benchmark, samples.values()),
+        samples=write_samples(folder, log.benchmark, _join_outcomes(units)),
         notes=write_lines("logged", log=log, **facts),
         metrics=dict(sorted(table.metrics.items())),
         by=table.by,
         macro=table.macro,
         limited_from=log.full if limited else None,
-        limited_to=len(samples) if limited else None,
+        limited_to=items if limited else None,
     )
+
+
+def _join_outcomes(units: Iterable[Units]) -> Iterator[Sample]:
+    """Yield the sample of each item, with the outcomes of all metrics that judged it."""
+    for samples in zip(*map(yield_samples, units), strict=True):
+        outcomes = sorted(chain.from_iterable(sample.outcomes.items() for sample in samples))
+        yield replace(samples[0], outcomes=dict(outcomes))
 
 
 def _make_unit(group: Sequence[LoggedItem]) -> Unit:
@@ -226,7 +230,7 @@ def _unpack(path: Path) -> dict[str, Any]:
                     return parse_json(decode_text(file.read(_MOST_SAMPLE), name), f"{path}:{name}", nan=True)
 
             samples = [load(name) for name in sorted(entries) if _SAMPLE_FILE.fullmatch(name)]
-            return {**load("header.json"), "samples": samples}
+            return {**_take({"header": load("header.json")}, "header", dict, path), "samples": samples}
     except (*_TORN, reader.BadZipFile, getattr(reader.zstd, "ZstdError", EOFError)) as error:
         raise RunError(f"{path} cannot be read as Inspect's .eval: {error}", path=path) from error
 
@@ -266,27 +270,34 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
     judged = {metric for item in items.values() for metric in item.outcomes}
     # A scorer of several values may mark an answer as unscored by one NaN, under its name alone.
     left = [name for name in seen if not any(f"{metric}/".startswith(f"{name}/") for metric in judged)]
-    full = _take(header, "dataset", dict, path).get("samples")
-    full = full if isinstance(full, int) else 0
-    benchmark, answers = f"inspect:{header.get('task')}", tuple(items.values())
-    return Log("inspect", version, str(name), benchmark, answers, stated, tuple(left), unread=unread, full=full)
+    full, benchmark = _find_count(header, "dataset", "samples"), f"inspect:{header.get('task')}"
+    return Log("inspect", version, str(name), benchmark, (*items.values(),), stated, (*left,), unread, full)
 
 
 def _read_stated(path: Path, results: Mapping[str, Any]) -> dict[str, float]:
     """Return Inspect's means by our names; of several ways to reduce an item's answers, the mean's."""
     stated: dict[str, float] = {}
-    scores = _take(results, "scores", list, path)
-    for score in sorted(filter(_is_object, scores), key=lambda score: score.get("reducer") in (None, "mean")):
+    scores = [score for score in _take(results, "scores", list, path) if isinstance(score, dict)]
+    for score in sorted(scores, key=lambda score: score.get("reducer") in (None, "mean")):
         # Of a scorer that gives several values, each has the scorer's name before it.
         names = (f"inspect:{score.get('name')}", f"inspect:{score.get('scorer')}/{score.get('name')}")
-        for metric in filter(_is_object, _take(score, "metrics", dict, path).values()):
-            if metric.get("name") in ("accuracy", "mean") and isinstance(metric.get("value"), int | float):
-                stated |= dict.fromkeys(names, metric["value"])
+        for metric in _take(score, "metrics", dict, path).values():
+            value = _find(metric, "value") if _find(metric, "name") in ("accuracy", "mean") else None
+            if isinstance(value, int | float):
+                stated |= dict.fromkeys(names, value)
     return stated
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
+def _find(value: Any, *keys: str) -> Any:
+    """Return what is under these keys of objects in objects; None if it is not there."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _find_count(value: Any, *keys: str) -> int:
+    count = _find(value, *keys)
+    return count if isinstance(count, int) else 0
 
 
 def _drop_ids(asked: object) -> object:
@@ -307,7 +318,7 @@ def _flatten(name: str, value: object) -> Iterator[tuple[str, object]]:
 def _read_grade(value: Any) -> float:
     """Return a judgement of Inspect as a number; NaN if it is none."""
     if isinstance(value, str):
-        value = _GRADES[value] if value in _GRADES else _WORDS.get(value.lower(), value)
+        value = _GRADES.get(value, _WORDS.get(value.lower(), value))
     with suppress(ValueError, TypeError, OverflowError):
         return float(value)
     return math.nan
@@ -336,8 +347,7 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task, date = (name["task"], name["before"] or name["after"] or "") if name else (path.stem, "")
     results = _results_beside(path, task, date)
-    stated_directions = results.get("higher_is_better")
-    directions = stated_directions.get(task) if isinstance(stated_directions, dict) else None
+    directions = _find(results, "higher_is_better", task)
     directions = directions if isinstance(directions, dict) else {}
     lower = {metric for metric, higher in directions.items() if higher is False} | (_LOWER - directions.keys())
     if tool == "lm-eval" and not named and (twice := first_repeated(str(row.get("doc_id")) for _, row in rows)):
@@ -360,15 +370,12 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         # Comparisons and gates take the higher value for the better one.
         left |= dict.fromkeys(f"{name} (lower is better)" for name in names if name in lower)
         if not outcomes:
+            of = ", ".join(numbers) or "its fields"
+            why = f"{tool} did not judge it: none of {of} is a number of this item, and better the higher it is"
             if low := [name for name in names if name in lower]:
-                raise RunError(
-                    f"{path}:{line}: the numbers of {tool} here are best low ({join_names(low)}), and comparisons take "
-                    "metrics that are best high; log such a metric, too, for example its opposite",
-                    path=path,
-                    line=line,
-                )
-            why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item, and better the higher it is"
-            raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
+                why = f"the numbers of {tool} here are best low ({join_names(low)}), and comparisons take metrics that "
+                why += "are best high; log such a metric, too, for example its opposite"
+            raise RunError(f"{path}:{line}: {why}", path=path, line=line)
         answer = row.get("filtered_resps") or row.get("resps")
         item = LoggedItem(str(row["doc_id"]), _read_question(row), outcomes, answer, str(row["target"]))
         items.append((str(row.get("filter")), item))
@@ -377,11 +384,8 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
     if not (model := model or _name_model(results)):
         raise RunError(f"{path} does not name its model, and no results file lies in its folder; give model=NAME")
     version = str(results.get("lm_eval_version") or "")
-    counts = results.get("n-samples")
-    of_task = counts.get(task) if isinstance(counts, dict) else None
-    full = of_task.get("original") if isinstance(of_task, dict) else None
+    full = _find_count(results, "n-samples", task, "original")
     never = tuple(name for name in left if name not in judged)
-    full = full if isinstance(full, int) else 0
     return Log(tool, version, model, f"{tool}:{task}", tuple(merged), stated, never, full=full)
 
 
@@ -410,29 +414,23 @@ def _results_beside(path: Path, task: str, date: str) -> Mapping[str, Any]:
     """Return the results file in the same folder that has the task, of the same date first; empty without one."""
     for file in sorted(path.parent.glob("*results*.json"), key=lambda file: (date not in file.name, file.name)):
         content = read_json(file, error=RunError, nan=True)
-        of_tasks = content.get("results") if isinstance(content, dict) else None
-        if isinstance(of_tasks, dict) and isinstance(of_tasks.get(task), dict):
-            return dict(content)
+        if isinstance(content, dict) and isinstance(_find(content, "results", task), dict):
+            return content
     return {}
 
 
 def _read_aggregates(results: Mapping[str, Any], task: str, tool: str, *, several: bool) -> dict[str, float]:
     """Return the tool's means of a task, by our names of its metrics."""
     stated = {}
-    for key, value in results.get("results", {}).get(task, {}).items():
-        metric, _, used = key.partition(",")
+    for key, value in (_find(results, "results", task) or {}).items():
         if isinstance(value, int | float):
-            stated[f"{tool}:{key if several else metric}"] = float(value)
-        if used == "none" and several:
-            stated[f"{tool}:{metric},none"] = float(value)
+            stated[f"{tool}:{key if several else key.partition(',')[0]}"] = float(value)
     return stated
 
 
 def _name_model(results: Mapping[str, Any]) -> str:
-    config = results["config"] if isinstance(results.get("config"), dict) else {}
-    arguments = config.get("model_args")
-    pretrained = arguments.get("pretrained") if isinstance(arguments, dict) else None
-    return str(results.get("model_name") or pretrained or config.get("model") or results.get("model_source") or "")
+    places = [("model_name",), ("config", "model_args", "pretrained"), ("config", "model"), ("model_source",)]
+    return str(next(filter(None, (_find(results, *keys) for keys in places)), ""))
 
 
 def _sheet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -444,7 +442,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         names = [str(name) for name in next(rows, ())]
         for number, row in enumerate(rows, start=2):
             yield number, {name: "" if value is None else value for name, value in zip(names, row, strict=False)}
-    except (*_TORN, zipfile.BadZipFile, KeyError, ValueError) as error:
+    except _TORN as error:
         raise RunError(f"{path} cannot be read as a sheet: {error}", path=path) from error
 
 
