@@ -396,6 +396,8 @@ def test_rows_with_several_entries_or_none_show_their_own_pictures_in_every_shar
     (tmp_path / "a-1.parquet").unlink()
     (cut,) = shown('id = "0"\nimages = "@image"\ntexts = ["a", "b"]\ncrop = "box"\n')
     assert decode(cut, "").shape == (3, 2, 3)
+    write_file(tmp_path / "a-0.parquet", {"image": [shade(1), shade(2)]})  # a file of pictures alone has rows, too
+    assert shown('id = "{row}"\nimages = "@image"\ntexts = ["a", "b"]\n') == [shade(1), shade(2)]
 
 
 @pytest.mark.parametrize("true", [2, "2", "2.0", " 2", [2], "[2]"])

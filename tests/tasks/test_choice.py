@@ -215,6 +215,9 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
         Path("ids.txt").write_text(f"{line}\n", newline="")
         part = prepare(find_benchmark("odd.csv"), store=EmbeddingStore(None), items=Path("ids.txt"))
         assert [item.id for item in part.records.items] == [id_]
+    for end in ("\n", "\r\n", "\r"):  # of any system
+        Path("ids.txt").write_text(end.join(ids), newline="")
+        assert len(prepare(find_benchmark("odd.csv"), store=EmbeddingStore(None), items=Path("ids.txt")).records) == 3
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
     record = score_file("choice:cups.csv", write_file(Path("answers.jsonl"), filled))
     assert record["metrics"]["chose_first"]["value"] == (6 + 2 / 2) / 8

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_sets import architecture, config, far, squares, toml, weights
+from training_sets import architecture, config, far, made_record, squares, toml, weights
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -20,7 +20,7 @@ from tellapart.training.config import RoundsConfig, TrainConfig
 from tellapart.training.encoders import write_new_model
 from tellapart.training.loop import rescore
 from tellapart.training.record import model_card, read_record, write_training_report
-from tellapart.training.training_run import train_matched
+from tellapart.training.training_run import refuse_other_data, train_matched
 
 
 def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_labels(tmp_path):
@@ -140,3 +140,13 @@ def test_items_that_are_no_squares_and_thresholds_that_no_match_reaches_are_refu
     path.write_text(toml(high.model_dump(exclude_none=True)))
     with raises(DataError, "train.toml", "dry_run=True", "limit=1"):
         ta.train(path, dry_run=True)
+
+
+def test_a_seed_that_is_done_is_of_the_same_start_and_the_same_reported_set(start):
+    settings = rounds(start)
+    done = made_record(start=find_model(settings.model).fingerprint)
+    refuse_other_data(settings, start / "done", done, home=start)
+    other = done.data.model_copy(update={"reported": {"folder:train": "of before"}})
+    for changes, name in (({"start": "of before"}, "start"), ({"data": other}, "folder:train")):
+        with raises(RunError, start / "done", f'{name} "of before" -> ', "out="):
+            refuse_other_data(settings, start / "done", done.model_copy(update=changes), home=start)

@@ -81,7 +81,8 @@ def _shorten(batch: Any) -> Any:
         column.cast(arrow.string()).cast(arrow.float64()) if arrow.types.is_float32(column.type) else column
         for column in batch.columns
     ]
-    return arrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    # A batch without columns has rows nonetheless: of a file with pictures alone.
+    return arrow.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
 
 
 class _RowGroup(NamedTuple):

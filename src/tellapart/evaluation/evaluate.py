@@ -47,13 +47,12 @@ from tellapart.tasks.task import Predictions, Runner, Session, Task, Unit, Units
 def _find_positions(task: Task, name: str, records: Any, path: Path) -> Sequence[int]:
     """Return the positions of the items whose ids a file names, one a line, in the benchmark's order."""
     try:
-        lines = decode_text(read_whole(path), path).split("\n")  # an id may hold U+2028 and its like
+        lines = re.split("\r\n?|\n", decode_text(read_whole(path), path))  # an id may hold U+2028 and its like
     except DataError as error:
         raise RunError(f"items={error}; give a file with an id in each line") from error
     rows: Sequence[Any] = records.items if isinstance(records, PairSet) else getattr(records, "rows", ())
     position = {row.id: number for number, row in enumerate(rows)}
-    named = (line.removesuffix("\r") for line in lines if line.strip())
-    wanted = [line if line in position else line.strip() for line in named]
+    wanted = [line if line in position else line.strip() for line in lines if line.strip()]
     if not wanted:
         raise RunError(f"items={path}: the file is empty; write an id in each line")
     if twice := [id_ for id_, count in Counter(wanted).items() if count > 1]:

@@ -40,6 +40,7 @@ from tellapart.metrics.matching import best_assignments
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
@@ -153,18 +154,20 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
 
 def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *, home: Path) -> None:
     """Refuse a finished run whose rows, validation items, start or reported sets are others now."""
-    if config.test_time_matching is not None:  # rows and start are those of the last round
+    data, name = record.data, resolve_name(config.model, home)
+    then, now = dict[str, Any](), dict[str, Any]()
+    if config.test_time_matching is not None:  # its rows are those of the last round
         if (items := RunFiles(folder).rounds / "items").exists():
             _write_items(config, home, items)
-        return
-    build_recipes(config.data, home)
-    rows = read_sources(config.data, home)
-    hashes = {} if config.data.share == 1 else duplicates.pixels_by_file(duplicates.hash_images(rows.files))
-    rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
-    start = encoders.open_start(resolve_name(config.model, home), config)[1]
-    data, prints = record.data, None if validation is None else _hash_items(validation)
-    then = {"rows": data.fingerprint, "validation": data.validation_fingerprint, "start": record.start}
-    now = {"rows": rows.fingerprint, "validation": prints, "start": start}
+        then["start"], now["start"] = record.start, _find_matcher(config, name).fingerprint
+    else:
+        build_recipes(config.data, home)
+        rows = read_sources(config.data, home)
+        hashes = {} if config.data.share == 1 else duplicates.pixels_by_file(duplicates.hash_images(rows.files))
+        rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
+        prints = None if validation is None else _hash_items(validation)
+        then = {"rows": data.fingerprint, "validation": data.validation_fingerprint, "start": record.start}
+        now = {"rows": rows.fingerprint, "validation": prints, "start": encoders.open_start(name, config)[1]}
     place = data_locations(config.data, home)
     for benchmark in (find_benchmark(name, place) for name in config.report.benchmarks):
         if benchmark.name in data.reported:  # of two sets of one name it has longer ones
@@ -477,12 +480,16 @@ def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
     write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, card)
 
 
+def _find_matcher(config: TrainConfig, name: str) -> Model:
+    """Return the model whose scores match the items."""
+    return find_model(name, ModelOptions(device=config.device, reading=config.reading, image_size=config.image_size))
+
+
 def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, threshold: float) -> MatchedRound:
     """Write the matches that lead by a threshold as a pair set, if they are not there."""
     if (record := folder / "matched.json").is_file():
         return MatchedRound.model_validate(read_object(record))
-    options = ModelOptions(device=config.device, reading=config.reading, image_size=config.image_size)
-    model, pairs = find_model(name, options), read_pair_set(items)
+    model, pairs = _find_matcher(config, name), read_pair_set(items)
     scores = rescore(model, pairs)
     matches, leads = best_assignments(METRICS["match_score"].scaled(scores.values, scores.kind))
     sure = np.flatnonzero((leads >= threshold) & (leads > 0))

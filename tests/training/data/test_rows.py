@@ -66,6 +66,13 @@ def test_a_file_that_no_rows_are_read_from_is_named_with_those_that_are(tmp_path
         read_rows([name], tmp_path)
 
 
+@pytest.mark.parametrize("name", ["rows.ndjson", "rows.jsonlines", "rows"])
+def test_json_lines_have_other_names_too(listed, tmp_path, name):
+    rows = listed({"image": "a.png", "caption": "a cup"})
+    (tmp_path / "rows.jsonl").rename(tmp_path / name)
+    assert read_rows([name], tmp_path) == rows
+
+
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
 def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))

@@ -482,7 +482,7 @@ def _read_source(path: Path, place: Locations, columns: Mapping[str, str], attem
         listed = list(table_rows(path, columns))
     elif suffix in {".json", ".tar"}:
         listed = list((json_rows if suffix == ".json" else shard_rows)(path))
-    elif suffix != ".jsonl" and path.is_file():
+    elif suffix not in {".jsonl", ".jsonlines", ".ndjson", ""} and path.is_file():
         forms = "a pair set's folder, or a .jsonl, .csv, .tsv, .json or .tar file"
         raise DataError(f"{path}: training rows are read from {forms}; got {suffix!r}", path=path)
     else:
