@@ -339,11 +339,6 @@ def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     assert not (tmp_path / "run" / "results.json").exists()
 
 
-def _cut(path: Path) -> Path:
-    path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
-    return path
-
-
 def _torn(folder: Path, **changed) -> Path:
     return _questions(folder / "torn.json", {"match": ["C"]}, **changed)
 
