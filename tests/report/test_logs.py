@@ -356,11 +356,6 @@ def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     assert not (tmp_path / "run" / "results.json").exists()
 
 
-def _cut(path: Path) -> Path:
-    path.write_bytes((LOGS / "a.eval").read_bytes()[:9000])
-    return path
-
-
 def _encrypt(path: Path) -> Path:
     """Set the flag of a password in the list of a zip's files."""
     path.write_bytes(re.sub(rb"(PK\x01\x02.{4}).", b"\\1\1", path.read_bytes(), flags=re.DOTALL))

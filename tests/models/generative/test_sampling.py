@@ -119,18 +119,21 @@ def questions(tmp_path, choice):
 
 
 @pytest.mark.parametrize(
-    ("made", "counts"),
-    [("choice", {"both_orders": 30}), ("questions", {"g_acc": 15, "q_acc": 30, "i_acc": 30, "a_acc": 60})],
+    ("made", "counts", "options", "temperature"),
+    [
+        ("choice", {"both_orders": 30}, {}, 1),
+        ("questions", {"g_acc": 15, "q_acc": 30, "i_acc": 30, "a_acc": 60}, {"temperature": 0.7}, 0.7),
+    ],
 )
-def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, request, capsys):
+def test_rows_are_made_of_the_draws_outcomes(made, counts, options, temperature, coin, tmp_path, request, capsys):
     subject = request.getfixturevalue(made)
-    run = ta.evaluate(coin, subject, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
+    run = ta.evaluate(coin, subject, samples=4, **options, out=tmp_path / "run", cache=False)
     [name] = run.benchmarks
-    assert run.models == [coin, *(f"sampled:{k}@0.7:{coin}" for k in range(1, 5))]
+    assert run.models == [coin, *(f"sampled:{k}@{temperature}:{coin}" for k in range(1, 5))]
     assert [system.label for system in choose_models([tmp_path / "run"]).runs] == [coin]
     rows = samples_rows(run.systems)
     assert counts.items() <= {row.metric: row.n for row in rows}.items()
-    assert {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
+    assert {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, temperature)}
     of_runs = [read_samples(system.folders[name], name, system.record(name)) for system in run.systems]
     for row in rows:
         greedy, *draws = [[sample for sample in samples if row.metric in sample.outcomes] for samples in of_runs]
@@ -152,5 +155,5 @@ def test_rows_are_made_of_the_draws_outcomes(made, counts, coin, tmp_path, reque
     assert len(run.to_json()["samples"]) == len(rows)
     run.show()
     out = " ".join(capsys.readouterr().out.split())
-    assert all(part in out for part in ("of drawn answers", "answer changes", "4 at 0.7"))
+    assert all(part in out for part in ("of drawn answers", "answer changes", f"4 at {temperature}"))
     assert "is first of" not in out  # a draw is no further model

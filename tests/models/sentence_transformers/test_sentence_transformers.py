@@ -230,14 +230,14 @@ REFUSED: list[tuple[Callable[[Path], object], dict[str, str], tuple[object, ...]
     (id, {"reading": "itc"}, ("'itc'",)),
     (  # the library looks at it when it scores
         lambda folder: edit(folder / "processor_config.json", lambda it: it["image_processor"].update(resample=-1)), {},
-        ("model", "-1"),
+        ("changed", "-1"),
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "options", "facts"), REFUSED)
 def test_what_cannot_be_read_is_refused_with_what_to_do(change, options, facts, saved, tmp_path):
-    change(folder := Path(shutil.copytree(saved("dual"), tmp_path / "model")))
+    change(folder := Path(shutil.copytree(saved("dual"), tmp_path / "changed")))
     with raises(ModelError, facts):
         loaded(folder, **options)
 
