@@ -19,7 +19,7 @@ from pictures import draw
 from sets import put, record, write_file
 from tellapart import EmbeddingStore, read_result
 from tellapart.api.analyses import Verified
-from tellapart.errors import RunError
+from tellapart.errors import MissingDependencyError, RunError
 from tellapart.evaluation import verify
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verify import verify_run
@@ -459,7 +459,10 @@ def export_board(runs: Path, out: Path) -> str:
 )
 def test_a_forged_number_is_shown_at_no_door(forged, tmp_path, door, capsys, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    text = door(forged, tmp_path) + capsys.readouterr().out
+    try:
+        text = door(forged, tmp_path) + capsys.readouterr().out
+    except MissingDependencyError as missing:
+        pytest.skip(str(missing))
     assert len(text) > 100
     assert not [number for number in SHOWN if number in text]
 
