@@ -245,7 +245,7 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> tuple[N
     repeated = [name for k, name in enumerate(listed) if position[name] != k]
     _refuse_names(path, repeated, "items occur twice in the file")
     unknown = [name for name in listed if name not in id_set]
-    _refuse_names(path, unknown, f"items are not in this benchmark, whose ids are like {quote(ids[0])}")
+    _refuse_names(path, unknown, f"ids are of no item of this benchmark, whose ids are like {quote(ids[0])}")
     _refuse_names(path, [item for item in ids if item not in position], f"of {len(ids)} items are missing")
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
