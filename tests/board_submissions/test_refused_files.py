@@ -249,7 +249,7 @@ def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board):
     values[2, 0, 0] = np.nan
     seen = made.measured(made.npz(values))
     assert (seen["state"], seen["public"]) == ("refused", None)
-    assert "scores.npz: 1 scores are not finite in float32" in seen["error"]
+    assert "scores.npz: 1 items have scores not finite in float32" in seen["error"]
     assert [path.name for path in made.queue.folder.iterdir()] == [".lock"]
     assert made.measured(made.npz(made.right()))["state"] == "done"
     assert made.send(made.npz(made.right(0.5))).status_code == 429  # and now the day's one is used
