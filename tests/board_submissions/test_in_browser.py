@@ -61,10 +61,10 @@ def test_without_scripts_a_user_looks_again_by_a_link(served, chromium):
     made.send(made.npz(made.right()))
     page = signed_in(chromium, made, at, java_script_enabled=False)
     page.locator("tbody a[href^='/submissions/']").click()
-    assert page.get_by_role("status").get_by_text("received").count() == 1
+    page.get_by_role("status").get_by_text("received").wait_for()  # a count would not wait for the page behind a link
     made.work()
     page.get_by_role("link", name="Look again").click()
-    assert page.get_by_text("group score: 100 %").count() == 1
+    page.get_by_text("group score: 100 %").wait_for()
     page.close()
 
 
