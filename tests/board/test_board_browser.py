@@ -55,8 +55,8 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page.wait_for_selector(".matrix")
     assert (page.locator(".matrix").count(), page.locator(".matrix td.true").count()) == (4, 8)
     page.locator(".card h3 a", has_text="poor").click()
-    assert page.inner_text("h1") == "poor"
-    assert page.locator("svg.plot polyline").count() >= 1
+    page.get_by_role("heading", level=1, name="poor", exact=True).wait_for()
+    page.locator("svg.plot polyline").first.wait_for(state="attached")
     page.click("header >> text=Compare")
     page.select_option("select[name=a]", label="good")
     page.select_option("select[name=b]", label="poor")
