@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import JsonValue
 
 from tellapart.builders.builder import Made
-from tellapart.data.columns import refuse_near
+from tellapart.data.columns import is_empty, refuse_near
 from tellapart.data.fields import one_text
 from tellapart.data.images import check_reference, decode, resolve
 from tellapart.data.item import Item
@@ -257,13 +257,14 @@ def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple
     with in_column("caption", place):
         one_text(row["caption"])
     image = row.get("image")
-    if image not in (None, ""):
+    if image == "":  # a CSV file's empty cell
+        image = None
+    if image is not None:
         if not isinstance(image, str):
             raise DataError(f"{place}: column 'image': expected a path, got {quote(image)}")
         with in_column("image", place):
             check_reference(image)
         image = normpath(image)
-    image = image or None  # a CSV file's empty cell
     name, text = optional_text(row, "id", str(number)), row["caption"]
     return SourceCaption(name, " ".join(text.split()), image, optional_text(row, "cluster", image or name), text)
 
@@ -288,7 +289,7 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
     image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
     cluster = row.get("cluster")
-    if cluster is None or not str(cluster).strip():
+    if is_empty(cluster):
         image_id, _, number = name.rpartition("_")  # if the id has the form IMAGE_NUMBER
         cluster = image_id if image_id.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
@@ -306,7 +307,7 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
 def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
     """Return a row's value in a column as a text, or the default if the value is absent, null or blank."""
     value = row.get(column)
-    return default if value is None or not str(value).strip() else str(value)
+    return default if is_empty(value) else str(value)
 
 
 def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:

@@ -85,7 +85,7 @@ def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[di
         fields["tags"] = {
             name: value if isinstance(value, list | dict) else str(value)  # an item refuses lists and objects
             for name, value in tags.items()
-            if not _is_empty(value)
+            if not is_empty(value)
         }
     fields["images"] = [_with_suffix(find, reference) for _, reference in images]
     fields["texts"] = [text for _, text in texts]
@@ -138,7 +138,7 @@ def expect_places(items: Collection[Item], path: Path) -> None:
     An empty cell, or an empty list, is the first place.
     """
     cells = ((item, item.provenance.get("true")) for item in items)
-    other = next((item for item, cell in cells if not _is_empty(cell) and cell not in ([], "[]")), None)
+    other = next((item for item, cell in cells if not is_empty(cell) and cell not in ([], "[]")), None)
     if other is not None and any(item.true for item in items):
         value = other.provenance["true"]
         fault = f"{quote(value)} is no place of a text or an image, counted from 0, as other rows have it"
@@ -158,7 +158,7 @@ def _as_json(cell: object) -> object:
     return (cell if math.isfinite(cell) else None) if isinstance(cell, float) else str(cell)
 
 
-def _is_empty(cell: object) -> bool:
+def is_empty(cell: object) -> bool:
     """Return whether a cell is null, NaN or blank: no tag of the item."""
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())  # noqa: PLR0124  (NaN)
 

@@ -103,7 +103,7 @@ def open_film(source: Path | bytes, place: str) -> Iterator[tuple[Any, Any]]:
     """Open a film and its best stream of pictures; FFmpeg's errors become a `DataError`."""
     av = require("av", extra="video")
     film = io.BytesIO(source) if isinstance(source, bytes) else str(source)
-    # A title in an old encoding does no harm: from PyAV 19 on never, before if it is told so.
+    # Bytes of a title in an old encoding are replaced: PyAV 19 always does that, earlier versions if asked.
     options = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
     try:
         with av.open(film, **options) as container:

@@ -226,7 +226,7 @@ class Completion(BaseModel):
         try:
             choice = answer["choices"][0]
             message, reason = choice["message"], choice.get("finish_reason")
-            # A refusal stands beside the content, which is null or absent; a thought in another part than the text.
+            # A refusal has a field of its own, and no content. Content in parts may hold a thought as another part.
             text = message.get("refusal") if message.get("content") is None else message["content"]
             if isinstance(text, list):
                 text = "".join(part["text"] for part in text if part["type"] == "text")

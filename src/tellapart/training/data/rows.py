@@ -31,6 +31,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.builders.caption_files import read_json_captions
+from tellapart.data.columns import is_empty
 from tellapart.data.fields import one_text
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import decode, leaves
@@ -580,7 +581,7 @@ def _make_row(
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
         positives=tuple(fields.positive_captions),
         item=item,
-        cluster=fields.image if fields.cluster is None or not str(fields.cluster).strip() else str(fields.cluster),
+        cluster=fields.image if is_empty(fields.cluster) else str(fields.cluster),
     )
 
 
