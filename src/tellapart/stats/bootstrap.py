@@ -23,8 +23,9 @@ _CHUNK = 1 << 20
 _FEWEST = 4
 # From so many clusters on it is faster to count the draws of one resample after the other than of many at once.
 _MANY_CLUSTERS = 500
-# Draws of at most so many clusters are kept for the next call.
-_KEPT_CLUSTERS = 512
+# Numbers of clusters, and for how many such numbers the draws are kept: 10 kB a cluster.
+_SMALL, _SMALL_KEPT = 512, 32
+_LARGE, _LARGE_KEPT = 4096, 4
 
 
 def cluster_bootstrap(
@@ -128,21 +129,24 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
 def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
 
-    A run measures its models and tags on few numbers of clusters, again and again: small draws are kept.
+    A run measures its models and tags on few numbers of clusters, and a comparison its pairs: draws are kept.
     """
-    if clusters > _KEPT_CLUSTERS:
+    if clusters > _LARGE:
         chunks = _draw(clusters, resamples, seed)
     else:
-        draws, step = _kept_draws(clusters, resamples, seed), _CHUNK // clusters
+        keep = _kept_small if clusters <= _SMALL else _kept_large
+        draws, step = keep(clusters, resamples, seed), _CHUNK // clusters
         chunks = (draws[start : start + step] for start in range(0, resamples, step))
     return (chunk.astype(np.float64) for chunk in chunks)
 
 
-@lru_cache(maxsize=32)
-def _kept_draws(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
+def _draw_all(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
     """Return all chunks of `_draw` at once: of 10,000 resamples 10 kB a cluster, for a count seldom exceeds 255."""
     drawn = np.concatenate(list(_draw(clusters, resamples, seed)))
     return drawn.astype(np.min_scalar_type(drawn.max()))
+
+
+_kept_small, _kept_large = lru_cache(_SMALL_KEPT)(_draw_all), lru_cache(_LARGE_KEPT)(_draw_all)
 
 
 def _draw(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:

@@ -33,6 +33,9 @@ from tellapart.stats.power import binomial_tail, detectable_difference, effectiv
 
 # Signs held at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
+
+#: Sign vectors that are multiplied at once.
+_VECTORS = 64
 #: Below this number of clusters that differ from the most frequent change, the bootstrap of 0/1 outcomes under-covers.
 FEW_DIFFERING = 10
 #: Halvings of a bracket of the difference that holds at every look: bounds to 2 ** -30.
@@ -358,15 +361,13 @@ def paired_permutation(a: Any, b: Any, clusters: Clusters | None, *, resamples: 
     totals = ClusterTotals.of(call, np.column_stack([first, second]), clusters)
     change = totals.sums[:, 0] - totals.sums[:, 1]
     # The signs are drawn, so only sizes matter, and sorted sizes do not depend on which run is A.
-    sizes = np.sort(np.abs(change[change != 0]))
-    columns = np.column_stack([sizes, np.zeros_like(sizes)])  # the sizes as one run's sums, against a run of zeros
-    observed = np.abs(change.sum(keepdims=True))
-    return float(sign_flip_p(columns, np.array([[0, 1]]), observed, resamples=resamples, seed=seed)[0])
+    sizes = np.sort(np.abs(change[change != 0]))[:, None]
+    return float(sign_flip_p(sizes, None, np.abs(change.sum(keepdims=True)), resamples=resamples, seed=seed)[0])
 
 
 def sign_flip_p(
     sums: NDArray[np.float64],
-    pairs: NDArray[np.int64],
+    pairs: NDArray[np.int64] | None,
     observed: NDArray[np.float64],
     *,
     resamples: int = 10_000,
@@ -375,9 +376,10 @@ def sign_flip_p(
     """Return the sign-flip p of each pair of runs, all from one set of signs.
 
     `sums`: float64 `(cluster, run)`, integers (so that ties with the observed sum are seen); `pairs`: int `(pair, 2)`,
-    columns of `sums`; `observed`: float64 `(pair,)`, the absolute difference of the runs' sums.
+    columns of `sums`, or None if each column has the differences of a pair; `observed`: float64 `(pair,)`, the absolute
+    difference of the runs' sums.
 
-    >>> sign_flip_p(np.array([[2.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.array([[0, 1]]), np.array([6.0]))
+    >>> sign_flip_p(np.array([[2.0], [1.0], [3.0]]), None, np.array([6.0]))
     array([0.25])
     """
     if resamples < 1:
@@ -386,18 +388,21 @@ def sign_flip_p(
     exhaustive = clusters < 63 and 2**clusters <= resamples
     vectors = 2**clusters if exhaustive else resamples
     rng = np.random.default_rng(seed)
-    first, second = pairs.T
-    hits = np.zeros(len(pairs), dtype=np.int64)
-    step = max(1, _CHUNK // max(1, clusters, len(pairs)))
+    hits, together = np.zeros(len(observed), dtype=np.int64), sums.sum(axis=0)
+    step = max(1, _CHUNK // max(1, clusters, len(observed)))
     for start in range(0, vectors, step):
         rows = min(step, vectors - start)
         if exhaustive:
             bits = np.arange(start, start + rows)[:, None] >> np.arange(clusters) & 1
         else:
-            bits = rng.integers(0, 2, size=(rows, clusters), dtype=np.int8)
-        # A signed sum is a difference of signed sums: as many products as runs, not as pairs.
-        signed = (bits * 2.0 - 1.0) @ sums
-        hits += (np.abs(signed[:, first] - signed[:, second]) >= observed).sum(axis=0)
+            # The top bit of a byte, which is what `rng.integers(0, 2)` takes, in a third of its time.
+            bits = np.frombuffer(rng.bytes(rows * clusters), np.uint8).reshape(rows, clusters) >> 7
+        # A few vectors at a time: as floats they stay in the processor's cache, which is three times as fast.
+        for top in range(0, rows, _VECTORS):
+            # A pair's signed sum is a difference of its runs': as many products as runs, not as pairs.
+            signed = 2.0 * (bits[top : top + _VECTORS].astype(np.float64) @ sums) - together
+            differences = signed if pairs is None else signed[:, pairs[:, 0]] - signed[:, pairs[:, 1]]
+            hits += (np.abs(differences) >= observed).sum(axis=0)
     return hits / vectors if exhaustive else (1 + hits) / (1 + vectors)
 
 

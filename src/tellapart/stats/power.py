@@ -8,7 +8,8 @@ interval lies above chance, or its exact McNemar p is at most alpha. For cluster
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,6 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
     >>> round(power_of_difference(0.08, 400, 0.2), 3)
     0.943
     """
-    from scipy.special import bdtrik, gammaln, xlog1py, xlogy
-
     call = "power_of_difference"
     _check_size(call, n, alpha)
     _check_discordance(call, discordance)
@@ -68,16 +67,32 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
             f"{call}: got a difference of {difference:g} with discordance {discordance:g}; runs cannot differ by "
             "more than the share of items on which they differ"
         )
-    low, high = np.fmax(0, np.floor(bdtrik([1e-12, 1 - 1e-12], n, discordance))).astype(int)
-    discordant = np.arange(low, min(n, high + 1) + 1)
-    # The largest k with 2 P(X <= k) <= alpha is next to the root of the continued function.
-    nearby = np.floor(np.fmax(0, bdtrik(alpha / 2, discordant, 0.5))) + np.array([[-1], [0], [1]])
-    critical = nearby[0] - 1 + (2 * binomial_tail(discordant - nearby, discordant, 0.5) <= alpha).sum(axis=0)
+    discordant, critical, mass = _discordant_items(n, discordance, alpha)
     share = 0.5 + difference / discordance / 2
     rejected = sum(binomial_tail(discordant - critical, discordant, p) for p in (share, 1 - share))
-    log_counts = gammaln(n + 1) - gammaln(discordant + 1) - gammaln(n - discordant + 1)
-    log_mass = log_counts + xlogy(discordant, discordance) + xlog1py(n - discordant, -discordance)
-    return float((np.exp(log_mass) * rejected).sum())
+    return float((mass * rejected).sum())
+
+
+class _DiscordantItems(NamedTuple):
+    """Probable numbers of items on which exactly one run is right, each array of one entry a number."""
+
+    numbers: NDArray[np.int64]
+    critical: NDArray[np.float64]  # McNemar's p is at most alpha if the worse run is right on at most so many of them
+    mass: NDArray[np.float64]
+
+
+@lru_cache(maxsize=8)  # the search for a difference asks for the same ones at each step
+def _discordant_items(n: int, discordance: float, alpha: float) -> _DiscordantItems:
+    from scipy.special import bdtrik, gammaln, xlog1py, xlogy
+
+    low, high = np.fmax(0, np.floor(bdtrik([1e-12, 1 - 1e-12], n, discordance))).astype(int)
+    numbers = np.arange(low, min(n, high + 1) + 1)
+    # The largest k with 2 P(X <= k) <= alpha is next to the root of the continued function.
+    nearby = np.floor(np.fmax(0, bdtrik(alpha / 2, numbers, 0.5))) + np.array([[-1], [0], [1]])
+    critical = nearby[0] - 1 + (2 * binomial_tail(numbers - nearby, numbers, 0.5) <= alpha).sum(axis=0)
+    log_counts = gammaln(n + 1) - gammaln(numbers + 1) - gammaln(n - numbers + 1)
+    log_mass = log_counts + xlogy(numbers, discordance) + xlog1py(n - numbers, -discordance)
+    return _DiscordantItems(numbers, critical, np.exp(log_mass))
 
 
 def detectable_difference(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
