@@ -20,6 +20,7 @@ from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
 from tellapart.report.frame import Frame, Shown, columns_of, html_lines
 from tellapart.report.printing import end_lines, print_comparison, print_models
+from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.tables import Table
 
 _COLUMNS = (
@@ -36,6 +37,7 @@ def compare(
     anytime: bool = False,
     gate: Literal[False] = False,
     seed: int = 0,
+    progress: ProgressGiven = None,
 ) -> Compared: ...
 @overload
 def compare(
@@ -50,6 +52,7 @@ def compare(
     max_drop: float | None = None,
     margin: float | None = None,
     seed: int = 0,
+    progress: ProgressGiven = None,
 ) -> Compared | GateResult:
     """Compare models on the items that they share: paired differences, exact McNemar tests, Holm over all, and tiers.
 
@@ -66,6 +69,7 @@ def compare(
         margin: the points below which the fall of every headline of a gate must stay, even at the low end of its paired
             95% interval (non-inferiority).
         seed: of the bootstrap and of the sign flips.
+        progress: as of `evaluate`.
 
     Raises:
         RunError: a folder is not a run, fewer than two models are left, or their measurements cannot be compared. A
@@ -101,7 +105,11 @@ def compare(
     expect_used("compare", "without gate=True", max_drop=(max_drop, None), margin=(margin, None))
     with run_folders(runs, "runs") as folders:
         choice = choose_models(folders, baseline, two=True)
-        record = compare_models(choice.runs, baseline=choice.baseline, by=by, anytime=anytime, seed=seed)
+        with reporting(progress) as report:
+            bar = None if report is None else report("comparing")
+            record = compare_models(
+                choice.runs, baseline=choice.baseline, by=by, anytime=anytime, seed=seed, progress=bar
+            )
         return Compared(record, choice.left_out)
 
 

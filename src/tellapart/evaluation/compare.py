@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from tellapart.data.progress import Progress
 from tellapart.errors import RunError, nearest
 from tellapart.evaluation.systems import (
     SharedBenchmark,
@@ -179,7 +180,13 @@ def compare(
 
 
 def compare_models(
-    runs: Sequence[System], *, baseline: str | None = None, by: str | None = None, anytime: bool = False, seed: int = 0
+    runs: Sequence[System],
+    *,
+    baseline: str | None = None,
+    by: str | None = None,
+    anytime: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> ModelsComparison:
     """Compare two models or more, with distinct labels, as `tellapart.compare` does."""
     labels = [run.label for run in runs]
@@ -195,7 +202,7 @@ def compare_models(
         pairs = [(base, number) for number in range(len(runs)) if number != base]
         matched = {name: names for name, names in matched.items() if base in names}
     shared = read_shared(runs, matched)
-    compared = tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed))
+    compared = tuple(compare_pairs(runs, shared, pairs, by=by, anytime=anytime, seed=seed, progress=progress))
     rankings = () if baseline is not None or anytime else tuple(_rank_models(labels, shared, seed))
     if baseline is not None or len(runs) == 2:
         verdicts = tuple(verdict for pair in compared for verdict in pair.verdicts)
@@ -253,6 +260,7 @@ def compare_pairs(
     by: str | None = None,
     anytime: bool = False,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> list[Comparison]:
     """Compare pairs of runs, by their positions; p is corrected over all rows of all pairs.
 
@@ -273,7 +281,12 @@ def compare_pairs(
     if not tests:
         names = ", ".join(benchmark.name for benchmark in shared)
         raise RunError(f"{' and '.join(run.place for run in runs)} share no metric of right and wrong on {names}")
-    rows = correct([_test_row(test, None if anytime else enough_flips(len(tests)), seed) for test in tests])
+    tested, flips = [], None if anytime else enough_flips(len(tests))
+    for number, test in enumerate(tests, 1):
+        tested.append(_test_row(test, flips, seed))
+        if progress is not None:
+            progress("tests", number, len(tests))
+    rows = correct(tested)
     matched = match_benchmarks([run.result for run in runs])
     compared: dict[tuple[int, int], list[MetricComparison]] = {}
     for row, (pair, *_) in zip(rows, tests, strict=True):
