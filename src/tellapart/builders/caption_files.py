@@ -220,11 +220,9 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield place, caption | ({"id": sentence["sentid"]} if "sentid" in sentence else {})
         return
     if not isinstance(images, list) or not isinstance(captions, list):
-        raise DataError(
-            f"{path}: captions in JSON are COCO's (the lists 'images' and 'annotations'), Karpathy's ('images' with "
-            "'sentences'), or a list of objects with 'image' and 'caption'",
-            path=path,
-        )
+        formats = "COCO's ('images' and 'annotations'), Karpathy's ('images' with 'sentences')"
+        fault = f"captions in JSON are {formats}, or a list of objects with 'image' and 'caption'"
+        raise DataError(f"{path}: {fault}", path=path)
     names: dict[int | str, Any] = {}  # of the images' files, by the image's id
     for image in images:
         if not isinstance(image, dict) or not isinstance(image.get("id"), int | str):
@@ -268,8 +266,8 @@ def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple
         with in_column("image", place):
             check_reference(image)
         image = normpath(image)
-    name, text = optional_text(row, "id", str(number)), row["caption"]
-    return SourceCaption(name, " ".join(text.split()), image, optional_text(row, "cluster", image or name), text)
+    name, raw = optional_text(row, "id", str(number)), row["caption"]
+    return SourceCaption(name, " ".join(raw.split()), image, optional_text(row, "cluster", image or name), raw)
 
 
 def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
@@ -297,9 +295,8 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         image_id, _, number = name.rpartition("_")  # if the id has the form IMAGE_NUMBER
         cluster = image_id if image_id.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
-        raise DataError(
-            f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
-        )
+        given = f"{quote(image)} and {quote(cluster)}"
+        raise DataError(f"{place}: columns 'image_0' and 'cluster': expected strings, got {given}")
     if "." not in image:  # in COCO-Counterfactuals `image_0` is the name of a generated picture, without a suffix
         image = ""
     if image:

@@ -1,7 +1,4 @@
-"""Executors apply a task to jobs in processes of this machine or on a Ray cluster.
-
-If a worker dies, its job comes back as `Lost`, and the other workers go on.
-"""
+"""Apply a task to jobs, in processes or on a Ray cluster; a job whose worker dies comes back as `Lost`."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ class ProcessExecutor:
         try:
             for worker in workers:
                 worker.send(waiting.pop())
-            while busy := {worker.connection: worker for worker in workers if worker.busy}:
+            while busy := {worker.connection: worker for worker in workers if worker.jobs}:
                 for ready in wait(list(busy)):
                     worker = busy[ready]  # type: ignore[index]
                     job, result = worker.receive()
@@ -90,20 +87,16 @@ class _WorkerProcess(Generic[Job, Result]):
         self._process = context.Process(target=_serve_jobs, args=(task, child_end), daemon=True)
         self._process.start()
         child_end.close()  # the child alone holds it from now on: when the child dies, the pipe ends
-        self._jobs: list[Job] = []  # the job at work, or none
+        self.jobs: list[Job] = []  # the job at work, or none
         self._has_begun = False
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._jobs)
-
     def send(self, job: Job) -> None:
-        self._jobs = [job]
+        self.jobs = [job]
         with suppress(BrokenPipeError, ConnectionResetError):  # it is dead already: `receive` meets the pipe's end
             self.connection.send(job)
 
     def receive(self) -> tuple[Job, Result | Lost]:
-        job = self._jobs.pop()
+        job = self.jobs.pop()
         try:
             if not self._has_begun:
                 self._has_begun = self.connection.recv()  # the first message of `_serve_jobs`
@@ -111,10 +104,9 @@ class _WorkerProcess(Generic[Job, Result]):
         except (EOFError, ConnectionResetError):
             self._process.join()
             if not self._has_begun:
-                raise RunError(
-                    f"workers: a worker process could not begin (exit code {self._process.exitcode}). It reads the "
-                    'calling script again: make the call under `if __name__ == "__main__":`, in a file'
-                ) from None
+                fault = f"a worker process could not begin (exit code {self._process.exitcode})"
+                fix = 'make the call under `if __name__ == "__main__":`, in a file'
+                raise RunError(f"workers: {fault}. It reads the calling script again: {fix}") from None
             self.connection.close()
             return job, Lost(f"exit code {self._process.exitcode}")
         if not succeeded:
@@ -158,8 +150,7 @@ class RayExecutor:
     A process that has joined a cluster with `ray.init` already stays in it, whatever the address.
 
     Attributes:
-        address: `local` (a cluster of this machine's CPUs, for this build alone), `auto` (the cluster that runs here,
-            or that `RAY_ADDRESS` names) or `host:port`.
+        address: `local` (this machine's CPUs), `auto` (the cluster that runs here or is RAY_ADDRESS) or `host:port`.
         workers: the jobs at once; None for as many as there is room for.
         gpus: a worker's share of a GPU; with 0 it sees no GPU.
         version: the version of tellapart that every node must have; this process's if empty.
@@ -194,9 +185,8 @@ class RayExecutor:
         """Check that there is room for a worker and that every node has the same tellapart, before it is used there."""
         cpus, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
         if cpus < 1 or gpus < self.gpus:
-            raise RunError(
-                f"the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs; a worker takes 1 CPU and {self.gpus:g} GPUs"
-            )
+            needed = f"a worker takes 1 CPU and {self.gpus:g} GPUs"
+            raise RunError(f"the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs; {needed}")
 
         # Ray sends a function inside a function by value: a node may have no tellapart to import it from.
         def installed_version() -> str:
@@ -221,10 +211,8 @@ class RayExecutor:
         for node, node_version in zip(nodes, versions, strict=True):
             if node_version != version:
                 has = f"tellapart {node_version}" if node_version else "no tellapart"
-                raise RunError(
-                    f"the Ray node {node['NodeManagerAddress']} has {has}, "
-                    f"and tellapart {version} is at work here; install the same on every node"
-                )
+                fault = f"{has}, and tellapart {version} is at work here; install the same on every node"
+                raise RunError(f"the Ray node {node['NodeManagerAddress']} has {fault}")
 
 
 def on_node(task: Callable[[Job], Result], job: Job) -> Result:

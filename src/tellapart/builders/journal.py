@@ -86,10 +86,9 @@ class Journal:
             self._file.close()
             then = parse_json(about["facts"], path, error=RunError)
             differing = describe_changes(then, facts or {}) or f"{owner}, now {fingerprint}"
-            raise RunError(
-                f"{path} was begun with another recipe, other inputs or another version ({differing}); name another "
-                "out= (or pairs=), or delete it to begin again"
-            )
+            cause = f"another recipe, other inputs or another version ({differing})"
+            fix = "name another out= (or pairs=), or delete it to begin again"
+            raise RunError(f"{path} was begun with {cause}; {fix}")
         self._committed = time.monotonic()
         self._closed = False
 

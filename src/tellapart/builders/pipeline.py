@@ -84,13 +84,8 @@ def _attempt_one(candidate: Candidate, plan: WorkerPlan) -> Outcome:
         return outcome
     if outcome.item.id != candidate.id:
         raise DataError(f"builder {recipe.builder!r} made item {outcome.item.id!r} of candidate {candidate.id!r}")
-    origin = {
-        "builder": recipe.builder,
-        "recipe": plan.fingerprint,
-        "seed": [recipe.seed, candidate.id],
-        "inputs": dict(builder.inputs),
-        "models": dict(builder.models),
-    }
+    origin: dict[str, JsonValue] = {"builder": recipe.builder, "recipe": plan.fingerprint}
+    origin |= {"seed": [recipe.seed, candidate.id], "inputs": {**builder.inputs}, "models": {**builder.models}}
     return replace(outcome, item=outcome.item.model_copy(update={"provenance": origin | outcome.item.provenance}))
 
 
@@ -102,15 +97,9 @@ def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, I
     present, planned = dict(sources_of(builder)), dict(plan.sources)
     for name in sorted({*present, *planned}):
         if present.get(name) != planned.get(name):
-            here, at_start = _shorten(present.get(name)), _shorten(planned.get(name))
+            here, at_start = present.get(name) or "none", planned.get(name) or "none"
             raise RunError(f"{name} is {here} here and {at_start} at the build's start; it must be the same")
     return recipe, builder, open_tables("filter", recipe.filters, recipe.name)
-
-
-def _shorten(digest: str | None) -> str:
-    if not digest:
-        return "none"
-    return digest if len(digest) <= 16 else f"{digest[:12]}..."
 
 
 @dataclass
@@ -151,12 +140,6 @@ class Funnel:
         if self.failed:
             rows.append(("failed", "", self.failed))
         return [*rows, ("items", "", self.items)]
-
-    def losses(self) -> str:
-        """Return the rows of the lost candidates as one text, the most frequent first."""
-        _candidates, *rows, _items = self.rows()
-        by_number = sorted(rows, key=lambda row: row[-1], reverse=True)
-        return ", ".join(f"{number} {step}" + (f" ({reason})" if reason else "") for step, reason, number in by_number)
 
     def to_record(self) -> dict[str, JsonValue]:
         """Return the funnel as JSON types, for the set's card."""
@@ -219,23 +202,18 @@ def build(
         home = opened.home.absolute()  # processes on another machine have another working folder
         sources = sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
-        outcomes, resumed = decide(
-            journal,
-            candidates,
-            executor or ProcessExecutor(workers),
-            partial(attempt, plan=plan),
-            report,
-            retries=opened.recipe.retries,
-            allowed=opened.recipe.max_failed,
-        )
+        task, executor = partial(attempt, plan=plan), executor or ProcessExecutor(workers)
+        retries, allowed = opened.recipe.retries, opened.recipe.max_failed
+        outcomes, resumed = decide(journal, candidates, executor, task, report, retries=retries, allowed=allowed)
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
             funnel.count(outcome)
         if not items:
-            raise DataError(
-                f"none of {len(candidates)} candidates became an item: {funnel.losses()}; nothing is written"
-            )
+            _candidates, *lost, _items = funnel.rows()
+            lost.sort(key=lambda row: -row[-1])
+            why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in lost)
+            raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
         images = journal.images({reference for item in items for reference in (*item.images, *item.masks)})
         write_pair_set(out, items, images, _make_card(opened, funnel), progress=partial(report, "writing"))
         journal.remove()
@@ -259,14 +237,12 @@ def describe_kept(out: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedRecipe:
-    """A recipe with its builder and selections; `inputs` and `models` are those of the builder and the selections."""
+    """A recipe with its builder and selections; `facts` are `RecipeFile.facts`."""
 
     recipe: RecipeFile
     home: Path
     builder: Builder
     selections: Sequence[tuple[str, Selection]]
-    inputs: Mapping[str, str]
-    models: Mapping[str, str]
     fingerprint: str
     facts: Mapping[str, Any]
 
@@ -280,7 +256,7 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
     facts = recipe.facts(inputs, models, metadata.version("tellapart"))
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint_facts(facts)[:16], facts)
+    return _OpenedRecipe(recipe, home, builder, selections, fingerprint_facts(facts)[:16], facts)
 
 
 def decide(
@@ -317,10 +293,9 @@ def decide(
     errors = [f"{name}: {outcome.error:.200}" for name, outcome in by_id.items() if isinstance(outcome, Failed)]
     if len(errors) > allowed:
         first = "; ".join(errors[:3])
-        raise RunError(
-            f"{len(errors)} of {len(by_id)} candidates failed ({first}); the others are kept in {journal.path}: run "
-            "the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
-        )
+        fix = "run the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
+        kept = f"the others are kept in {journal.path}"
+        raise RunError(f"{len(errors)} of {len(by_id)} candidates failed ({first}); {kept}: {fix}")
     return by_id, resumed
 
 
@@ -360,8 +335,8 @@ def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
         "builder": opened.recipe.builder,
         "recipe": opened.recipe.model_dump(mode="json"),
         "recipe_fingerprint": opened.fingerprint,
-        "inputs": dict(opened.inputs),
-        "models": dict(opened.models),
+        "inputs": opened.facts["inputs"],
+        "models": opened.facts["models"],
         "funnel": funnel.to_record(),
         "versions": {"tellapart": metadata.version("tellapart")},
     }
@@ -391,10 +366,8 @@ def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildRes
         raise DataError(f"{out} is another pair set already ({differing}); build this one in a new folder")
     funnel = Funnel.from_record(record)
     if funnel.candidates != candidates:
-        raise DataError(
-            f"{out} was built from {funnel.candidates} candidates of this recipe, not {candidates}; "
-            "build this one in a new folder"
-        )
+        fault = f"{funnel.candidates} candidates of this recipe, not {candidates}; build this one in a new folder"
+        raise DataError(f"{out} was built from {fault}")
     since = (out / "card.json").stat().st_mtime_ns
     items = read_pair_set(out).items if hasattr(opened.builder, "source_of") else ()
     _refuse_changed_sources(opened.builder, items, since, f"{out}; build this one in a new folder")

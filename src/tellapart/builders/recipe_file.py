@@ -40,8 +40,8 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
 from tellapart.errors import UnknownNameError, nearest
 
-#: Options that a recipe must not have, with the fault and the user's setting that takes their place.
 _SET_KEY = "set TELLAPART_API_KEY to the server's key, and take it out"
+#: Options that a recipe must not have, with the fault and the user's setting that takes their place.
 _USER_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "

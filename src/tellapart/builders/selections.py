@@ -144,10 +144,8 @@ class Sample(Selection):
         """Return the items that are not drawn, with the reason; warn if items are lacking for number or balance."""
         if lacking := [item for item in items if self.balance and self.balance not in item.tags]:
             tags = ", ".join(map(quote, sorted(lacking[0].tags))) or "none"
-            raise DataError(
-                f"selection 'sample': item {quote(lacking[0].id)} has no tag {quote(self.balance)} (its tags: {tags}); "
-                "balance by a tag that every item has"
-            )
+            fault = f"item {quote(lacking[0].id)} has no tag {quote(self.balance)} (its tags: {tags})"
+            raise DataError(f"selection 'sample': {fault}; balance by a tag that every item has")
         shuffled = sorted(items, key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).hexdigest())
         if self.balance:
             by_value: dict[str, list[Item]] = {}
@@ -166,6 +164,4 @@ class Sample(Selection):
         counts = Counter(item.tags[self.balance] for item in drawn) if self.balance else Counter[str]()
         if counts and max(counts.values()) - min(counts.values()) > 1:
             listed = plain(", ".join(f"{value} ({count})" for value, count in sorted(counts.items())))
-            _log.warning(
-                "selection 'sample': %s is not balanced, as values lack items: %s", plain(self.balance), listed
-            )
+            _log.warning("selection 'sample': %s is not balanced: values lack items: %s", plain(self.balance), listed)

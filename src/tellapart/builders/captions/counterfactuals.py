@@ -47,15 +47,11 @@ _ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A caption in which `new` stands in place of the noun `word`.
+    """A caption in which `new` stands in place of the noun `word`, whose Penn tag is `tag`.
 
-    Attributes:
-        text: the new caption.
-        tag: the Penn tag of `word`.
-        probability: of `new` in its place, by the masked language model.
-        similarity: the cosine of both captions; None if the recipe leaves its stage out.
-        perplexity: of the new caption; None if the recipe leaves its stage out.
-        choices: the number of drafts from which the last stage chose this one.
+    `probability` is that of the new noun, by the masked language model; `similarity` the cosine of both captions;
+    `perplexity` that of the new one. The last two are None if the recipe leaves their stages out. `choices` is the
+    number of drafts from which the last stage chose.
     """
 
     text: str
@@ -240,21 +236,10 @@ class CounterfactualCaptions:
         if isinstance(rewriting, Rejected):
             return rewriting
         noun = "plural" if rewriting.tag == "NNS" else "singular"
-        item = Item(
-            id=candidate.id,
-            images=(f"images/{reference}",),
-            texts=(caption, rewriting.text),
-            tags={"type": "replace", "subset": "counterfactual", "noun": noun},
-            cluster=cluster,
-            provenance=rewriting.to_record(),
-        )
+        tags = {"type": "replace", "subset": "counterfactual", "noun": noun}
+        images, texts, provenance = (f"images/{reference}",), (caption, rewriting.text), rewriting.to_record()
+        item = Item(id=candidate.id, images=images, texts=texts, tags=tags, cluster=cluster, provenance=provenance)
         return self._images.complete(item, reference)
-
-
-# Caption pairs without images: a JSONL file that the builders of images start from.
-#
-# A line has `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is written, a journal
-# next to it has every decided caption; after a Ctrl-C or a `kill -9`, the same call continues.
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +256,13 @@ def write_caption_pairs(
     recipe: Path, out: Path, *,
     workers: int = 1, limit: int | None = None, block: int = 16, progress: Progress | None = None,
 ) -> PairsWritten:  # fmt: skip
-    """Write a recipe's counterfactual captions as JSONL; its filters and selections are not applied."""
+    """Write a recipe's counterfactual captions as JSONL, from which builders of images start.
+
+    The recipe's filters and selections are not applied. A call that was stopped continues from its journal.
+    """
     content = read_recipe_file(recipe)
     if content.builder != "counterfactual-captions":
-        fault = f"are made by the builder 'counterfactual-captions', not {content.builder!r}"
-        raise DataError(f"{recipe}: caption pairs {fault}")
+        raise DataError(f"{recipe}: the builder 'counterfactual-captions' makes caption pairs, not {content.builder!r}")
     options = CaptionOptions.model_validate(content.options)
     path = recipe.parent / options.captions
     if out.exists():
@@ -289,9 +276,8 @@ def write_caption_pairs(
         executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
         journal.drop_damaged()
         outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
-        rejections = [outcome for outcome in outcomes.values() if isinstance(outcome, Rejected)]
-        rejected = Counter((outcome.step, outcome.reason) for outcome in rejections)
         pairs = [outcome for outcome in outcomes.values() if not isinstance(outcome, Rejected)]
+        rejected = Counter((lost.step, lost.reason) for lost in outcomes.values() if isinstance(lost, Rejected))
         if not pairs:
             reasons = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
             raise DataError(f"none of {len(outcomes)} captions has a counterfactual ({reasons}); nothing is written")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 
-# Words of a caption with their part of speech, by NLTK's tokenizer and perceptron tagger.
-#
-# These files of NLTK's data are read directly, from one folder: no pickle is opened, and no other folder is searched.
+# NLTK's tokenizer and perceptron tagger, from these files of one folder; no pickle is opened.
 #
 #     tokenizers/punkt_tab/english/            abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
 #     taggers/averaged_perceptron_tagger_eng/  averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
@@ -58,14 +57,14 @@ class Word(NamedTuple):
     end: int
 
 
+@dataclass(frozen=True, slots=True)
 class NltkTagger:
     """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder."""
 
-    def __init__(
-        self, sentences: PunktSentenceTokenizer, words: NLTKWordTokenizer, tagger: PerceptronTagger, fingerprint: str
-    ) -> None:
-        self._sentences, self._words, self._tagger = sentences, words, tagger
-        self.fingerprint = fingerprint
+    splitter: PunktSentenceTokenizer
+    tokenizer: NLTKWordTokenizer
+    tagger: PerceptronTagger
+    fingerprint: str
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -78,24 +77,21 @@ class NltkTagger:
         try:
             texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
             tables = [parse_json(decode_text(files[name], name), name) for name in names[len(_TEXTS) :]]
-            sentences, tagger = _make_splitter(texts), _make_tagger(tables)
+            splitter, tagger = _make_splitter(texts), _make_tagger(tables)
         except (DataError, ValueError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
-                "fetch them again"
-            ) from error
-        words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
-        return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
+            raise ModelError(f"{folder}: NLTK's data are damaged ({error}); {fetch}") from error
+        tokenizer = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
+        return cls(splitter, tokenizer, tagger, f"nltk {version}:{digest[:16]}")
 
     def read(self, text: str) -> list[Word]:
-        """Return the words of a text in order: split by sentence, as `word_tokenize` does, and tagged all together."""
+        """Return a text's words: each sentence is split alone, as by `word_tokenize`, and all are tagged together."""
         words: list[str] = []
         spans: list[tuple[int, int]] = []
-        for start, end in self._sentences.span_tokenize(text):
+        for start, end in self.splitter.span_tokenize(text):
             sentence = text[start:end]
-            words += self._words.tokenize(sentence)
-            spans += [(start + left, start + right) for left, right in self._words.span_tokenize(sentence)]
-        tags = [tag for _, tag in self._tagger.tag(words)]
+            words += self.tokenizer.tokenize(sentence)
+            spans += [(start + left, start + right) for left, right in self.tokenizer.span_tokenize(sentence)]
+        tags = [tag for _, tag in self.tagger.tag(words)]
         return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
 
 
@@ -154,9 +150,7 @@ class MaskedLanguageModel:
     def __init__(self, text_model: TextModel) -> None:
         self._text_model, self._tokenizer = text_model, text_model.tokenizer
         if self._tokenizer.mask_token_id is None:
-            raise ModelError(
-                f"{text_model.source}: its tokenizer has no mask; name a masked language model, such as roberta-base"
-            )
+            raise ModelError(f"{text_model.source}: its tokenizer has no mask; name a model such as roberta-base")
         self.fingerprint = text_model.fingerprint()
 
     @classmethod
@@ -175,9 +169,7 @@ class MaskedLanguageModel:
         mask = self._tokenizer.mask_token
         for gap in gaps:
             if mask in gap.before or mask in gap.after:
-                raise ModelError(
-                    f"{self._text_model.source}: a caption holds {mask!r}, by which the model knows a gap; take it out"
-                )
+                raise ModelError(f"{self._text_model.source}: a caption holds {mask!r}, the model's gap; take it out")
         return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps], masked=True)
 
     def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
@@ -204,13 +196,11 @@ class MaskedLanguageModel:
         ]
 
 
-# The similarity of sentences: the cosine of their vectors, the mean over the tokens of an encoder of transformers.
-#
-# Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
-
-
 class MeanPooledEncoder:
-    """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one."""
+    """An encoder of transformers whose token vectors are averaged, without padding, and scaled to length one.
+
+    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
+    """
 
     def __init__(self, text_model: TextModel) -> None:
         self._text_model, self.fingerprint = text_model, text_model.fingerprint()

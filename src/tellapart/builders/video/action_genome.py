@@ -77,6 +77,10 @@ class ObjectInFrame:
     box: list[float] | None
 
 
+TwoFrames = tuple[ObjectInFrame, ObjectInFrame]
+PersonBoxes = Mapping[str, list[list[float]]]  # by the frame's name
+
+
 def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectInFrame]]]:
     """Return, by video and object class, the frames that show the object with all three relations, in order.
 
@@ -106,13 +110,11 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     }
 
 
-def person_boxes(path: Path) -> Mapping[str, list[list[float]]]:
+def person_boxes(path: Path) -> PersonBoxes:
     """Return the boxes of a frame's persons, by frame: left, top, right, bottom, unlike the objects' in their file."""
     if path.suffix in _PICKLES:
-        raise DataError(
-            f"{path}: holds numpy arrays, which take code to read; "
-            'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
-        )
+        fix = 'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
+        raise DataError(f"{path}: holds numpy arrays, which take code to read; {fix}")
     frames = read_json(path, dict).items()
     return {name: validate(_Persons, entry, f"{path}: frame {name!r}").bbox for name, entry in frames}
 
@@ -212,33 +214,29 @@ class ActionGenome(VideoPairs):
         pairs = {}
         for video, objects in read_scene_graphs(self.annotations).items():
             for thing, frames in objects.items():
-                for two in sparse_pairs(frames, self._options.differ, self._options.skip):
-                    name = f"{video}-{thing.replace('/', '+')}-{two[0].number}-{two[1].number}"
-                    pairs[name] = self._make_pair(video, thing, two, persons)
+                for first, second in sparse_pairs(frames, self._options.differ, self._options.skip):
+                    name = f"{video}-{thing.replace('/', '+')}-{first.number}-{second.number}"
+                    pairs[name] = self._make_pair(video, thing, (first, second), persons)
         return pairs
 
-    def _make_pair(
-        self, video: str, thing: str, two: tuple[ObjectInFrame, ObjectInFrame], persons: Mapping[str, list[list[float]]]
-    ) -> FramePair:
-        sentences = [sentence(thing, frame.relations, self._options.verb) for frame in two]
+    def _make_pair(self, video: str, thing: str, frames: TwoFrames, persons: PersonBoxes) -> FramePair:
+        sentences = [sentence(thing, frame.relations, self._options.verb) for frame in frames]
         texts = (caption.text if caption else "" for caption in sentences)
-        stills = [Still(text, number=frame.number) for text, frame in zip(texts, two, strict=True)]
-        changed = [kind for kind in RELATIONS if set(two[0].relations[kind]) != set(two[1].relations[kind])]
+        stills = [Still(text, number=frame.number) for text, frame in zip(texts, frames, strict=True)]
+        changed = [kind for kind in RELATIONS if set(frames[0].relations[kind]) != set(frames[1].relations[kind])]
         provenance: dict[str, JsonValue] = {
-            "frames": [frame.number for frame in two],
-            "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in two],
-            "object_boxes": [[*frame.box] if frame.box else None for frame in two],
+            "frames": [frame.number for frame in frames],
+            "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in frames],
+            "object_boxes": [[*frame.box] if frame.box else None for frame in frames],
         }
         if persons:
-            names = [f"{video}/{frame.number:06d}.png" for frame in two]
+            names = [f"{video}/{frame.number:06d}.png" for frame in frames]
             provenance["person_boxes"] = [[[*box] for box in persons.get(name, ())] for name in names]
         tags = {"object": thing, "changed": "+".join(changed)}
-        return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, two), tags, provenance)
+        return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, frames), tags, provenance)
 
 
-def sparse_pairs(
-    frames: Sequence[ObjectInFrame], differ: int, skip: int
-) -> Iterator[tuple[ObjectInFrame, ObjectInFrame]]:
+def sparse_pairs(frames: Sequence[ObjectInFrame], differ: int, skip: int) -> Iterator[TwoFrames]:
     """Yield the pairs of an object's frames that differ in enough relations; chosen frames' neighbours are skipped."""
     i = 0
     while i < len(frames):
@@ -254,14 +252,13 @@ def sparse_pairs(
         i += 1 + skip * selected
 
 
-def _find_fault(
-    sentences: Sequence[Sentence | None], two: tuple[ObjectInFrame, ObjectInFrame]
-) -> tuple[str, str] | None:
+def _find_fault(sentences: Sequence[Sentence | None], frames: TwoFrames) -> tuple[str, str] | None:
+    """Return the step and the reason of a rejection by the two sentences, or None."""
     first, second = sentences
     if first is None or second is None:
         return "captions", "a relation that cannot be said"
     if first.text == second.text:
         return "captions", "both are the same"
-    if first.holds_for(two[1].relations) or second.holds_for(two[0].relations):
+    if first.holds_for(frames[1].relations) or second.holds_for(frames[0].relations):
         return "captions", "one is annotated of both frames"
     return None

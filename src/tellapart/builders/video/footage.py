@@ -29,8 +29,7 @@ from tellapart.data.strict_json import read_whole
 from tellapart.data.video import open_film, upright
 from tellapart.errors import DataError, first_line, nearest, plain, require
 
-#: Seconds added to annotated times, which are rounded: the rounded 0.0333 then means the frame at 1/30 s, not the one
-#: before it.
+#: Seconds added to annotated times, which are rounded: 0.0333 then means the frame at 1/30 s, not the one before.
 _ROUNDING = Fraction(1, 2000)
 
 #: A seek goes so many seconds before the frame, in one try after another; then decoding begins at the video's start.
@@ -73,9 +72,8 @@ def read_frame_at(path: Path, seconds: float) -> Frame:
         current, followed = _seek_frame(container, stream, target, path)
         end = current.pts + (current.duration or 1)
         if not followed and target >= end:
-            raise EndOfVideoError(
-                f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
-            )
+            length = float((end - first.pts) * base)
+            raise EndOfVideoError(f"{path}: ends after {length:.3f} s; there is no frame at {seconds:.3f} s")
         return Frame(upright(current), float((current.pts - first.pts) * base))
 
 
@@ -264,15 +262,11 @@ class FaceDetector:
     def __init__(self, options: FaceOptions, home: Path) -> None:
         self._cv2, self._options = require("cv2", extra="video"), options
         if options.faces == "haar" and not hasattr(self._cv2, "CascadeClassifier"):
-            raise DataError(
-                f'OpenCV {self._cv2.__version__} has no cascade detector; use faces = "yunet", '
-                'or install OpenCV 4: pip install "opencv-python-headless<5"'
-            )
+            fix = 'use faces = "yunet", or OpenCV 4: pip install "opencv-python-headless<5"'
+            raise DataError(f"OpenCV {self._cv2.__version__} has no cascade detector; {fix}")
         if options.faces == "yunet" and not options.face_model:
-            raise DataError(
-                f"the detector 'yunet' needs its model file, which OpenCV does not ship: get {_YUNET}, "
-                'and name it in [options] face_model; or set faces = "none"'
-            )
+            fix = f'get {_YUNET}, and name it in [options] face_model; or set faces = "none"'
+            raise DataError(f"the detector 'yunet' needs its model file, which OpenCV does not ship: {fix}")
         self._path = home / (options.face_model or f"{self._cv2.data.haarcascades}/{_CASCADE}")
         try:
             self.inputs = {self._path.name: hashlib.sha256(self._path.read_bytes()).hexdigest()}
@@ -426,19 +420,15 @@ class VideoPairs(ABC):
             "frame_times": [first.time, second.time],
             "difference": round(difference, 6),
         }
-        item = Item(
-            id=candidate.id,
-            images=(first.reference, second.reference),
-            texts=(pair.stills[0].caption, pair.stills[1].caption),
-            tags=dict(pair.tags),
-            cluster=pair.video,
-            provenance={"video": pair.video, **pair.provenance, **measured},
-        )
-        return Made(item, {still.reference: still.data for still in (first, second)})
+        texts, tags = tuple(still.caption for still in pair.stills), dict(pair.tags)
+        images = {still.reference: still.data for still in (first, second)}
+        facts: dict[str, JsonValue] = {"video": pair.video, **pair.provenance, **measured}
+        names = tuple(images)
+        item = Item(id=candidate.id, images=names, texts=texts, tags=tags, cluster=pair.video, provenance=facts)
+        return Made(item, images)
 
     @cached_property
     def _files(self) -> Mapping[str, Sequence[Path]]:
-        """The folder's videos by the names that `clip_files` gives them."""
         return clip_files(self._folder)
 
     def _find_file(self, video: str) -> Path | None:
@@ -458,10 +448,8 @@ class VideoPairs(ABC):
             lacking = plain(f"{self._folder} lacks {len(missing)} of the {len(names)} videos that are named")
             _log.warning("%s: %s", lacking, listed)
         if not [name for name in names if self._find_file(name)]:
-            raise DataError(
-                f"{self._folder} holds none of the {len(names)} videos that the annotations name "
-                f"({', '.join(names[:3])}); a video's file is named by its id"
-            )
+            listed = f"{len(names)} videos that the annotations name ({', '.join(names[:3])})"
+            raise DataError(f"{self._folder} holds none of the {listed}; a video's file is named by its id")
 
     def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
         """Return a still of a video, or the reason why there is none."""

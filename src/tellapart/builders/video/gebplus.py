@@ -78,10 +78,7 @@ class GebPlus(VideoPairs):
     def _pairs_at(
         self, video: str, boundaries: Sequence[Sequence[Record]], times: Sequence[float], number: int
     ) -> Iterator[tuple[str, FramePair]]:
-        """Yield the pairs that begin with the segment before the boundary of this number.
-
-        `boundaries` has the annotations of each boundary; segment `i` lasts from `times[i]` to `times[i + 1]`.
-        """
+        """Yield the pairs that begin with segment `number`, which lasts from `times[number]` to the next time."""
         skip = self._options.reading == "skip"
         last = number + 1 if skip else number  # the boundary before the pair's second segment
         before, after = times[number : number + 2], times[last + 1 : last + 3]

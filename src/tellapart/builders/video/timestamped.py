@@ -26,10 +26,7 @@ _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 
 @dataclass(frozen=True, slots=True)
 class _Caption:
-    """A row: a caption that is true from `start` to `end`, in seconds.
-
-    `stretches` has start and end of all rows of the video with the same words; the caption is true in all of them.
-    """
+    """A caption that is true from `start` to `end`, in seconds, and in `stretches`, those of rows with its words."""
 
     id: str
     video: str

@@ -58,9 +58,7 @@ class YouCook2(VideoPairs):
         """The pairs by id: the video's with the numbers of two steps."""
         database = read_json(self.annotations, dict).get("database")
         if not isinstance(database, dict):
-            raise DataError(
-                f"{self.annotations}: expected an object 'database' of videos, as YouCook2's annotations have it"
-            )
+            raise DataError(f"{self.annotations}: expected an object 'database' of videos, as YouCook2 has it")
         pairs = {}
         for video, entry in database.items():
             place = f"{self.annotations}: video {video!r}"
