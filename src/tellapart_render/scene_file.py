@@ -95,10 +95,8 @@ def read_scene_file(path: Path) -> SceneFile:
         except UnknownNameError as unknown:
             raise DataError(f"{path}: field 'things[{number}].shape': {unknown}") from unknown
         if not is_colour(thing.colour):
-            raise DataError(
-                f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
-                f"{', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
-            )
+            choices = f"metallic, {', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
+            raise DataError(f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are {choices}")
     scene = Scene(content.camera, content.light, content.ground, content.things)
     return SceneFile(scene, Settings(**content.settings.model_dump(exclude={"renderer"})), content.settings.renderer)
 
@@ -111,10 +109,8 @@ def scene_of_item(item: Item, side: int) -> SceneFile:
         record["things"] = provenance["things"][side]
         settings = dict(provenance["settings"])
     except (KeyError, IndexError) as missing:
-        raise DataError(
-            f"item {item.id!r}: its provenance holds no scene (missing {missing}); "
-            "name an item that the builder scenes made"
-        ) from missing
+        fault = f"its provenance holds no scene (missing {missing}); name an item that the builder scenes made"
+        raise DataError(f"item {item.id!r}: {fault}") from missing
     name = settings.pop("renderer")
     return SceneFile(Scene.from_record(record), Settings(**settings), name)
 
@@ -143,9 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "export":
         items = {item.id: item for item in read_pair_set(options.set).items}
         if options.item not in items:
-            raise DataError(
-                f"{options.set}: has no item {options.item!r}; its items are {', '.join(list(items)[:8])} ..."
-            )
+            listed = ", ".join(list(items)[:8])
+            raise DataError(f"{options.set}: has no item {options.item!r}; its items are {listed} ...")
         write_scene_file(options.out, scene_of_item(items[options.item], options.side))
         return 0
     for name in find_assets(options.assets) if options.assets is not None else ():

@@ -231,14 +231,8 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
         scenes = zip(rendered, quadruple.scenes, strict=True)
         views = [View(pixels, *renderer.masks(scene, recipe.size)) for pixels, scene in scenes]
         tags["level"] = f"{measure_level(key.aspect, quadruple.scenes, views):g}"
-    item = {
-        "id": key.name,
-        "images": names,
-        "texts": quadruple.captions,
-        "tags": tags,
-        "cluster": key.name,
-        "provenance": _item_provenance(quadruple, recipe, renderer),
-    }
+    item = {"id": key.name, "images": names, "texts": quadruple.captions, "tags": tags, "cluster": key.name}
+    item["provenance"] = _item_provenance(quadruple, recipe, renderer)
     # Through JSON, so that an item is the same whether it was just made or read back.
     return Item.model_validate_json(json.dumps(item)), files, rejected
 
@@ -273,9 +267,8 @@ def folder_words(folder_name: str) -> str:
 def read_names(path: Path) -> dict[str, tuple[str, str]]:
     """Read a names file: noun phrase and category (or "") by folder name."""
     if not path.exists():
-        raise DataError(
-            f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
-        )
+        fix = 'write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
+        raise DataError(f"{path}: no such file; {fix}")
     names: dict[str, tuple[str, str]] = {}
     if path.suffix == ".csv":
         for line, row in read_csv(path):
@@ -380,9 +373,8 @@ class Scenes:
         self._inputs: Mapping[str, str] = {}
         vocabulary_name = options.vocabulary if not options.assets else self._read_assets(start, options)
         if options.held_out_every and not vocabulary(vocabulary_name).held_out:
-            raise DataError(
-                f"held_out_every = {options.held_out_every}: {vocabulary_name} holds nothing out; set it to 0"
-            )
+            fault = f"{vocabulary_name} holds nothing out; set it to 0"
+            raise DataError(f"held_out_every = {options.held_out_every}: {fault}")
         shared = options.model_dump(include=set(Drawing.model_fields))
         self._masks = options.masks
         self._recipe = Recipe(seed=start.seed, vocabulary=vocabulary_name, **shared)
@@ -392,10 +384,9 @@ class Scenes:
         names = start.home / options.names if options.names else None
         name, self._inputs = asset_vocabulary(start.home / options.assets, names, options.up)
         if options.items.get("attribute") and not vocabulary(name).categories:
-            raise DataError(
-                f"{options.assets}: no two assets share a category, so the attribute aspect has nothing to change; "
-                "give them categories in `names`, or ask for no attribute items"
-            )
+            fault = "no two assets share a category, so the attribute aspect has nothing to change"
+            fix = "give them categories in `names`, or ask for no attribute items"
+            raise DataError(f"{options.assets}: {fault}; {fix}")
         if graded := [aspect for aspect, number in options.items.items() if number and aspect in GRADED]:
             raise DataError(f"{options.assets}: scanned objects cannot be repainted; set items.{graded[0]} to 0")
         return name

@@ -368,10 +368,8 @@ def _draw_again(item: Item, seed: int, options: Scenes.Options, folder: Path) ->
     key = Key("demo", seed, aspect, index, attempt, *names, *rules)  # type: ignore[arg-type]
     quadruple = draw(key)
     if quadruple.captions != item.texts:
-        raise DataError(
-            f"{folder}: {item.id}: the grammar now draws {quadruple.captions[0]!r}, the set has {item.texts[0]!r}; "
-            "build the set again"
-        )
+        fault = f"the grammar now draws {quadruple.captions[0]!r}, the set has {item.texts[0]!r}"
+        raise DataError(f"{folder}: {item.id}: {fault}; build the set again")
     return quadruple
 
 

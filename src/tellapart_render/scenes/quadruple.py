@@ -242,21 +242,16 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
         relation_caption(f"{sizes[0]} {noun.phrase()}", _agree_verb(verb, noun, key.wording), location, subject_phrase)
         for noun in (one, other)
     )
-    if one.shape == other.shape:
-        change = "colour"
-    else:
+    change = "colour"
+    if one.shape != other.shape:
         change = "kind" if one.colour == other.colour else "colour and kind"
+    first, second = (replace(drawn, position=position) for drawn in (thing, swapped))
+    high = relation in ("front", "behind")
     return Quadruple(
         key=key,
         change=change,
         captions=(captions[0], captions[1]),
-        scenes=make_scenes(
-            (replace(thing, position=position), subject),
-            (replace(swapped, position=position), subject),
-            rng,
-            high=relation in ("front", "behind"),
-            key=key,
-        ),
+        scenes=make_scenes((first, subject), (second, subject), rng, high=high, key=key),
         facts=(Fact(relation, 2), Fact(relation, 2)),
         nouns=((one, subject_noun), (other, subject_noun)),
         sizes=sizes,
@@ -281,22 +276,18 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     verbs = (pick_one(VERBS, rng),) * 2
     if key.wording == "paper":
         verbs = (verbs[0], pick_one(VERBS, rng))
-    words = tuple(pick_one(LOCATIONS[r], rng) for r in (first, second))
+    words = tuple(pick_one(LOCATIONS[relation], rng) for relation in (first, second))
     captions = tuple(
-        relation_caption(noun.phrase(), _agree_verb(v, noun, key.wording), w, subject_noun.phrase())
-        for v, w in zip(verbs, words, strict=True)
+        relation_caption(noun.phrase(), _agree_verb(verb, noun, key.wording), location, subject_noun.phrase())
+        for verb, location in zip(verbs, words, strict=True)
     )
+    places = [relate(thing, relation, subject, rng) for relation in (first, second)]
+    high = bool({"front", "behind"} & {first, second})
     return Quadruple(
         key=key,
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
-        scenes=make_scenes(
-            (relate(thing, first, subject, rng), subject),
-            (relate(thing, second, subject, rng), subject),
-            rng,
-            high=bool({"front", "behind"} & {first, second}),
-            key=key,
-        ),
+        scenes=make_scenes((places[0], subject), (places[1], subject), rng, high=high, key=key),
         facts=(Fact(first, 2), Fact(second, 2)),
         nouns=((noun, subject_noun), (noun, subject_noun)),
         verb=verbs[0],
@@ -391,13 +382,9 @@ def _list_colour_pairs(key: Key) -> _ColourPairs:
 
 
 def _relate_twice(
-    key: Key,
-    change: str,
-    nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
-    relation: Relation,
-    scenes: tuple[Scene, Scene],
-    rng: np.random.Generator,
-) -> Quadruple:
+    key: Key, change: str, nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
+    relation: Relation, scenes: tuple[Scene, Scene], rng: np.random.Generator,
+) -> Quadruple:  # fmt: skip
     """Make the quadruple of two pairs of objects in the same relation, with captions in the same words."""
     verb, place = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
@@ -438,12 +425,8 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def draw(key: Key) -> Quadruple:
     """Draw the quadruple that belongs to a key; the same key always gives the same quadruple."""
-    makers = {
-        "attribute": _change_attribute,
-        "counting": _change_count,
-        "location": _change_location,
-        "order": _change_order,
-    }
+    makers = {"attribute": _change_attribute, "counting": _change_count}
+    makers |= {"location": _change_location, "order": _change_order}
     return makers[key.aspect](key, key.generator())
 
 
@@ -543,15 +526,9 @@ def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
 
 
 def _finish(
-    key: Key,
-    captions: Sequence[str],
-    things: Iterable[tuple[Thing, ...]],
-    rng: np.random.Generator,
-    relation: Relation | None = None,
-    *,
-    slack: float = 1.0,
-    high: bool = False,
-) -> Quadruple:
+    key: Key, captions: Sequence[str], things: Iterable[tuple[Thing, ...]], rng: np.random.Generator,
+    relation: Relation | None = None, *, slack: float = 1.0, high: bool = False,
+) -> Quadruple:  # fmt: skip
     """Make the quadruple of two captions and their things; a coin decides which side comes first."""
     sides = list(zip(captions, things, strict=True))
     if rng.random() < 0.5:
