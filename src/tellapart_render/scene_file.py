@@ -1,9 +1,9 @@
-"""A scene as a JSON file: everything that determines a picture's pixels, to be written, edited, read and rendered.
+"""A scene as a JSON file, with everything that determines a picture's pixels, to be written, edited, read and rendered.
 
-`python -m tellapart_render.scene_file export SET ITEM SIDE --out scene.json` takes it from an item's
-provenance; `... render scene.json --out picture.png` draws it. Fields: `format` (1); `settings` (`renderer`, `size` in
-pixels, `samples`, `depth`, `seed`); `camera`, `light`, `ground` and each of `things` with the fields of
-`scene.Camera`, `Light`, `Ground`, `Thing`.
+`python -m tellapart_render.scene_file export SET ITEM SIDE --out scene.json` writes the scene of an item's picture;
+`... render scene.json --out picture.png` draws it. Fields: `format` (1); `settings` (`renderer`, `size` in pixels,
+`samples`, `depth`, `seed`); `camera`, `light`, `ground` and the list `things`, with the fields of `scene.Camera`,
+`Light`, `Ground` and `Thing`.
 """
 
 from __future__ import annotations
@@ -79,26 +79,26 @@ def read_scene_file(path: Path) -> SceneFile:
     if not path.exists():
         raise DataError(f"{path}: no such scene; write one with python -m tellapart_render.scene_file export")
     text = decode_text(read_whole(path), path)
-    parse_json(text, path)  # pydantic's reader takes a key twice
+    parse_json(text, path)  # refuses a key that appears twice, which pydantic's reader does not
     try:
-        read = _File.model_validate_json(text)
+        content = _File.model_validate_json(text)
     except ValidationError as invalid:
         raise DataError(f"{path}: {first_problem(invalid)}; correct it, or export the scene again") from invalid
     floors = (*FLOORS, *UNSEEN_FLOORS)
-    if read.ground.floor not in floors:
-        raise DataError(f"{path}: field 'ground.floor': no floor {read.ground.floor!r}; there are {', '.join(floors)}")
-    for number, thing in enumerate(read.things):
+    if content.ground.floor not in floors:
+        raise DataError(
+            f"{path}: field 'ground.floor': no floor {content.ground.floor!r}; there are {', '.join(floors)}"
+        )
+    for number, thing in enumerate(content.things):
         try:
             shape(thing.shape)
         except UnknownNameError as unknown:
             raise DataError(f"{path}: field 'things[{number}].shape': {unknown}") from unknown
         if not is_colour(thing.colour):
-            raise DataError(
-                f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are metallic, "
-                f"{', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
-            )
-    scene = Scene(read.camera, read.light, read.ground, read.things)
-    return SceneFile(scene, Settings(**read.settings.model_dump(exclude={"renderer"})), read.settings.renderer)
+            choices = f"metallic, {', '.join(PALETTE)}, two of them mixed ('red 0.25 blue') and none ('')"
+            raise DataError(f"{path}: field 'things[{number}].colour': no colour {thing.colour!r}; there are {choices}")
+    scene = Scene(content.camera, content.light, content.ground, content.things)
+    return SceneFile(scene, Settings(**content.settings.model_dump(exclude={"renderer"})), content.settings.renderer)
 
 
 def scene_of_item(item: Item, side: int) -> SceneFile:
@@ -109,10 +109,8 @@ def scene_of_item(item: Item, side: int) -> SceneFile:
         record["things"] = provenance["things"][side]
         settings = dict(provenance["settings"])
     except (KeyError, IndexError) as missing:
-        raise DataError(
-            f"item {item.id!r}: its provenance holds no scene (missing {missing}); "
-            "name an item that the builder scenes made"
-        ) from missing
+        fault = f"its provenance holds no scene (missing {missing}); name an item that the builder scenes made"
+        raise DataError(f"item {item.id!r}: {fault}") from missing
     name = settings.pop("renderer")
     return SceneFile(Scene.from_record(record), Settings(**settings), name)
 
@@ -141,9 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "export":
         items = {item.id: item for item in read_pair_set(options.set).items}
         if options.item not in items:
-            raise DataError(
-                f"{options.set}: has no item {options.item!r}; its items are {', '.join(list(items)[:8])} ..."
-            )
+            listed = ", ".join(list(items)[:8])
+            raise DataError(f"{options.set}: has no item {options.item!r}; its items are {listed} ...")
         write_scene_file(options.out, scene_of_item(items[options.item], options.side))
         return 0
     for name in find_assets(options.assets) if options.assets is not None else ():

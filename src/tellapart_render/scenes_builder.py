@@ -1,4 +1,7 @@
-"""The builder `scenes`: rendered quadruples after EqBen's Figure 14, verified by masks; also of scanned objects."""
+"""The builder `scenes`: two pictures and two captions of rendered scenes, after EqBen's Figure 14, checked by masks.
+
+The objects are those of a vocabulary, or of a folder of scanned objects.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +63,14 @@ class Drawing(BaseModel):
 
     Attributes:
         size: side of the pictures in pixels.
-        samples: light paths a pixel.
-        depth: longest light path.
+        samples: light paths per pixel.
+        depth: length of the longest light path.
         quality: WebP quality, 1..100.
         wording: `minimal` (captions differ in the changed phrase alone) or `paper` (Figure 14's looser one).
         held_out_every: every n-th item shows a pair of shape and colour that training scenes never show; 0 for none.
-        attempts: draws of one item before the build gives up.
-        unseen: of `camera`, `light` and `ground` those that are drawn from ranges which other sets never show.
-        exchange: of `colours`, `numbers` and `places` those that order items swap, in turn; all if empty.
+        attempts: the most draws of one item.
+        unseen: which of `camera`, `light` and `ground` are drawn from ranges that other sets never show.
+        exchange: which of `colours`, `numbers` and `places` order items exchange, in turn; all if empty.
         items: number of items of each aspect.
     """
 
@@ -93,26 +96,27 @@ class Recipe(Drawing):
 
     def item_keys(self, stream: str = "demo") -> list[Key]:
         """Return the key of every item's first attempt, aspect by aspect."""
-        interval = self.held_out_every
-
-        def key(aspect: Aspect, index: int) -> Key:
-            held_out: HeldOut = "yes" if interval and (index + 1) % interval == 0 else "no"
-            rules = tuple(self.unseen), tuple(self.exchange)
-            return Key(stream, self.seed, aspect, index, 0, self.wording, held_out, self.vocabulary, *rules)
-
-        return [key(aspect, index) for aspect in (*ASPECTS, *GRADED) for index in range(self.items.get(aspect, 0))]
+        interval, rules = self.held_out_every, (tuple(self.unseen), tuple(self.exchange))
+        keys = []
+        for aspect in (*ASPECTS, *GRADED):
+            for index in range(self.items.get(aspect, 0)):
+                held_out: HeldOut = "yes" if interval and (index + 1) % interval == 0 else "no"
+                choices = (self.wording, held_out, self.vocabulary, *rules)
+                keys.append(Key(stream, self.seed, aspect, index, 0, *choices))
+        return keys
 
     def settings(self, key: Key) -> Settings:
-        """Return the settings for an item's pictures; both share the sampler's seed, so also the noise."""
-        return Settings(self.size, self.samples, self.depth, seed=self.seed * 1000 + key.index)
+        """Return the settings for an item's pictures; both have the sampler's seed, and so the same noise."""
+        seed = (self.seed * 1000 + key.index) % 2**32  # renderers take seeds of 32 bits
+        return Settings(self.size, self.samples, self.depth, seed)
 
 
-Masks = Callable[[Scene, int], tuple[NDArray[np.int16], list[int]]]
+Masks = Callable[[Scene, int], tuple[NDArray[np.int16], list[int]]]  # `Renderer.masks`
 
 MIN_AREA = 0.008
 """Smallest visible part of an object, as a share of the picture."""
 MIN_SHARE = 0.5
-"""Smallest visible part of an object, as a share of what it would fill alone."""
+"""Smallest visible part of an object, as a share of the pixels that it would fill alone."""
 MIN_OFFSET = 0.08
 """Smallest horizontal distance of mask centroids for left and right, as a share of the picture's width."""
 MAX_SLANT = 0.6
@@ -121,8 +125,12 @@ MAX_SLANT = 0.6
 REASONS = ("too small", "occluded", "cut off", "wrong count", "wrong side", "wrong depth", "not on top")
 
 
+class NoDrawError(DataError):
+    """No attempt of an item shows its facts."""
+
+
 def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_masks) -> tuple[Quadruple, list[str]]:
-    """Return a key's first draw that its masks confirm, and the reasons for which the earlier ones were rejected."""
+    """Return the first attempt of a key whose masks show its facts, and why the earlier attempts were rejected."""
     rejected: list[str] = []
     for attempt in range(attempts):
         quadruple = (draw if key.aspect in ASPECTS else draw_level)(replace(key, attempt=attempt))
@@ -130,44 +138,41 @@ def draw_accepted(key: Key, attempts: int, size: int, masks: Masks = mitsuba_mas
         if reason is None:
             return quadruple, rejected
         rejected.append(reason)
-    raise DataError(
-        f"{key.name}: none of {attempts} draws shows its captions' content ({dict(Counter(rejected))}); "
-        "change the seed or raise the attempts"
-    )
+    counts = dict(Counter(rejected))
+    fault = f"none of {attempts} draws shows its captions' content ({counts})"
+    raise NoDrawError(f"{key.name}: {fault}; change the seed or raise the attempts")
 
 
 def check(quadruple: Quadruple, size: int, masks: Masks = mitsuba_masks) -> str | None:
-    """Render both scenes' masks at `size` pixels, by the renderer that draws them, and return the first fault, or
-    None.
-    """
+    """Render the masks of both scenes, with a side of `size` pixels, and return the first fault, or None."""
     pairs = zip(quadruple.scenes, quadruple.facts, strict=True)
     faults = (find_fault(scene, fact, *masks(scene, size)) for scene, fact in pairs)
     return next((fault for fault in faults if fault is not None), None)
 
 
 def find_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16], alone: list[int]) -> str | None:
-    """Return the reason why a scene does not show a fact, or None."""
-    area = [int((visible == k).sum()) for k in range(len(scene.things))]
-    if min(area) < fact.slack * MIN_AREA * visible.size:
+    """Return the reason why a scene does not show a fact, or None; `visible` and `alone` are its `Renderer.masks`."""
+    areas = [int((visible == k).sum()) for k in range(len(scene.things))]
+    if min(areas) < fact.slack * MIN_AREA * visible.size:
         return "too small"
-    if any(part < fact.slack * MIN_SHARE * lone for part, lone in zip(area, alone, strict=True)):
+    if any(area < fact.slack * MIN_SHARE * lone_area for area, lone_area in zip(areas, alone, strict=True)):
         return "occluded"
     border = np.concatenate([visible[0], visible[-1], visible[:, 0], visible[:, -1]])
     if (border >= 0).any():
         return "cut off"
-    if len(area) != fact.count:
+    if len(areas) != fact.count:
         return "wrong count"
     return None if fact.relation is None else _relation_fault(scene, fact, visible)
 
 
 def _relation_fault(scene: Scene, fact: Fact, visible: NDArray[np.int16]) -> str | None:
-    """Check thing 0 against thing 1: sides by centroid, depth by the camera, top by geometry."""
+    """Return why thing 0 is not in a fact's relation to thing 1: by mask centroids, depths or positions."""
     thing, subject = scene.things[:2]
     shift = np.subtract(thing.position, subject.position)
     if fact.relation == "top":
         top = shape(subject.shape).top
-        resting = top is not None and abs(shift[2] - top.height * subject.size) < 1e-3
-        return None if resting and float(np.hypot(shift[0], shift[1])) < 1e-3 else "not on top"
+        is_resting = top is not None and abs(shift[2] - top.height * subject.size) < 1e-3
+        return None if is_resting and float(np.hypot(shift[0], shift[1])) < 1e-3 else "not on top"
     if abs(shift[2]) > 1e-3:
         return "not on top"
     if fact.relation in ("left", "right"):
@@ -198,15 +203,13 @@ def pictures(quadruple: Quadruple, recipe: Recipe, renderer: Renderer = MITSUBA)
 
 def encode(pixels: NDArray[np.uint8], quality: int) -> bytes:
     """Encode a picture as WebP."""
-    from PIL import Image
-
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "WEBP", quality=quality, method=6)
     return buffer.getvalue()
 
 
 def _item_provenance(quadruple: Quadruple, recipe: Recipe, renderer: Renderer) -> dict[str, Any]:
-    """Return an item's provenance: the parts that both scenes share, each scene's things, the renderer and settings."""
+    """Return an item's provenance: camera, light and ground of both scenes, each scene's things, and the renderer."""
     first, second = (scene.to_record() for scene in quadruple.scenes)
     return {
         **{name: first[name] for name in ("camera", "light", "ground")},
@@ -225,17 +228,11 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
     files = {name: encode(pixels, recipe.quality) for name, pixels in zip(names, rendered, strict=True)}
     tags = {"aspect": key.aspect, "change": quadruple.change, "held_out": key.held_out}
     if key.aspect in LEVELS:
-        masks = (renderer.masks(scene, recipe.size) for scene in quadruple.scenes)
-        views = [View(pixels, *mask) for pixels, mask in zip(rendered, masks, strict=True)]
+        scenes = zip(rendered, quadruple.scenes, strict=True)
+        views = [View(pixels, *renderer.masks(scene, recipe.size)) for pixels, scene in scenes]
         tags["level"] = f"{measure_level(key.aspect, quadruple.scenes, views):g}"
-    item = {
-        "id": key.name,
-        "images": names,
-        "texts": quadruple.captions,
-        "tags": tags,
-        "cluster": key.name,
-        "provenance": _item_provenance(quadruple, recipe, renderer),
-    }
+    item = {"id": key.name, "images": names, "texts": quadruple.captions, "tags": tags, "cluster": key.name}
+    item["provenance"] = _item_provenance(quadruple, recipe, renderer)
     # Through JSON, so that an item is the same whether it was just made or read back.
     return Item.model_validate_json(json.dumps(item)), files, rejected
 
@@ -243,15 +240,16 @@ def make_item(key: Key, recipe: Recipe, renderer: Renderer = MITSUBA) -> tuple[I
 # A vocabulary from a folder of scanned objects: the names of its assets in captions.
 #
 # Names come from a TOML file (`Folder_Name = "red coffee mug"`, or `Folder_Name = { noun = "red coffee mug", category =
-# "mug" }`) or a CSV file with the columns folder, noun and, optionally, category. Without one, an asset has its
-# folder's name, in words, and its category is that of its `metadata.pbtxt` or its last word.
+# "mug" }`) or a CSV file with the columns folder, noun and, optionally, category. Without a file, an asset has its
+# folder's name, in words, and its category is that of its `metadata.pbtxt`, or else its last word.
 
+# As in `categories { first: "Shoe" }`.
 _CATEGORY = re.compile(r'categories\s*\{\s*first:\s*"([^"\n]{1,80})"')
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class AssetVocabulary(NamedTuple):
-    """The vocabulary's name, and the SHA-256 of each asset read for it, by the asset's name."""
+    """The vocabulary's name, and the SHA-256 of each of its assets, by the asset's name."""
 
     name: str
     inputs: dict[str, str]
@@ -269,29 +267,30 @@ def folder_words(folder_name: str) -> str:
 def read_names(path: Path) -> dict[str, tuple[str, str]]:
     """Read a names file: noun phrase and category (or "") by folder name."""
     if not path.exists():
-        raise DataError(
-            f'{path}: no such file; write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
-        )
+        fix = 'write Folder_Name = "red coffee mug" for each asset (TOML), or a CSV of folder,noun'
+        raise DataError(f"{path}: no such file; {fix}")
     names: dict[str, tuple[str, str]] = {}
     if path.suffix == ".csv":
         for line, row in read_csv(path):
             folder, noun = (row.get(column, "").strip() for column in ("folder", "noun"))
             if not folder or not noun:
                 raise DataError(f"{path}:{line}: needs the columns folder and noun, got {row}")
+            if folder in names:
+                raise DataError(f"{path}:{line}: names the folder {folder!r} again; leave one of its rows")
             names[folder] = (noun, row.get("category", "").strip())
         return names
     for folder, value in read_toml(path).items():
         entry = value if isinstance(value, dict) else {"noun": value}
         phrase, category = entry.get("noun"), entry.get("category", "")
-        valid = entry.keys() <= {"noun", "category"}
-        if not (valid and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
+        has_known_keys = entry.keys() <= {"noun", "category"}
+        if not (has_known_keys and isinstance(phrase, str) and phrase.strip() and isinstance(category, str)):
             raise DataError(f"{path}: field {folder!r}: needs a noun phrase, or noun and category; got {value!r}")
         names[folder] = (phrase, category)
     return names
 
 
 def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVocabulary:
-    """Read the named assets (all of them without names) into this process and make their vocabulary known."""
+    """Read the assets that the file `names` lists, or all of them, and add their vocabulary to this process."""
     assets = find_assets(folder)
     entries = dict.fromkeys(assets, ("", "")) if names is None else read_names(names)
     nouns: list[Noun] = []
@@ -309,15 +308,15 @@ def asset_vocabulary(folder: Path, names: Path | None, up: Up = "z") -> AssetVoc
     if twice:
         raise DataError(f"{names or folder}: two assets are called {twice[0]!r}; give each a different name")
     groups: dict[str, list[Noun]] = defaultdict(list)
-    for each in nouns:
-        groups[each.category].append(each)
+    for noun in nouns:
+        groups[noun.category].append(noun)
     if len(groups) < 2:
         raise DataError(f"{names or folder}: all assets are of one category ({', '.join(groups)}); scenes relate two")
     digest = hashlib.sha256(repr([(noun.phrase(), noun.category, noun.shape) for noun in nouns]).encode()).hexdigest()
     varied = {name: tuple(group) for name, group in groups.items() if len(group) > 1}
-    vocabulary = Vocabulary(f"assets-{digest[:12]}", varied, tuple(nouns), tuple(nouns))
-    add_vocabulary(vocabulary)
-    return AssetVocabulary(vocabulary.name, inputs)
+    vocabulary_name = f"assets-{digest[:12]}"
+    add_vocabulary(Vocabulary(vocabulary_name, varied, tuple(nouns), tuple(nouns)))
+    return AssetVocabulary(vocabulary_name, inputs)
 
 
 def _read_category(folder: Path) -> str:
@@ -339,8 +338,8 @@ MASKS = (
 class Scenes:
     """Render pairs of scenes that differ in one attribute, count or location, or in the order of the same words.
 
-    A candidate is an aspect and an item number. If the rendered masks do not confirm a draw's captions, the builder
-    draws again, up to `attempts` times.
+    A candidate is an aspect and an item number. If the rendered masks do not show what a draw's captions say, the
+    builder draws again, up to `attempts` times.
 
     >>> from pathlib import Path
     >>> options = Scenes.Options(items={"counting": 2})
@@ -374,9 +373,8 @@ class Scenes:
         self._inputs: Mapping[str, str] = {}
         vocabulary_name = options.vocabulary if not options.assets else self._read_assets(start, options)
         if options.held_out_every and not vocabulary(vocabulary_name).held_out:
-            raise DataError(
-                f"held_out_every = {options.held_out_every}: {vocabulary_name} holds nothing out; set it to 0"
-            )
+            fault = f"{vocabulary_name} holds nothing out; set it to 0"
+            raise DataError(f"held_out_every = {options.held_out_every}: {fault}")
         shared = options.model_dump(include=set(Drawing.model_fields))
         self._masks = options.masks
         self._recipe = Recipe(seed=start.seed, vocabulary=vocabulary_name, **shared)
@@ -386,10 +384,9 @@ class Scenes:
         names = start.home / options.names if options.names else None
         name, self._inputs = asset_vocabulary(start.home / options.assets, names, options.up)
         if options.items.get("attribute") and not vocabulary(name).categories:
-            raise DataError(
-                f"{options.assets}: no two assets share a category, so the attribute aspect has nothing to change; "
-                "give them categories in `names`, or ask for no attribute items"
-            )
+            fault = "no two assets share a category, so the attribute aspect has nothing to change"
+            fix = "give them categories in `names`, or ask for no attribute items"
+            raise DataError(f"{options.assets}: {fault}; {fix}")
         if graded := [aspect for aspect, number in options.items.items() if number and aspect in GRADED]:
             raise DataError(f"{options.assets}: scanned objects cannot be repainted; set items.{graded[0]} to 0")
         return name
@@ -418,11 +415,11 @@ class Scenes:
         return [Candidate(key.name, asdict(key)) for key in self._recipe.item_keys()]
 
     def make(self, candidate: Candidate) -> Made | Rejected:
-        """Draw until the masks confirm the captions, and render both scenes."""
+        """Draw until the masks show what the captions say, and render both scenes."""
         key = Key(**candidate.data)
         try:
             item, images, redrawn = make_item(key, self._recipe, self._renderer)
-        except DataError:  # no draw was accepted
+        except NoDrawError:
             return Rejected("masks", f"none of {self._recipe.attempts} draws shows what its captions say")
         if self._masks:
             masks = [self._draw_masks(item, side) for side in (0, 1)]
@@ -433,7 +430,7 @@ class Scenes:
     def _draw_masks(self, item: Item, side: int) -> dict[str, bytes]:
         """Return the masks of a picture's things, in the order of `things` in the provenance, by reference."""
         scene = scene_of_item(item, side).scene
-        visible, _ = self._renderer.masks(scene, self._recipe.size)
+        visible, _alone = self._renderer.masks(scene, self._recipe.size)
         files = {}
         for number in range(len(scene.things)):
             stream = io.BytesIO()

@@ -1,10 +1,10 @@
 """Training rows of rendered scenes: each picture and its mirror image, with true captions and false ones.
 
-`python -m tellapart_render.training_rows SET ...` writes `rows.jsonl`, `captions.jsonl` and the folder
-`mirrored` into each folder that `tellapart build` made with the builder `scenes`; `tellapart train` reads the files.
-The grammar knows which captions are false of a picture, and names no held-out combination if none is shown: a rule
-that swaps words does neither. Every second pair of rows names an object's place (`whereabouts`); `captions.jsonl` has
-the grammar's alone.
+`python -m tellapart_render.training_rows SET ...` writes `rows.jsonl`, `captions.jsonl` and the folder `mirrored` into
+each folder that `tellapart build` made with the builder `scenes`; `tellapart train` reads the files. The grammar of
+the scenes makes the captions, so false ones are known to be false, and no caption names a combination of object and
+colour that is held out. In `rows.jsonl`, every second pair of rows names an object's place in the picture instead
+(`draw_whereabouts`); `captions.jsonl` has only rows with the grammar's captions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,21 @@ from tellapart_render.scenes_builder import Scenes
 
 _SIDES: dict[str, tuple[str, ...]] = {"left": LOCATIONS["left"], "right": LOCATIONS["right"]}
 
+# Parts of the grammar's captions, such as "The mug is located on the left side of the bowl." and "2 mugs are in the
+# scene."
 _VERB = re.compile(r"\bis (?:located|placed)\b")
 _SIDE = re.compile(r"\bon the (left|right)(?: side| hand)? of\b")
 _COUNT_FIRST = re.compile(r"^(\d) (.+) (is|are) (?:in the scene|on the platform)\.$")
 _THERE_FIRST = re.compile(r"^There (is|are) (\d) (.+) (?:in the scene|on the platform)\.$")
 _NEXT_GROUP = re.compile(r" and (?=\d)")
-# A caption that `meaning` turns around, so that each relation has one form: "B is behind A", "A is in front of B".
+# Captions that `meaning` turns around, so that each relation has one form: "B is behind A" to "A is in front of B".
 _RELATION = re.compile(r"^the (.+) is (on the right of|behind) the (.+)\.$")
 _OPPOSITE = {"on the right of": "on the left of", "behind": "in front of"}
 _SIZE = re.compile(r"\b(?:small|large) ")
 
 
 def _parse_count(text: str) -> tuple[str, str, str] | None:
-    """Return (count, objects, verb) of a counting caption."""
+    """Return count, objects and verb of a counting caption, such as ("2", "mugs", "are"); else None."""
     if match := _COUNT_FIRST.match(text):
         return match[1], match[2], match[3]
     if match := _THERE_FIRST.match(text):
@@ -70,8 +73,8 @@ def _parse_count(text: str) -> tuple[str, str, str] | None:
 def meaning(text: str) -> str:
     """Return a caption's canonical form: captions with the same form are true of the same images.
 
-    Sizes are dropped: an image that shows "the small mug" also shows "the mug", so the one must not serve as the false
-    caption of the other.
+    Sizes are dropped: an image that shows "the small mug" also shows "the mug", so neither caption may serve as a false
+    one of the other's image.
 
     >>> meaning("The small red mug is placed on the left hand of the large bowl.")
     'the red mug is on the left of the bowl.'
@@ -87,7 +90,6 @@ def meaning(text: str) -> str:
         return f"count {' and '.join(sorted(groups))}"
     plain = _SIDE.sub(r"on the \1 of", _VERB.sub("is", _SIZE.sub("", text.lower())))
     plain = plain.replace("on the top of", "above")
-    # "B is right of A" becomes "A is left of B".
     return _RELATION.sub(lambda match: f"the {match[3]} is {_OPPOSITE[match[2]]} the {match[1]}.", plain)
 
 
@@ -99,9 +101,9 @@ def mirror(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SynonymChoice:
-    """One choice among the grammar's synonyms, applied alike to a caption and to those that it is compared with.
+    """A choice among the grammar's synonyms: a caption and its false captions are worded by the same choice.
 
-    `verb`, `side` and `place` are indexes in `VERBS`, in the phrases for left or right, and in `PLACES`; `there` is
+    `verb`, `side` and `place` are indices of `VERBS`, of the phrases for left or right, and of `PLACES`; `there` is
     whether a counting caption begins with "There are".
     """
 
@@ -113,8 +115,8 @@ class SynonymChoice:
 
 def draw_synonyms(rng: np.random.Generator) -> SynonymChoice:
     """Draw a choice, all equally likely."""
-    verb, side, direction, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
-    return SynonymChoice(verb, side, bool(direction), place)
+    verb, side, there, place = (int(rng.integers(n)) for n in (len(VERBS), len(_SIDES["left"]), 2, len(PLACES)))
+    return SynonymChoice(verb, side, bool(there), place)
 
 
 def reword(text: str, choice: SynonymChoice) -> str:
@@ -138,120 +140,129 @@ class Foil:
     kind: str
 
 
-def _with_size(size: str, each: Noun) -> str:
-    return f"{size} {each.phrase()}" if size else each.phrase()
+def _with_size(size: str, noun: Noun) -> str:
+    return f"{size} {noun.phrase()}" if size else noun.phrase()
 
 
 def truths(quadruple: Quadruple, side: int) -> list[str]:
-    """Return the captions that are true of one of the two scenes; the quadruple's caption comes first.
+    """Return captions that are true of one of the two scenes; the quadruple's caption comes first.
 
-    Synonyms of the location and of the verb, the converse relation, the relation without sizes, both counting
-    templates.
+    The others have synonyms of location and verb, the converse relation, no sizes, or the other counting template.
     """
     fact, nouns = quadruple.facts[side], quadruple.nouns[side]
     captions = [quadruple.captions[side]]
     if fact.relation is None and len(set(nouns)) > 1:
         groups = _count_groups(nouns)
         orders = (groups, groups[::-1])
-        captions += [group_caption(o, p, existential=e) for o in orders for p in PLACES for e in (True, False)]
+        for order, place, existential in product(orders, PLACES, (True, False)):
+            captions.append(group_caption(order, place, existential=existential))
         return list(dict.fromkeys(captions))
     if fact.relation is None:
-        captions += [count_caption(fact.count, nouns[0], p, existential=e) for p in PLACES for e in (True, False)]
+        for place, existential in product(PLACES, (True, False)):
+            captions.append(count_caption(fact.count, nouns[0], place, existential=existential))
         return list(dict.fromkeys(captions))
-    first, second = nouns
-    pairs = [(_with_size(quadruple.sizes[0], first), _with_size(quadruple.sizes[1], second))]
+    thing, subject = nouns
+    phrases = [(_with_size(quadruple.sizes[0], thing), _with_size(quadruple.sizes[1], subject))]
     if quadruple.sizes[0]:
-        pairs.append((first.phrase(), second.phrase()))
+        phrases.append((thing.phrase(), subject.phrase()))
     converse = _CONVERSE.get(fact.relation)
-    for a, b in pairs:
-        for verb in VERBS:
-            captions += [relation_caption(a, verb, words, b) for words in LOCATIONS[fact.relation]]
-            if converse is not None:
-                captions += [relation_caption(b, verb, words, a) for words in LOCATIONS[converse]]
+    for (thing_phrase, subject_phrase), verb in product(phrases, VERBS):
+        captions += [relation_caption(thing_phrase, verb, words, subject_phrase) for words in LOCATIONS[fact.relation]]
+        if converse is not None:
+            captions += [relation_caption(subject_phrase, verb, words, thing_phrase) for words in LOCATIONS[converse]]
     return list(dict.fromkeys(captions))
 
 
 def foils(quadruple: Quadruple, side: int) -> list[Foil]:
-    """Return captions that are false of one of the two scenes, each one change away from its caption.
+    """Return captions that are false of one of the two scenes; each has one change of the scene's caption.
 
     If the quadruple shows no held-out pair, no foil names one.
     """
     words = vocabulary(quadruple.key.vocabulary)
     pool = tuple(noun for noun in words.objects if quadruple.key.held_out == "yes" or not words.holds_out(noun))
-    alone = _count_foils if len(set(quadruple.nouns[side])) == 1 else _group_foils
-    make = alone if quadruple.facts[side].relation is None else _pair_foils
-    candidates = [Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)]
+    if quadruple.facts[side].relation is not None:
+        make = _pair_foils
+    else:
+        make = _count_foils if len(set(quadruple.nouns[side])) == 1 else _group_foils
+    unique: dict[str, Foil] = {}  # by text
+    for foil in (Foil(quadruple.captions[1 - side], "pair"), *make(quadruple, side, pool)):
+        # A repeated text has its first kind and its last position: the draws of shipped rows depend on the order.
+        unique[foil.text] = unique.pop(foil.text, foil)
     true = set(truths(quadruple, side))
-    unique = {foil.text: foil for foil in reversed(candidates) if foil.text not in true}
-    return list(reversed(unique.values()))
+    return [foil for foil in unique.values() if foil.text not in true]
 
 
 def _count_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
     """Return captions with another count, or another object of the category."""
-    (each,), count = quadruple.nouns[side], quadruple.facts[side].count
+    noun, count = quadruple.nouns[side][0], quadruple.facts[side].count
 
     def say(number: int, noun: Noun) -> str:
         existential = quadruple.captions[side].startswith("There")
         return count_caption(number, noun, quadruple.place, existential=existential)
 
     return [
-        *(Foil(say(n, each), "count") for n in COUNTS if n != count),
-        *(Foil(say(count, rival), "object") for rival in rivals(each, pool)),
+        *(Foil(say(other, noun), "count") for other in COUNTS if other != count),
+        *(Foil(say(count, rival), "object") for rival in rivals(noun, pool)),
     ]
 
 
 def _count_groups(nouns: tuple[Noun, ...]) -> list[tuple[int, Noun]]:
+    """Return the number of each object, in the order of the scene's things."""
     return [(count, noun) for noun, count in Counter(nouns).items()]
 
 
 def _group_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
     """Return captions with another count or another object in one of the groups, or with their objects swapped."""
-    (first, first_count), (second, other) = _count_groups(quadruple.nouns[side])
+    (count, noun), (other_count, other) = _count_groups(quadruple.nouns[side])
 
-    def say(a: tuple[int, Noun], b: tuple[int, Noun]) -> str:
+    def say(first: tuple[int, Noun], second: tuple[int, Noun]) -> str:
         existential = quadruple.captions[side].startswith("There")
-        return group_caption((a, b), quadruple.place, existential=existential)
+        return group_caption((first, second), quadruple.place, existential=existential)
 
     return [
-        *(Foil(say((n, first_count), (second, other)), "count") for n in COUNTS[1:] if n != first),
-        *(Foil(say((first, first_count), (n, other)), "count") for n in COUNTS[1:] if n != second),
-        *(Foil(say((first, rival), (second, other)), "object") for rival in rivals(first_count, pool)),
-        *(Foil(say((first, first_count), (second, rival)), "subject") for rival in rivals(other, pool)),
-        Foil(say((first, other), (second, first_count)), "swap"),
+        *(Foil(say((number, noun), (other_count, other)), "count") for number in COUNTS[1:] if number != count),
+        *(Foil(say((count, noun), (number, other)), "count") for number in COUNTS[1:] if number != other_count),
+        *(Foil(say((count, rival), (other_count, other)), "object") for rival in rivals(noun, pool)),
+        *(Foil(say((count, noun), (other_count, rival)), "subject") for rival in rivals(other, pool)),
+        Foil(say((count, other), (other_count, noun)), "swap"),
     ]
 
 
 def _pair_foils(quadruple: Quadruple, side: int, pool: tuple[Noun, ...]) -> list[Foil]:
     """Return captions with another object, subject, size or location; with both swapped, or only their colours."""
-    first, second = quadruple.nouns[side]
+    thing, subject = quadruple.nouns[side]
     relation = quadruple.facts[side].relation
-    words = quadruple.place.split("/")[-1 if side else 0]
-    sizes, verb = quadruple.sizes, quadruple.verb
+    location = quadruple.place.split("/")[-1 if side else 0]  # "A/B" if the sides have two locations
+    (size, subject_size), verb = quadruple.sizes, quadruple.verb
 
-    def say(a: Noun, b: Noun, place: str = words, size: tuple[str, str] = sizes) -> str:
-        return relation_caption(_with_size(size[0], a), verb, place, _with_size(size[1], b))
+    def say(first: Noun, second: Noun, words: str = location, sizes: tuple[str, str] = quadruple.sizes) -> str:
+        return relation_caption(_with_size(sizes[0], first), verb, words, _with_size(sizes[1], second))
 
-    result = [Foil(say(rival, second), "object") for rival in rivals(first, pool)]
-    result += [Foil(say(first, rival), "subject") for rival in rivals(second, pool)]
-    result += [Foil(say(first, second, other[0]), "location") for r, other in LOCATIONS.items() if r != relation]
-    result.append(Foil(say(second, first, words, (sizes[1], sizes[0])), "swap"))
-    if sizes[0]:
+    result = [Foil(say(rival, subject), "object") for rival in rivals(thing, pool)]
+    result += [Foil(say(thing, rival), "subject") for rival in rivals(subject, pool)]
+    result += [Foil(say(thing, subject, words[0]), "location") for r, words in LOCATIONS.items() if r != relation]
+    result.append(Foil(say(subject, thing, location, (subject_size, size)), "swap"))
+    if size:
         opposite = {SIZES[0]: SIZES[1], SIZES[1]: SIZES[0]}
-        result.append(Foil(say(first, second, words, (opposite[sizes[0]], sizes[1])), "size"))
-        result.append(Foil(say(first, second, words, (sizes[0], opposite[sizes[1]])), "size"))
-    crossed = [
-        next((n for n in pool if n.shape == ours.shape and n.colour == other.colour and n != ours), None)
-        for ours, other in ((first, second), (second, first))
-    ]
-    if crossed[0] is not None and crossed[1] is not None:
-        result.append(Foil(say(crossed[0], crossed[1]), "binding"))
+        result.append(Foil(say(thing, subject, location, (opposite[size], subject_size)), "size"))
+        result.append(Foil(say(thing, subject, location, (size, opposite[subject_size])), "size"))
+    recoloured, recoloured_subject = _recolour(thing, subject.colour, pool), _recolour(subject, thing.colour, pool)
+    if recoloured is not None and recoloured_subject is not None:
+        result.append(Foil(say(recoloured, recoloured_subject), "binding"))
     return result
 
 
-# Captions that name an object's place in a picture, as cells of a grid: `red coffee mug 2 3.`
+def _recolour(noun: Noun, colour: str, pool: tuple[Noun, ...]) -> Noun | None:
+    """Return the noun of the same shape and another colour, if the pool has it."""
+    return next(
+        (other for other in pool if other.shape == noun.shape and other.colour == colour and other != noun), None
+    )
+
+
+# Captions that name an object's place in a picture, as a cell of a grid: `red coffee mug 2 3.`
 #
-# Trained on the grammar's captions alone, an encoder learns colours at once, and neither places nor counts: nothing
-# shows it which of two objects is the "left" one before it knows them apart. These captions do.
+# Trained on the grammar's captions alone, an encoder learns colours at once, but neither places nor counts: it cannot
+# learn which of two objects is "left" before it can recognise them. These captions show it where one object is.
 
 #: Columns and rows of the grid; the vocabulary's numbers go as far.
 GRID = 5
@@ -259,25 +270,23 @@ GRID = 5
 #: A noun phrase, and the column and the row of the middle of the object's outline, from 1, rightwards and downwards.
 Whereabouts = tuple[str, int, int]
 
-_FALSE = 7
+#: The most false captions of a place.
+_MOST_FALSE = 7
 
 
 def draw_whereabouts(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
     """Yield, for each side, a caption of one object's place, and captions that are false of both pictures.
 
-    The object is one that the other side does not show there, if there is such a one.
+    If possible, the object is drawn from those that the other side does not show in the same place.
     """
     sides = [_list_places(quadruple, side, flip) for side in (0, 1)]
-    occupied = set(sides[0]) | set(sides[1])
+    occupied = {*sides[0], *sides[1]}
+    names = sorted({name for name, _, _ in occupied})
     for side in (0, 1):
-        free = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
-        true = free[int(rng.integers(len(free)))]
-        false = [
-            false
-            for false in _draw_neighbours(true, sorted({name for name, _, _ in occupied}), rng)
-            if false not in occupied
-        ]
-        yield say_whereabouts(true), [say_whereabouts(place) for place in dict.fromkeys(false)][:_FALSE]
+        places = [place for place in sides[side] if place not in sides[1 - side]] or sides[side]
+        true = places[int(rng.integers(len(places)))]
+        false = dict.fromkeys(place for place in _draw_neighbours(true, names, rng) if place not in occupied)
+        yield say_whereabouts(true), [say_whereabouts(place) for place in false][:_MOST_FALSE]
 
 
 def say_whereabouts(place: Whereabouts) -> str:
@@ -290,6 +299,7 @@ def say_whereabouts(place: Whereabouts) -> str:
 
 
 def _list_places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabouts]:
+    """Return the places of a scene's things, in the picture or in its mirror image (`flip`)."""
     scene, nouns = quadruple.scenes[side], quadruple.nouns[side]
     places = []
     for number, thing in enumerate(scene.things):
@@ -303,7 +313,7 @@ def _list_places(quadruple: Quadruple, side: int, flip: bool) -> list[Whereabout
 def _draw_neighbours(true: Whereabouts, names: list[str], rng: np.random.Generator) -> Iterator[Whereabouts]:
     """Yield drawn places of the same object, near and far, and other objects' names at its place."""
     name, column, row = true
-    for _ in range(5 * _FALSE):
+    for _ in range(5 * _MOST_FALSE):  # many of them are occupied or drawn twice
         match int(rng.integers(3)):
             case 0:
                 near = np.clip(np.array([column, row]) + rng.integers(-2, 3, 2), 1, GRID)
@@ -317,15 +327,15 @@ def _draw_neighbours(true: Whereabouts, names: list[str], rng: np.random.Generat
 #: Wordings of each picture, and of its mirror image.
 _WORDINGS = 3
 
-#: The share of rows whose caption is a paraphrase (the converse, or without sizes) in place of the scene's caption.
+#: The share of rows whose caption is another one of `truths` than the scene's caption.
 _PARAPHRASED = 0.25
 
-#: False captions of each kind of change: of objects there are many, and they must not crowd out the rest.
-_OF_A_KIND = 2
+#: The most false captions of each kind of change: those with another object are many, and would crowd out the others.
+_MOST_OF_A_KIND = 2
 
 
 def write_training_rows(folder: Path) -> int:
-    """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set of scenes; return how many rows."""
+    """Write `rows.jsonl`, `captions.jsonl` and `mirrored/` into the folder of a set; return the number of rows."""
     pairs = read_pair_set(folder)
     recipe = pairs.card.get("recipe")
     if not isinstance(recipe, Mapping) or recipe.get("builder") != "scenes":
@@ -349,7 +359,7 @@ def write_training_rows(folder: Path) -> int:
 
 
 def _draw_again(item: Item, seed: int, options: Scenes.Options, folder: Path) -> Quadruple:
-    """Return the quadruple that an item shows, from the numbers that it was drawn by."""
+    """Draw an item's quadruple again, from its key; refuse a set whose captions differ from those drawn now."""
     if "level" in item.tags:
         raise DataError(f"{folder}: {item.id}: aspect {item.tags['aspect']!r} is graded, and has no training rows")
     aspect, index, attempt = item.tags["aspect"], int(item.id.rpartition("-")[2]), item.provenance.get("attempt")
@@ -358,15 +368,13 @@ def _draw_again(item: Item, seed: int, options: Scenes.Options, folder: Path) ->
     key = Key("demo", seed, aspect, index, attempt, *names, *rules)  # type: ignore[arg-type]
     quadruple = draw(key)
     if quadruple.captions != item.texts:
-        raise DataError(
-            f"{folder}: {item.id}: the grammar now draws {quadruple.captions[0]!r}, the set has {item.texts[0]!r}; "
-            "build the set again"
-        )
+        fault = f"the grammar now draws {quadruple.captions[0]!r}, the set has {item.texts[0]!r}"
+        raise DataError(f"{folder}: {item.id}: {fault}; build the set again")
     return quadruple
 
 
 def _mirror_picture(folder: Path, reference: str, pixels: NDArray[np.uint8]) -> str:
-    """Write a picture's mirror image, without loss, and return its path from the folder."""
+    """Write a picture's mirror image, without loss, and return its path relative to the folder."""
     from PIL import Image
 
     path = folder / "mirrored" / Path(reference).name
@@ -377,7 +385,7 @@ def _mirror_picture(folder: Path, reference: str, pixels: NDArray[np.uint8]) -> 
 
 
 def _make_rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str], cluster: str) -> list[dict[str, Any]]:
-    """Return the rows of both sides."""
+    """Return the rows of both sides, from their true and false captions."""
     return [
         {"image": image, "caption": caption, "negative_captions": false, "cluster": cluster}
         for image, (caption, false) in zip(images, captions, strict=True)
@@ -385,14 +393,14 @@ def _make_rows(captions: Iterator[tuple[str, list[str]]], images: Sequence[str],
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows, two and two each other's counterparts."""
+    """Write rows; rows 2k and 2k + 1 are the two sides, and name each other by number as `negative_images`."""
     with atomic_file(path) as draft:
         lines = (json.dumps({**row, "negative_images": [number ^ 1]}) + "\n" for number, row in enumerate(rows))
         draft.write_text("".join(lines), encoding="utf-8")
 
 
 def _draw_captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -> Iterator[tuple[str, list[str]]]:
-    """Yield, for each side, a true caption and false ones, both sides in the same words."""
+    """Yield, for each side, a true caption and false ones; both sides have the same synonyms."""
     choice = draw_synonyms(rng)
 
     def say(text: str) -> str:
@@ -407,14 +415,14 @@ def _draw_captions(quadruple: Quadruple, flip: bool, rng: np.random.Generator) -
 
 
 def _draw_foils(quadruple: Quadruple, side: int, rng: np.random.Generator) -> Iterator[str]:
-    """Yield a few false captions of each kind; none that is true of the mate, whose caption is in the batch."""
-    of_mate = {meaning(text) for text in truths(quadruple, 1 - side)}
-    kinds: dict[str, list[str]] = {}
+    """Yield a few false captions of each kind, none that is true of the other side: its caption is in the batch."""
+    other_meanings = {meaning(text) for text in truths(quadruple, 1 - side)}
+    by_kind: dict[str, list[str]] = {}
     for foil in foils(quadruple, side):
-        if meaning(foil.text) not in of_mate:
-            kinds.setdefault(foil.kind, []).append(foil.text)
-    for texts in kinds.values():
-        yield from (texts[int(k)] for k in rng.permutation(len(texts))[:_OF_A_KIND])
+        if meaning(foil.text) not in other_meanings:
+            by_kind.setdefault(foil.kind, []).append(foil.text)
+    for texts in by_kind.values():
+        yield from (texts[int(k)] for k in rng.permutation(len(texts))[:_MOST_OF_A_KIND])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -187,6 +187,13 @@ def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(recipe, 
         build(recipe("misnamed"), tmp_path / "other", workers=workers)
 
 
+@pytest.mark.parametrize("limit", [0, -1, 1.5])
+def test_a_limit_below_one_is_refused_and_nothing_is_left(recipe, tmp_path, limit):
+    with raises(RunError, f"limit={limit}"):
+        build(recipe(), tmp_path / "set", limit=limit)
+    assert not (tmp_path / "set").exists()
+
+
 def test_a_limit_takes_the_first_candidates(recipe, tmp_path):
     built = build(recipe(), tmp_path / "set", limit=3)
     assert [item.id for item in read_pair_set(built.folder).items] == ["square-000", "square-001", "square-002"]
@@ -498,7 +505,7 @@ def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(recipe, t
     sources = dict(sources_of(open_builder(read, tmp_path)))
     for wrong, says in (
         ({"tellapart": "0"}, ("tellapart is", "0")),
-        ({"file captions.csv": "9f86" * 16}, ("captions.csv", "9f869f869f86")),
+        ({"file captions.csv": "9f86" * 16}, ("captions.csv", "9f86" * 16)),
         ({"model painter": "2"}, ("model", "1", "2")),
     ):
         told = tuple(sorted((sources | wrong).items()))

@@ -85,6 +85,7 @@ def test_objects_of_the_figure_can_be_drawn_in_their_colours_and_have_right_plur
     assert not grammar.split_phrase("toy", "school bus", "box", "").plural
     plurals = {"small battery": "small batteries", "toy": "toys", "red berry": "red berries", "toy human": "toy humans"}
     plurals |= {"steak knife": "steak knives", "toy fireman": "toy firemen", "bookshelf": "bookshelves"}
+    plurals |= {"red ottoman": "red ottomans", "toy hero": "toy heroes", "camera lens": "camera lenses"}
     assert {one: grammar.split_phrase("thing", one, "box", "").phrase(2) for one in plurals} == plurals
 
 

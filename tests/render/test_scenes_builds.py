@@ -26,7 +26,7 @@ from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scene_file import scene_of_item
 from tellapart_render.scenes.quadruple import Fact, Key, draw
 from tellapart_render.scenes.scene import Camera, Ground, Light, Scene, Thing
-from tellapart_render.scenes_builder import REASONS, Scenes, check, find_fault
+from tellapart_render.scenes_builder import REASONS, Recipe, Scenes, check, find_fault, pictures
 
 OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
 DEMO = OPTIONS + 'vocabulary = "demo"\n'
@@ -74,6 +74,26 @@ def test_what_cannot_be_drawn_is_rejected_with_its_reason():
     scenes = Scenes(Start(options, 5, Path()))
     outcomes = [scenes.make(candidate) for candidate in scenes.candidates()]
     assert Rejected("masks", "none of 1 draws shows what its captions say") in outcomes
+
+
+def test_a_renderer_that_fails_rejects_no_candidate(monkeypatch):
+    scenes = Scenes(Start(Scenes.Options(size=48, samples=1, items={"counting": 1}), 5, Path()))
+    (candidate,) = scenes.candidates()
+
+    def fail(*_):
+        raise DataError("the worker ended")
+
+    monkeypatch.setattr("tellapart_render.scenes_builder.pictures", fail)
+    with raises(DataError, "the worker ended"):
+        scenes.make(candidate)
+
+
+def test_any_seed_of_a_recipe_renders_and_both_pictures_share_its_noise():
+    recipe = Recipe(seed=2**63 - 1, items={"counting": 1}, size=16, samples=1)
+    (key,) = recipe.item_keys()
+    assert recipe.settings(key).seed == (2**63 - 1) * 1000 % 2**32
+    assert [picture.shape for picture in pictures(draw(key), recipe)] == [(16, 16, 3)] * 2
+    assert Recipe(seed=7, items={}).settings(replace(key, index=2)).seed == 7002
 
 
 def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path):

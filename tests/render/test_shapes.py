@@ -199,6 +199,9 @@ def test_names_that_cannot_be_used_are_refused(tmp_path, text, message):
 def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path):
     with raises(DataError, "names.csv", "Folder_Name", '"red coffee mug"'):
         read_names(tmp_path / "names.csv")
+    (tmp_path / "names.csv").write_text("folder,noun\nBrick,old brick\nBrick,new brick\n")
+    with raises(DataError, "names.csv:3", "'Brick'"):
+        read_names(tmp_path / "names.csv")
     (tmp_path / "names.csv").write_text("folder,noun\nBrick,\n")
     with raises(DataError, "names.csv:2", "columns", "folder"):
         read_names(tmp_path / "names.csv")

@@ -31,7 +31,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An item and its images' bytes by reference; `redrawn` holds why earlier draws of the item were thrown away."""
+    """An item and its images' bytes by reference; `redrawn` has the reasons why earlier draws were thrown away."""
 
     item: Item
     images: Mapping[str, bytes]
@@ -40,12 +40,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that makes no item: at which step, and why; the same on every run.
+    """The outcome of a candidate that makes no item; it is the same on every run.
 
     Attributes:
-        step: of the build.
-        reason: one of few, for they are counted.
-        text: that was refused; the user sees one for each reason.
+        step: the step of the build that rejects the candidate.
+        reason: a short sentence without the candidate's data, as equal reasons are counted together.
+        text: the refused text, if there is one; the user sees the first text of each reason.
     """
 
     step: str
@@ -55,7 +55,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A candidate that an error kept from being decided: another try may decide it."""
+    """The error that left a candidate undecided; another try may decide it."""
 
     error: str
 
@@ -68,10 +68,10 @@ class Start:
     """A builder's arguments.
 
     Attributes:
-        options: of the recipe, validated.
-        seed: of the recipe.
-        home: the folder that paths are relative to.
-        insecure: whether the user, on the command line, lets a server of another machine be asked over plain http.
+        options: the recipe's `[options]`, validated.
+        seed: the recipe's seed.
+        home: the folder that paths in the options are relative to.
+        insecure: whether the user, on the command line, allows plain http to a server on another machine.
     """
 
     options: Any
@@ -87,7 +87,7 @@ class Builder(Protocol):
     candidates or on the process. Every worker process makes one builder.
 
     A builder may also have `source_of(item)`: the path of the picture or video that an item was made of, and the
-    SHA-256 that it had; or None. A build does not go on with an item whose file is another one since.
+    SHA-256 that the file had; or None. A resumed build refuses an item whose file has changed since.
 
     >>> class Doubles:
     ...     about, inputs, models = {"title": "Doubles"}, {}, {}
@@ -106,7 +106,7 @@ class Builder(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """The files it reads, by name, with their SHA-256: a build does not go on when one of them changed."""
+        """The SHA-256 of the files it reads, by name: a build is not resumed after one of them changed."""
 
     @property
     def models(self) -> Mapping[str, str]:

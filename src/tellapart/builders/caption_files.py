@@ -35,8 +35,8 @@ class SourceCaption:
 
     Attributes:
         id: unique in its file.
-        text: with one blank for each run of blanks, and none at the ends.
-        image: relative to the folder of images, in its shortest form, or None.
+        text: the caption with one blank for each run of blanks, and none at the ends.
+        image: path from the folder of images, without "." and "..", or None.
         cluster: name of the rows to resample together: the file's column, else the image, else the id.
         raw: the caption with the file's blanks.
     """
@@ -54,8 +54,8 @@ class CaptionPair:
 
     Attributes:
         id: unique in its file.
-        captions: the first and the second one.
-        cluster: name of the rows to resample together; the id if the file names none.
+        captions: the first and the second caption.
+        cluster: name of the rows to resample together; the id if the file has no cluster.
         tags: tags of the items that are made of the pair.
         image: a real image of the first caption, relative to the folder of images; empty if there is none.
     """
@@ -67,17 +67,17 @@ class CaptionPair:
     image: str = ""
 
     def item(self, name: str, **fields: Any) -> Item:
-        """Return an item with the pair's cluster and tags; `fields` are its other fields."""
+        """Return an item with this name as its id, the pair's cluster and tags, and other `fields`."""
         return Item(id=name, cluster=self.cluster, tags=dict(self.tags), **fields)
 
 
-Entry = TypeVar("Entry", bound=Any)  # an object with an id
+Entry = TypeVar("Entry", bound=Any)  # an object with an `id`
 
 
 def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaption]:
     """Read a file of captions.
 
-    - `.jsonl`, `.csv`, `.tsv`: `caption`; if there are any, `id` (else the row's number), `image` and `cluster`.
+    - `.jsonl`, `.csv`, `.tsv`: `caption`; optionally `id` (else the row's number), `image` and `cluster`.
     - `.json`: as `read_json_captions`.
     - `.txt`: an id, a tab and a caption in each line; what precedes the id's last `_` is the cluster.
 
@@ -102,7 +102,7 @@ def read_captions(path: Path, *, with_images: bool = False) -> list[SourceCaptio
 def read_caption_pairs(path: Path) -> dict[str, CaptionPair]:
     """Read a file of caption pairs, by id.
 
-    - `.jsonl`, `.csv`: `id`, `caption_0`, `caption_1`; if there are any, `cluster`, `image_0` and `tags` (in a CSV, the
+    - `.jsonl`, `.csv`: `id`, `caption_0`, `caption_1`; optionally `cluster`, `image_0` and `tags` (in a CSV, the
       columns that begin with `tag:`); COCO-Counterfactuals' `metadata.jsonl` and `coco_counterfactuals_captions.jsonl`.
     - `.txt`: COCO-Counterfactuals' generated captions: id, original and counterfactual between tabs.
 
@@ -131,7 +131,7 @@ class ImageFolder:
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; name the folder of the captions' images in [options] images")
         self._folder = folder
-        self._decoded: set[str] = set()  # digests of files that hold a picture: each is decoded once
+        self._decoded: set[str] = set()  # digests of pictures that were decoded without an error
 
     def read(self, reference: str) -> bytes:
         """Return the bytes of an image's file.
@@ -146,7 +146,7 @@ class ImageFolder:
         return self._folder / item.images[0].removeprefix("images/"), item.provenance.get("image_sha256")
 
     def complete(self, item: Item, reference: str) -> Made:
-        """Add the bytes of its image to an item of one image, and their SHA-256 to the item's provenance.
+        """Return an item of one image with the bytes of the image; the item's provenance gets their SHA-256.
 
         Raises:
             DataError: as `read`, or the picture cannot be decoded.
@@ -161,10 +161,10 @@ class ImageFolder:
 
 
 def file_digest(path: Path) -> dict[str, str]:
-    """Return a file's name with its SHA-256, as `Builder.inputs` holds it.
+    """Return a file's SHA-256 by its name, as `Builder.inputs` has it.
 
     Raises:
-        DataError: it cannot be read, or only once, as a pipe.
+        DataError: the file cannot be read, or only once, as a pipe.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise DataError(f"{path}: is a pipe or a device, and a build reads it again; save it as a file", path=path)
@@ -172,7 +172,7 @@ def file_digest(path: Path) -> dict[str, str]:
 
 
 def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row with its place, file and line; a line of a `.txt` file holds these columns between tabs."""
+    """Yield each row after its place, as `FILE:LINE`; a line of a `.txt` file has these columns between tabs."""
     if plain_suffix(path) == ".json":
         yield from read_json_captions(path)
         return
@@ -180,18 +180,18 @@ def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[
         yield from ((f"{path}:{number}", row) for number, row in read_lines(path))
         return
     lines = decode_text(read_whole(path), path).split("\n")
-    of_captions = "caption" in columns  # their last field may hold tabs; a pair's fields may not
+    has_captions = "caption" in columns  # a caption may hold tabs; the fields of a pair may not
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            fields = line.rstrip("\r").split("\t", 1 if of_captions else -1)
+            fields = line.rstrip("\r").split("\t", 1 if has_captions else -1)
             if len(fields) != len(columns):
                 raise DataError(f"{path}:{number}: has {len(fields)} fields between tabs; expected {expected}")
-            cluster = {"cluster": fields[0].rpartition("_")[0]} if of_captions else {}
+            cluster = {"cluster": fields[0].rpartition("_")[0]} if has_captions else {}
             yield f"{path}:{number}", dict(zip(columns, fields, strict=True)) | cluster
 
 
 def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each caption of a JSON file with its place there: a row of `caption`, `image` and often `id`.
+    """Yield each caption of a JSON file after its place in the file: a row of `caption`, `image` and often `id`.
 
     - COCO's format (`captions_train2014.json`): `images` with `id` and `file_name`, `annotations` with `image_id` and
       `caption`.
@@ -211,7 +211,8 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             texts = row["caption"] if isinstance(row["caption"], list) else [row["caption"]]
             yield from ((place, {"caption": text, "image": row["image"]}) for text in texts)
         return
-    images, captions = (content.get(key) if isinstance(content, dict) else None for key in ("images", "annotations"))
+    lists = content if isinstance(content, dict) else {}
+    images, captions = lists.get("images"), lists.get("annotations")
     if isinstance(images, list) and any(isinstance(image, dict) and "sentences" in image for image in images):
         for place, image, sentences in karpathy_images(path, images, {"train", "restval"}):
             for sentence in sentences:
@@ -219,17 +220,17 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield place, caption | ({"id": sentence["sentid"]} if "sentid" in sentence else {})
         return
     if not isinstance(images, list) or not isinstance(captions, list):
-        raise DataError(
-            f"{path}: captions in JSON are COCO's (the lists 'images' and 'annotations'), Karpathy's ('images' with "
-            "'sentences'), or a list of objects with 'image' and 'caption'",
-            path=path,
-        )
-    with_id = [image for image in images if isinstance(image, dict) and isinstance(image.get("id"), int | str)]
-    names: dict[int | str, Any] = {}
-    for entry in with_id:
-        file = entry.get("file_name")
-        if (name := names.setdefault(entry["id"], file)) != file:
-            fault = f"{quote(name)} and {quote(file)} have one id, {entry['id']}; give each another"
+        formats = "COCO's ('images' and 'annotations'), Karpathy's ('images' with 'sentences')"
+        fault = f"captions in JSON are {formats}, or a list of objects with 'image' and 'caption'"
+        raise DataError(f"{path}: {fault}", path=path)
+    names: dict[int | str, Any] = {}  # of the images' files, by the image's id
+    for image in images:
+        if not isinstance(image, dict) or not isinstance(image.get("id"), int | str):
+            continue  # a caption that names such an image is refused below
+        name = image.get("file_name")
+        other_name = names.setdefault(image["id"], name)
+        if other_name != name:
+            fault = f"{quote(other_name)} and {quote(name)} have one id, {image['id']}; give each another"
             raise DataError(f"{path}: images: {fault}", path=path)
     for number, row in enumerate(captions):
         place = f"{path}: annotations[{number}]"
@@ -240,7 +241,7 @@ def read_json_captions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def index_by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "caption") -> dict[str, Entry]:
-    """Return a file's entries, which come with their places, by id; no entries or a repeated id are refused."""
+    """Return entries, which come after their places, by id; a repeated id, or a file without entries, is refused."""
     by_id: dict[str, Entry] = {}
     for place, entry in entries:
         if entry.id in by_id:
@@ -265,8 +266,8 @@ def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple
         with in_column("image", place):
             check_reference(image)
         image = normpath(image)
-    name, text = optional_text(row, "id", str(number)), row["caption"]
-    return SourceCaption(name, " ".join(text.split()), image, optional_text(row, "cluster", image or name), text)
+    name, raw = optional_text(row, "id", str(number)), row["caption"]
+    return SourceCaption(name, " ".join(raw.split()), image, optional_text(row, "cluster", image or name), raw)
 
 
 def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
@@ -274,7 +275,8 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
         refuse_near(row)
     except DataError as error:
         raise DataError(f"{place}: {error}", path=place, field=error.field) from error
-    columns = _COCO_CF_COLUMNS if _COCO_CF_COLUMNS[1] in row and "caption_0" not in row else _PAIR_COLUMNS
+    is_coco_cf = "original_caption" in row and "caption_0" not in row
+    columns = _COCO_CF_COLUMNS if is_coco_cf else _PAIR_COLUMNS
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():
             raise DataError(f"{place}: column {column!r} is missing or empty; got {', '.join(row)}")
@@ -287,16 +289,15 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in tag_columns}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
-    image = (row.get("image_0") or "") if columns is _PAIR_COLUMNS else ""
+    image = "" if is_coco_cf else row.get("image_0") or ""
     cluster = row.get("cluster")
     if is_empty(cluster):
         image_id, _, number = name.rpartition("_")  # if the id has the form IMAGE_NUMBER
         cluster = image_id if image_id.isdigit() and number.isdigit() else name
     if not isinstance(image, str) or not isinstance(cluster, str):
-        raise DataError(
-            f"{place}: columns 'image_0' and 'cluster': expected strings, got {quote(image)} and {quote(cluster)}"
-        )
-    if "." not in image:  # COCO-Counterfactuals names its generated picture there, without a suffix
+        given = f"{quote(image)} and {quote(cluster)}"
+        raise DataError(f"{place}: columns 'image_0' and 'cluster': expected strings, got {given}")
+    if "." not in image:  # in COCO-Counterfactuals `image_0` is the name of a generated picture, without a suffix
         image = ""
     if image:
         with in_column("image_0", place):
@@ -311,7 +312,7 @@ def optional_text(row: Mapping[str, Any], column: str, default: str) -> str:
 
 
 def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:
-    """Return a row's text in a column; the error about a missing one suggests a column of nearly that name."""
+    """Return a row's text in a column; a missing one is refused, with the column of the row that has a similar name."""
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{place}: column {column!r} is missing or empty{near_column(row, column, columns)}")
@@ -319,14 +320,14 @@ def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collec
 
 
 def near_column(row: Iterable[str], column: str, columns: Collection[str]) -> str:
-    """Return a question about a row's column, not of `columns`, with nearly the missing one's name; or an empty one."""
+    """Return "; is it 'captoin'?" if a column of the row, none of `columns`, has nearly this name; else ""."""
     near = next((name for name in row if name not in columns and nearest(name, [column])), None)
     return f"; is it {near!r}?" if near else ""
 
 
 @contextmanager
 def in_column(column: str, place: str, fault: str = "") -> Iterator[None]:
-    """Raise errors of the block again, with the row's place and the column before their message."""
+    """Raise errors of the block again, their message after the row's place and the column."""
     try:
         yield
     except (DataError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Workers of this machine or a Ray cluster: if one of them dies, its job is reported as lost, the others go on."""
+"""Apply a task to jobs, in processes or on a Ray cluster; a job whose worker dies comes back as `Lost`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Executor(Protocol):
     """Applies a task to jobs: a `ProcessExecutor` on this machine, or a `RayExecutor` on a cluster."""
 
     def perform(self, task: Callable[[Job], Result], jobs: Sequence[Job]) -> Results[Job, Result]:
-        """Yield each job with its result, in the order in which they finish; a job whose worker died comes with `Lost`.
+        """Yield each job with its result, in the order in which jobs finish; `Lost` is the result of a dead worker.
 
         An exception that the task raises ends all work, and is raised here; closing the generator ends all work, too.
 
         Args:
-            task: can be pickled; depends on its job alone.
-            jobs: the task's arguments, one each.
+            task: a function that can be pickled; its result depends on its argument, the job, alone.
+            jobs: the jobs.
         """
         ...
 
@@ -62,7 +62,7 @@ class ProcessExecutor:
         try:
             for worker in workers:
                 worker.send(waiting.pop())
-            while busy := {worker.connection: worker for worker in workers if worker.busy}:
+            while busy := {worker.connection: worker for worker in workers if worker.jobs}:
                 for ready in wait(list(busy)):
                     worker = busy[ready]  # type: ignore[index]
                     job, result = worker.receive()
@@ -87,30 +87,26 @@ class _WorkerProcess(Generic[Job, Result]):
         self._process = context.Process(target=_serve_jobs, args=(task, child_end), daemon=True)
         self._process.start()
         child_end.close()  # the child alone holds it from now on: when the child dies, the pipe ends
-        self._jobs: list[Job] = []
-        self._began = False
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._jobs)
+        self.jobs: list[Job] = []  # the job at work, or none
+        self._has_begun = False
 
     def send(self, job: Job) -> None:
-        self._jobs = [job]
+        self.jobs = [job]
         with suppress(BrokenPipeError, ConnectionResetError):  # it is dead already: `receive` meets the pipe's end
             self.connection.send(job)
 
     def receive(self) -> tuple[Job, Result | Lost]:
-        job = self._jobs.pop()
+        job = self.jobs.pop()
         try:
-            self._began = self._began or self.connection.recv()
+            if not self._has_begun:
+                self._has_begun = self.connection.recv()  # the first message of `_serve_jobs`
             succeeded, result = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self._process.join()
-            if not self._began:
-                raise RunError(
-                    f"workers: a worker process could not begin (exit code {self._process.exitcode}). It reads the "
-                    'calling script again: make the call under `if __name__ == "__main__":`, in a file'
-                ) from None
+            if not self._has_begun:
+                fault = f"a worker process could not begin (exit code {self._process.exitcode})"
+                fix = 'make the call under `if __name__ == "__main__":`, in a file'
+                raise RunError(f"workers: {fault}. It reads the calling script again: {fix}") from None
             self.connection.close()
             return job, Lost(f"exit code {self._process.exitcode}")
         if not succeeded:
@@ -139,11 +135,11 @@ def _serve_jobs(task: Callable[[Job], Result], connection: Connection) -> None:
         return
 
 
-#: Seconds that an address may take to answer, and then its nodes.
+#: Seconds that a cluster's address may take to answer, and then its nodes.
 _ADDRESS_TIMEOUT = 10.0
 _NODE_TIMEOUT = 120.0
 
-#: Jobs in the cluster at once when nothing limits them: every CPU has a next one, and an autoscaler adds nodes.
+#: At least so many jobs are in a cluster at once if `workers` is not given: jobs that wait let an autoscaler add nodes.
 _LEAST_JOBS = 64
 
 
@@ -151,10 +147,13 @@ _LEAST_JOBS = 64
 class RayExecutor:
     """The workers of a Ray cluster, one CPU each; every node needs this version of tellapart and the recipe's files.
 
-    A process that has joined a cluster with `ray.init` already stays in it, whatever the address: `local` (a cluster of
-    this machine's CPUs, for this build alone), `auto` (the one that runs here, or that `RAY_ADDRESS` names) or
-    `host:port`. `workers` are jobs at once, as many as there is room for if not given; `gpus` is each one's share of a
-    GPU, and without any it sees none. Nodes must have this `version` of tellapart; this process's if not given.
+    A process that has joined a cluster with `ray.init` already stays in it, whatever the address.
+
+    Attributes:
+        address: `local` (this machine's CPUs), `auto` (the cluster that runs here or is RAY_ADDRESS) or `host:port`.
+        workers: the jobs at once; None for as many as there is room for.
+        gpus: a worker's share of a GPU; with 0 it sees no GPU.
+        version: the version of tellapart that every node must have; this process's if empty.
     """
 
     address: str
@@ -169,25 +168,25 @@ class RayExecutor:
         with _join_cluster(self.address, self.workers) as ray:
             self._check_cluster(ray)
             room = self.workers or max(_LEAST_JOBS, 2 * int(ray.cluster_resources().get("CPU", 1)))
-            # Ray itself sends a job to another node when its node or worker dies; `Lost` comes when that failed, too.
+            # When a node or worker dies, Ray repeats the job elsewhere; `Lost` comes after the last of these retries.
             remote = ray.remote(on_node).options(num_cpus=1, num_gpus=self.gpus, max_retries=3)
-            shared = ray.put(task)  # once, not with every job
+            shared_task = ray.put(task)  # sent once, not with every job
             waiting = list(reversed(jobs))
             busy: dict[Any, Job] = {}
             while waiting or busy:
                 while waiting and len(busy) < room:
                     job = waiting.pop()
-                    busy[remote.remote(shared, job)] = job
-                (ready, *_), _ = ray.wait(list(busy), num_returns=1)
-                yield busy.pop(ready), _get_result(ray, ready)
+                    busy[remote.remote(shared_task, job)] = job
+                finished, _ = ray.wait(list(busy), num_returns=1)
+                for reference in finished:
+                    yield busy.pop(reference), _get_result(ray, reference)
 
     def _check_cluster(self, ray: ModuleType) -> None:
         """Check that there is room for a worker and that every node has the same tellapart, before it is used there."""
         cpus, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
         if cpus < 1 or gpus < self.gpus:
-            raise RunError(
-                f"the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs; a worker takes 1 CPU and {self.gpus:g} GPUs"
-            )
+            needed = f"a worker takes 1 CPU and {self.gpus:g} GPUs"
+            raise RunError(f"the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs; {needed}")
 
         # Ray sends a function inside a function by value: a node may have no tellapart to import it from.
         def installed_version() -> str:
@@ -198,23 +197,22 @@ class RayExecutor:
             except metadata.PackageNotFoundError:
                 return ""
 
-        near = require("ray.util.scheduling_strategies", extra="ray").NodeAffinitySchedulingStrategy
+        on_one_node = require("ray.util.scheduling_strategies", extra="ray").NodeAffinitySchedulingStrategy
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        beside = [{"num_cpus": 0, "scheduling_strategy": near(node["NodeID"], soft=True)} for node in nodes]
-        replies = [ray.remote(installed_version).options(**options).remote() for options in beside]
+        strategies = [on_one_node(node["NodeID"], soft=True) for node in nodes]
+        ask = ray.remote(installed_version)
+        replies = [ask.options(num_cpus=0, scheduling_strategy=strategy).remote() for strategy in strategies]
         version = self.version or metadata.version("tellapart")
         try:
             versions = ray.get(replies, timeout=_NODE_TIMEOUT)
         except ray.exceptions.GetTimeoutError as late:
             fault = f"the Ray cluster's nodes did not answer within {_NODE_TIMEOUT:g} s; look at `ray status`"
             raise RunError(fault) from late
-        for node, node_versions in zip(nodes, versions, strict=True):
-            if node_versions != version:
-                has = f"tellapart {node_versions}" if node_versions else "no tellapart"
-                raise RunError(
-                    f"the Ray node {node['NodeManagerAddress']} has {has}, "
-                    f"and tellapart {version} is at work here; install the same on every node"
-                )
+        for node, node_version in zip(nodes, versions, strict=True):
+            if node_version != version:
+                has = f"tellapart {node_version}" if node_version else "no tellapart"
+                fault = f"{has}, and tellapart {version} is at work here; install the same on every node"
+                raise RunError(f"the Ray node {node['NodeManagerAddress']} has {fault}")
 
 
 def on_node(task: Callable[[Job], Result], job: Job) -> Result:
@@ -225,9 +223,10 @@ def on_node(task: Callable[[Job], Result], job: Job) -> Result:
         raise type(error)(f"on the Ray node {socket.gethostname()}: {error}") from error
 
 
-def _get_result(ray: ModuleType, ready: Any) -> Any:
+def _get_result(ray: ModuleType, reference: Any) -> Any:
+    """Return the result of a finished job, or `Lost`; an exception of the task is raised."""
     try:
-        return ray.get(ready)
+        return ray.get(reference)
     except ray.exceptions.RayTaskError as error:  # the task raised
         raise (error.cause if isinstance(error.cause, Exception) else error) from None
     except ray.exceptions.RayError as error:

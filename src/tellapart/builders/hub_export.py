@@ -13,23 +13,24 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.video import is_video
 from tellapart.errors import DataError, quote, require
 
-#: Rows of one parquet row group: with images inside, few, so that a viewer reads little.
-_GROUP = 100
+#: Rows of a parquet row group: few, since rows hold images, and a viewer reads whole groups.
+_ROWS_PER_GROUP = 100
 
 
 def write_imagefolder(pairs: PairSet, folder: Path) -> None:
-    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read it.
+    """Write `metadata.jsonl` and the images; `load_dataset("imagefolder", data_dir=...)` and tellapart read them.
 
-    The form has no place of the true entry, so it is written first.
+    The format cannot say which image or caption is true, so the true one is written first.
     """
     pairs = _truth_first(pairs)
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
             for item in pairs.items:
-                # One image is `file_name`, more are `image_0_file_name`, ...
-                one = len(item.images) == 1
                 row: dict[str, Any] = {"id": item.id}
-                row |= {"file_name" if one else f"image_{k}_file_name": name for k, name in enumerate(item.images)}
+                if len(item.images) == 1:
+                    row["file_name"] = item.images[0]
+                else:
+                    row |= {f"image_{k}_file_name": name for k, name in enumerate(item.images)}
                 row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
                 row |= {"cluster": item.cluster, "tags": dict(item.tags)}
                 lines.write(f"{json.dumps(row, ensure_ascii=False)}\n")
@@ -41,13 +42,13 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
 def write_parquet(pairs: PairSet, path: Path) -> None:
     """Write one parquet file: `id`, `image_k` with bytes, `caption_k`, `cluster`; `tags` and `provenance` as JSON.
 
-    The true entry is written first, as by `write_imagefolder`.
+    The true image or caption is written first, as by `write_imagefolder`.
     """
     pairs = _truth_first(pairs)
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
-    if films := [name for item in pairs.items for name in item.images if is_video(name)]:
-        raise DataError(f"{path}: {quote(films[0])} is a video, and cells of this form are pictures; keep the folder")
+    if videos := [name for item in pairs.items for name in item.images if is_video(name)]:
+        raise DataError(f"{path}: {quote(videos[0])} is a video, and cells of this form are pictures; keep the folder")
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     images, texts = pairs.shape
     image = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
@@ -61,8 +62,8 @@ def write_parquet(pairs: PairSet, path: Path) -> None:
     schema = arrow.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
     try:
         with atomic_file(path) as draft, parquet.ParquetWriter(draft, schema) as writer:
-            for start in range(0, len(pairs), _GROUP):
-                rows = [_make_record(pairs, item) for item in pairs.items[start : start + _GROUP]]
+            for start in range(0, len(pairs), _ROWS_PER_GROUP):
+                rows = [_make_record(pairs, item) for item in pairs.items[start : start + _ROWS_PER_GROUP]]
                 writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error})") from error

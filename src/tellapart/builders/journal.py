@@ -1,8 +1,8 @@
 """The journal of a build: one SQLite file next to its output, with every candidate's outcome and the images of items.
 
-A build that was stopped, however, reads its journal and continues. Each outcome is written atomically, under
-its candidate's id. One process at a time holds the file, and a finished build removes it. Outcomes and images have
-digests: a changed outcome is made again.
+A build that was stopped in any way reads its journal and continues. Each outcome is written atomically, under its
+candidate's id. One process at a time opens the file, and a finished build removes it. Outcomes and images are stored
+with their SHA-256: one that no longer fits its digest is made again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from tellapart.errors import DataError, RunError, first_line, plain
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of work that may be lost when the process is killed: outcomes are committed, and synced, this often.
-_PERIOD = 0.5
+#: Seconds between two commits: the most work that is lost when the process is killed.
+_COMMIT_PERIOD = 0.5
 
+# In the column `told`: the fields of an outcome as JSON (`_to_fields`).
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outcome (id TEXT PRIMARY KEY, kind TEXT NOT NULL, told TEXT NOT NULL, sha256 TEXT NOT NULL)
@@ -35,21 +36,21 @@ WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS image (reference TEXT PRIMARY KEY, sha256 TEXT NOT NULL, data BLOB NOT NULL);
 """
 
-#: The ids of final outcomes: not of those that failed, nor of videos, for a missing or damaged file may come later.
+#: The ids of final outcomes. A failure is tried again, and so is a rejected video: its missing file may come later.
 _DECIDED = """
 SELECT id FROM outcome WHERE kind != 'failed' AND NOT (kind = 'rejected' AND told LIKE '{"step": "video",%')
 """
 
-#: SQLite's errors of the disk and of the memory, whatever the file holds.
-_REFUSALS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
-_REFUSALS |= {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM}
+#: SQLite's errors of the disk and of the memory; other errors mean that the file is damaged.
+_DISK_ERRORS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+_DISK_ERRORS |= {sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM}
 
-#: Letters of a refused text that are kept.
-_SHOWN = 500
+#: The most characters of a refused text that are stored.
+_MOST_CHARACTERS = 500
 
 
 def journal_of(out: Path) -> Path:
-    """Return the path of a build's journal: next to the set's folder or the file, until that is written."""
+    """Return the path of a build's journal: next to the folder or the file that the build writes."""
     folder = out.resolve()  # "." has no name
     return folder.with_name(f".{folder.name}.journal")
 
@@ -62,30 +63,32 @@ class Journal:
         self._file = _open_database(path)
         begun = str(path.stat().st_mtime_ns)
         try:
-            # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
+            # EXCLUSIVE: a second process would do the work twice. FULL: a commit returns when it is on the disk.
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._file.execute("PRAGMA synchronous = FULL")
             self._file.executescript("BEGIN EXCLUSIVE;" + _TABLES + "COMMIT;")
-            if not self.decided_ids():  # nothing would be lost: a recipe that was corrected begins again
+            if not self.decided_ids():  # no work would be lost: a corrected recipe may take the file over
                 self._file.executescript("BEGIN; DELETE FROM outcome; DELETE FROM image; DELETE FROM about; COMMIT;")
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('fingerprint', ?)", (fingerprint,))
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('facts', ?)", (json.dumps(facts or {}),))
             self._file.execute("INSERT OR IGNORE INTO about VALUES ('begun', ?)", (begun,))
             about = dict(self._file.execute("SELECT key, value FROM about"))
-            owner, self.begun = about["fingerprint"], int(about["begun"])  # nanoseconds, by the clock of its disk
+            # `begun` is in nanoseconds, by the clock of the file system, which also dates the sources of items.
+            owner, self.begun = about["fingerprint"], int(about["begun"])
         except (sqlite3.DatabaseError, ValueError) as error:
             self._file.close()
-            held = f"{path} is held by another build that is at work; wait for it, or name another out="
-            other = f"{path} is no journal of a build ({error}); name another out= (or pairs=), or delete it"
-            raise _room_error(path, error) or RunError(held if "locked" in str(error) else other) from error
+            if "locked" in str(error):
+                fault = "is held by another build that is at work; wait for it, or name another out="
+            else:
+                fault = f"is no journal of a build ({error}); name another out= (or pairs=), or delete it"
+            raise _disk_error(path, error, RunError(f"{path} {fault}")) from error
         if owner != fingerprint:
             self._file.close()
             then = parse_json(about["facts"], path, error=RunError)
             differing = describe_changes(then, facts or {}) or f"{owner}, now {fingerprint}"
-            raise RunError(
-                f"{path} was begun with another recipe, other inputs or another version ({differing}); name another "
-                "out= (or pairs=), or delete it to begin again"
-            )
+            cause = f"another recipe, other inputs or another version ({differing})"
+            fix = "name another out= (or pairs=), or delete it to begin again"
+            raise RunError(f"{path} was begun with {cause}; {fix}")
         self._committed = time.monotonic()
         self._closed = False
 
@@ -122,7 +125,7 @@ class Journal:
         fields = json.dumps(_to_fields(outcome), ensure_ascii=False, allow_nan=False)
         digest = _digest_outcome(name, kind, fields)
         self._write_rows("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?)", name, kind, fields, digest)
-        if time.monotonic() - self._committed >= _PERIOD:
+        if time.monotonic() - self._committed >= _COMMIT_PERIOD:
             self.commit()
 
     def _record_image(self, name: str, reference: str, data: bytes) -> None:
@@ -141,22 +144,22 @@ class Journal:
     def drop_damaged(self) -> list[str]:
         """Delete outcomes that differ from their digests, or whose images do, with a warning; return the ids."""
         with _explain_errors(self.path):
-            finished = set()
-            changed = []
+            intact = set()
+            changed_rows = []
             for row, reference, digest, data in self._file.execute("SELECT rowid, reference, sha256, data FROM image"):
                 if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == digest:
-                    finished.add(reference)
+                    intact.add(reference)
                 else:
-                    changed.append((row,))
+                    changed_rows.append((row,))
             damaged = [
                 name
                 for name, kind, fields, digest in self._file.execute("SELECT id, kind, told, sha256 FROM outcome")
-                if _digest_outcome(name, kind, fields) != digest or not _images_of(kind, fields) <= finished
+                if _digest_outcome(name, kind, fields) != digest or not _images_of(kind, fields) <= intact
             ]
-            if damaged or changed:
+            if damaged or changed_rows:
                 self._file.execute("BEGIN")
                 self._file.executemany("DELETE FROM outcome WHERE id = ?", [(name,) for name in damaged])
-                self._file.executemany("DELETE FROM image WHERE rowid = ?", changed)
+                self._file.executemany("DELETE FROM image WHERE rowid = ?", changed_rows)
                 self._file.execute("COMMIT")
         if damaged:
             count, first = len(damaged), plain(str(damaged[0]))
@@ -240,7 +243,7 @@ def _to_fields(outcome: Outcome | dict[str, Any]) -> dict[str, Any]:
     if isinstance(outcome, Made):
         return {"item": outcome.item.model_dump(mode="json"), "redrawn": list(outcome.redrawn)}
     if isinstance(outcome, Rejected):
-        text = {"text": outcome.text[:_SHOWN].encode("utf-8", "replace").decode()} if outcome.text else {}
+        text = {"text": outcome.text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()} if outcome.text else {}
         return {"step": outcome.step, "reason": outcome.reason, **text}
     return {"error": outcome.error} if isinstance(outcome, Failed) else outcome
 
@@ -263,17 +266,18 @@ def _images_of(kind: str, fields: str) -> set[str]:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into one line."""
+    """Raise SQLite's errors as a `RunError` that names the journal."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _room_error(path, error) or _damage_error(path, first_line(error)) from error
+        raise _disk_error(path, error, _damage_error(path, first_line(error))) from error
 
 
-def _room_error(path: Path, error: sqlite3.Error | ValueError) -> RunError | None:
-    """Return the error if it is the disk that refuses, being full for one."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _REFUSALS:
-        return None
+def _disk_error(path: Path, error: sqlite3.Error | ValueError, other: RunError) -> RunError:
+    """Return an error that names the disk, such as a full one, if the disk is the cause; else the other error."""
+    primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bytes extend it
+    if primary_code not in _DISK_ERRORS:
+        return other
     why = first_line(error)
     return RunError(f"{path} cannot be written ({why}); its content is kept: make room, and run it again to go on")
 

@@ -32,18 +32,18 @@ from tellapart.data.strict_json import first_repeated
 from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, MissingDependencyError, RunError, plain, quote
 
-# The work of one worker process: make and filter one candidate.
+# The work of one worker process: make and filter candidates.
 #
-# A worker gets a `WorkerPlan` and opens the recipe's builder and filters itself. It refuses to work if it reads other
-# inputs, models or another tellapart than the process that started the build.
+# A worker gets a `WorkerPlan` and opens the recipe's builder and filters itself. It refuses to work if its inputs,
+# models or version of tellapart differ from those of the process that started the build.
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """The recipe of a build as JSON, as workers get it, with the folder that its paths are relative to.
+    """What a worker process needs: the recipe as JSON, and the folder that its paths are relative to.
 
-    `fingerprint` is of the recipe and all it reads; items name it. `sources` are `sources_of` the builder in the
-    process that started the build.
+    `fingerprint` is that of the recipe and of all files that it reads; the items' provenance has it. `sources` is what
+    `sources_of` returned in the process that started the build.
     """
 
     recipe: str
@@ -61,9 +61,9 @@ def sources_of(builder: Builder) -> tuple[tuple[str, str], ...]:
 
 
 def attempt(candidates: Sequence[Candidate], plan: WorkerPlan) -> list[Outcome]:
-    """Make and filter candidates, in whichever process this is.
+    """Make and filter candidates, in a worker or in the build's process.
 
-    An error becomes a `Failed`, which is tried again later; an error that no other try can change is raised.
+    An error becomes a `Failed`, which is tried again later; an error that would come again each time is raised.
     """
     return [_attempt_one(candidate, plan) for candidate in candidates]
 
@@ -84,28 +84,30 @@ def _attempt_one(candidate: Candidate, plan: WorkerPlan) -> Outcome:
         return outcome
     if outcome.item.id != candidate.id:
         raise DataError(f"builder {recipe.builder!r} made item {outcome.item.id!r} of candidate {candidate.id!r}")
-    seed, inputs, models = [recipe.seed, candidate.id], dict(builder.inputs), dict(builder.models)
-    origin = {"builder": recipe.builder, "recipe": plan.fingerprint, "seed": seed, "inputs": inputs, "models": models}
+    origin: dict[str, JsonValue] = {"builder": recipe.builder, "recipe": plan.fingerprint}
+    origin |= {"seed": [recipe.seed, candidate.id], "inputs": {**builder.inputs}, "models": {**builder.models}}
     return replace(outcome, item=outcome.item.model_copy(update={"provenance": origin | outcome.item.provenance}))
 
 
 @lru_cache(maxsize=1)
 def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, ItemFilter]]]:
-    """Open a plan's builder and filters once a process: a builder may hold a model."""
+    """Open a plan's builder and filters, once a process: a builder may have loaded a large model."""
     recipe = RecipeFile.model_validate_json(plan.recipe)
     builder = open_builder(recipe, plan.home, insecure=plan.insecure)
     present, planned = dict(sources_of(builder)), dict(plan.sources)
     for name in sorted({*present, *planned}):
         if present.get(name) != planned.get(name):
-            values = (sources.get(name) or "none" for sources in (present, planned))
-            here, start = (value if len(value) <= 16 else f"{value[:12]}..." for value in values)
-            raise RunError(f"{name} is {here} here and {start} at the build's start; it must be the same")
+            here, at_start = present.get(name) or "none", planned.get(name) or "none"
+            raise RunError(f"{name} is {here} here and {at_start} at the build's start; it must be the same")
     return recipe, builder, open_tables("filter", recipe.filters, recipe.name)
 
 
 @dataclass
 class Funnel:
-    """The number of candidates that each step of a build let through or rejected, and a refused text of each reason."""
+    """The counts of a build's outcomes: items, failures, and rejections by step and reason.
+
+    `samples` has the first refused text of each step and reason.
+    """
 
     candidates: int = 0
     items: int = 0
@@ -129,11 +131,12 @@ class Funnel:
 
     def rows(self) -> list[tuple[str, str, int]]:
         """Return the funnel as a table: step, reason, number; the most frequent reasons of a step first."""
-        redrawn = sorted(self.redrawn.items(), key=lambda pair: (-pair[1], pair[0]))
-        rejected = sorted(self.rejected.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1]))
+        redrawn = sorted((-number, reason) for reason, number in self.redrawn.items())
+        rejected = sorted((step, -number, reason) for (step, reason), number in self.rejected.items())
         rows = [("candidates", "", self.candidates)]
-        rows += [("drawn again", reason, number) for reason, number in redrawn]
-        rows += [(f"rejected by {key[0]}", key[1] + self.samples.get(key, ""), number) for key, number in rejected]
+        rows += [("drawn again", reason, -negative) for negative, reason in redrawn]
+        for step, negative, reason in rejected:
+            rows.append((f"rejected by {step}", reason + self.samples.get((step, reason), ""), -negative))
         if self.failed:
             rows.append(("failed", "", self.failed))
         return [*rows, ("items", "", self.items)]
@@ -158,13 +161,13 @@ class Funnel:
 
 _log = logging.getLogger(__name__)
 
-#: A tag with more values than this is an identifier.
-_MOST_VALUES = 64
+#: A tag with more values than this names single items, as an id does; a selection need not keep each of its values.
+_MOST_TAG_VALUES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A built set's folder, its candidates by outcome, and how many outcomes came from a build that was stopped."""
+    """A built set's folder, its funnel, and the number of outcomes that an earlier, stopped build had decided."""
 
     folder: Path
     funnel: Funnel
@@ -177,14 +180,15 @@ def build(
     insecure: bool = False, paths: Path | None = None,
 ) -> BuildResult:  # fmt: skip
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
-    _open_plan.cache_clear()  # an earlier build's builder knows the folders and files as they were then
-    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)
+    _open_plan.cache_clear()  # the builder of an earlier build has listed folders that may have changed since
+    report = progress or (lambda *_: None)
+    opened = _open_recipe(recipe, paths or recipe.parent, insecure)
     candidates, name = list(opened.builder.candidates()), opened.recipe.builder
     if (twice := first_repeated(candidate.id for candidate in candidates)) is not None:
         raise DataError(f"builder {name!r} gives two candidates the id {twice!r}; ids must be distinct")
     if not candidates:
         raise DataError(f"builder {name!r} found no candidates in its inputs; look at the recipe's [options]")
-    candidates = candidates[:limit]
+    candidates = take_first(candidates, limit)
     if (out / "card.json").is_file():
         return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -192,28 +196,23 @@ def build(
     with Journal(journal_of(out), opened.fingerprint, opened.facts) as journal:
         journal.drop_damaged()
         decided = journal.decided_ids()
-        kept = (journal.outcome(candidate.id) for candidate in candidates if candidate.id in decided)
-        made = (outcome.item for outcome in kept if isinstance(outcome, Made))
-        _refuse_changed_sources(opened.builder, made, journal.begun, f"{journal.path}; delete it to begin again")
-        # Absolute: another machine's processes have another working folder.
-        home, sources = opened.home.absolute(), sources_of(opened.builder)
+        earlier = (journal.outcome(candidate.id) for candidate in candidates if candidate.id in decided)
+        made_items = (outcome.item for outcome in earlier if isinstance(outcome, Made))
+        _refuse_changed_sources(opened.builder, made_items, journal.begun, f"{journal.path}; delete it to begin again")
+        home = opened.home.absolute()  # processes on another machine have another working folder
+        sources = sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
-        outcomes, resumed = decide(
-            journal,
-            candidates,
-            executor or ProcessExecutor(workers),
-            partial(attempt, plan=plan),
-            report,
-            retries=opened.recipe.retries,
-            allowed=opened.recipe.max_failed,
-        )
+        task, executor = partial(attempt, plan=plan), executor or ProcessExecutor(workers)
+        retries, allowed = opened.recipe.retries, opened.recipe.max_failed
+        outcomes, resumed = decide(journal, candidates, executor, task, report, retries=retries, allowed=allowed)
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
             funnel.count(outcome)
         if not items:
-            rows = sorted(funnel.rows()[1:-1], key=lambda row: -row[-1])
-            why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in rows)
+            _candidates, *lost, _items = funnel.rows()
+            lost.sort(key=lambda row: -row[-1])
+            why = ", ".join(f"{n} {step}" + (f" ({reason})" if reason else "") for step, reason, n in lost)
             raise DataError(f"none of {len(candidates)} candidates became an item: {why}; nothing is written")
         images = journal.images({reference for item in items for reference in (*item.images, *item.masks)})
         write_pair_set(out, items, images, _make_card(opened, funnel), progress=partial(report, "writing"))
@@ -221,8 +220,15 @@ def build(
     return BuildResult(out, funnel, resumed)
 
 
+def take_first(sources: Sequence[Any], limit: int | None) -> list[Any]:
+    """Return the first `limit` sources, all of them if it is None."""
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise RunError(f"limit={limit!r}: give a whole number of candidates, at least 1")
+    return list(sources[:limit])
+
+
 def describe_kept(out: Path) -> str | None:
-    """Describe the result of an interrupted build: the full set, or a journal of candidates or captions."""
+    """Describe what an interrupted build leaves: the complete set, a journal with decided candidates, or None."""
     if (out / "card.json").is_file():
         return f"the set in {out} is complete"
     decided = count_decided(journal_of(out))
@@ -231,14 +237,12 @@ def describe_kept(out: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedRecipe:
-    """A recipe with its builder and selections; `inputs` and `models` are those of both."""
+    """A recipe with its builder and selections; `facts` are `RecipeFile.facts`."""
 
     recipe: RecipeFile
     home: Path
     builder: Builder
     selections: Sequence[tuple[str, Selection]]
-    inputs: Mapping[str, str]
-    models: Mapping[str, str]
     fingerprint: str
     facts: Mapping[str, Any]
 
@@ -252,17 +256,17 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
     facts = recipe.facts(inputs, models, metadata.version("tellapart"))
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint_facts(facts)[:16], facts)
+    return _OpenedRecipe(recipe, home, builder, selections, fingerprint_facts(facts)[:16], facts)
 
 
 def decide(
     journal: Journal, sources: Sequence[Any], executor: Executor, task: Callable[[list[Any]], list[Any]],
     report: Progress, *, noun: str = "candidates", block: int = 1, retries: int = 0, allowed: int = 0,
 ) -> tuple[dict[str, Any], int]:  # fmt: skip
-    """Decide the sources that a journal has not, in blocks; return all outcomes by id, and how many it had.
+    """Decide the sources that a journal has no outcome of; return all outcomes by id, and how many the journal had.
 
-    `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again; more
-    failures than are allowed are an error.
+    `task` gets a block of sources and returns an outcome for each. A source that fails, or whose worker dies, is tried
+    again up to `retries` times. More than `allowed` failures that remain are an error.
     """
     decided = journal.decided_ids()
     waiting = [source for source in sources if source.id not in decided]
@@ -289,15 +293,14 @@ def decide(
     errors = [f"{name}: {outcome.error:.200}" for name, outcome in by_id.items() if isinstance(outcome, Failed)]
     if len(errors) > allowed:
         first = "; ".join(errors[:3])
-        raise RunError(
-            f"{len(errors)} of {len(by_id)} candidates failed ({first}); the others are kept in {journal.path}: run "
-            "the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
-        )
+        fix = "run the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
+        kept = f"the others are kept in {journal.path}"
+        raise RunError(f"{len(errors)} of {len(by_id)} candidates failed ({first}); {kept}: {fix}")
     return by_id, resumed
 
 
 def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:
-    """Return the items that pass every selection; the outcome of one that does not becomes a rejection."""
+    """Return the items that pass every selection; in `outcomes`, a rejection replaces each of the others."""
     items = [outcome.item for outcome in outcomes.values() if isinstance(outcome, Made)]
     for done, (name, selection) in enumerate(opened.selections):
         report("selections", done, len(opened.selections))
@@ -312,58 +315,59 @@ def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: P
 
 
 def _warn_of_lost_values(selection: str, before: Sequence[Item], after: Sequence[Item]) -> None:
-    """Name the values of tags that a selection leaves no item of; tags that differ from item to item are no values."""
-    left = {pair for item in after for pair in item.tags.items()}
-    values: dict[str, dict[str, None]] = {}
-    for tag, value in (pair for item in before for pair in item.tags.items()):
-        values.setdefault(tag, {})[value] = None
-    for tag, of_tag in values.items():
-        lost = [value for value in of_tag if (tag, value) not in left]
-        if after and lost and len(of_tag) <= min(_MOST_VALUES, len(before) - 1):
-            counted = f"{len(lost)} of the {len(of_tag)} values of {tag}: {', '.join(lost)}"
+    """Warn of each value of a tag that no item has after a selection, except for tags that name single items."""
+    remaining = {pair for item in after for pair in item.tags.items()}
+    values: dict[str, list[str]] = {}
+    for tag, value in dict.fromkeys(pair for item in before for pair in item.tags.items()):
+        values.setdefault(tag, []).append(value)
+    for tag, tag_values in values.items():
+        lost = [value for value in tag_values if (tag, value) not in remaining]
+        if after and lost and len(tag_values) <= min(_MOST_TAG_VALUES, len(before) - 1):
+            counted = f"{len(lost)} of the {len(tag_values)} values of {tag}: {', '.join(lost)}"
             _log.warning("%s leaves no item of %s", plain(selection), plain(counted))
 
 
 def _make_card(opened: _OpenedRecipe, funnel: Funnel) -> dict[str, Any]:
-    """Return the set's card; it is the same for any time, machine and number of processes of the build."""
+    """Return the set's card; it depends on no time, machine or number of processes."""
     return {
         "name": opened.recipe.name,
         **opened.builder.about,
         "builder": opened.recipe.builder,
         "recipe": opened.recipe.model_dump(mode="json"),
         "recipe_fingerprint": opened.fingerprint,
-        "inputs": dict(opened.inputs),
-        "models": dict(opened.models),
+        "inputs": opened.facts["inputs"],
+        "models": opened.facts["models"],
         "funnel": funnel.to_record(),
         "versions": {"tellapart": metadata.version("tellapart")},
     }
 
 
-def _refuse_changed_sources(builder: Builder, items: Iterable[Item], since: int, kept: str) -> None:
-    """Refuse items whose picture or video changed since this time, in nanoseconds, and is another one now."""
+def _refuse_changed_sources(builder: Builder, items: Iterable[Item], since: int, owner: str) -> None:
+    """Refuse items whose picture or video changed after `since`, in nanoseconds; `owner` is the file with the items."""
     source_of = getattr(builder, "source_of", None)
-    sources = {source: item.id for item in items if (source := source_of(item))} if source_of else {}
+    if source_of is None:
+        return
+    sources = {source: item.id for item in items if (source := source_of(item))}
     for (path, digest), name in sources.items():
         # A file that was replaced by an older one has a new ctime all the same.
         if digest and path.is_file() and path.stat().st_ctime_ns > since and file_sha256(path) != digest:
-            raise DataError(f"{path} is another file than the one of item {name!r} in {kept}")
+            raise DataError(f"{path} is another file than the one of item {name!r} in {owner}")
 
 
 def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildResult:
-    """Return the set in the folder, if it is this recipe's; a journal that a killed build left is removed."""
+    """Return the set that is in the folder already, if it is this recipe's; a journal beside it is removed."""
     card = read_object(out / "card.json")
     record = card.get("funnel")
     if card.get("recipe_fingerprint") != opened.fingerprint or not isinstance(record, dict):
-        recipe, versions = ({**card[key]} if isinstance(card.get(key), dict) else {} for key in ("recipe", "versions"))
-        then = {**recipe, **card, "version": versions.get("tellapart")}
-        differing = describe_changes({key: then.get(key) for key in opened.facts}, opened.facts)
+        recipe, versions = card.get("recipe"), card.get("versions")
+        facts = {**recipe, **card} if isinstance(recipe, dict) else {**card}
+        facts["version"] = versions.get("tellapart") if isinstance(versions, dict) else None
+        differing = describe_changes({key: facts.get(key) for key in opened.facts}, opened.facts)
         raise DataError(f"{out} is another pair set already ({differing}); build this one in a new folder")
     funnel = Funnel.from_record(record)
     if funnel.candidates != candidates:
-        raise DataError(
-            f"{out} was built from {funnel.candidates} candidates of this recipe, not {candidates}; "
-            "build this one in a new folder"
-        )
+        fault = f"{funnel.candidates} candidates of this recipe, not {candidates}; build this one in a new folder"
+        raise DataError(f"{out} was built from {fault}")
     since = (out / "card.json").stat().st_mtime_ns
     items = read_pair_set(out).items if hasattr(opened.builder, "source_of") else ()
     _refuse_changed_sources(opened.builder, items, since, f"{out}; build this one in a new folder")

@@ -1,13 +1,13 @@
 """The recipe of a pair set: one TOML file that names a builder, its options, filters and selections.
 
-A recipe may come from a stranger: it names files, models and servers, and never a program or a secret. Those are of the
-user's environment (docs/trust.md).
+A recipe may come from a stranger: it names files, models and servers, but no program and no secret. The user gives
+programs and secrets by environment variables (docs/trust.md).
 
 name = "kitchen"                 # of the set
 builder = "negatives"            # `tellapart ls builders`
 seed = 1
-retries = 2                      # of a candidate that fails, after all others
-max_failed = 0                   # candidates that may be left out for good
+retries = 2                      # how often a failed candidate is tried again, after all others
+max_failed = 0                   # how many candidates may still fail then; they are left out
 
 [options]                        # of the builder; paths are relative to the recipe
 captions = "captions.jsonl"
@@ -40,9 +40,9 @@ from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate
 from tellapart.errors import UnknownNameError, nearest
 
-#: Options that recipes had, or that one may think they have, and the user's settings in their place.
 _SET_KEY = "set TELLAPART_API_KEY to the server's key, and take it out"
-_OF_THE_USER: Mapping[str, str] = MappingProxyType(
+#: Options that a recipe must not have, with the fault and the user's setting that takes their place.
+_USER_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "blender_python": "names a program, and a recipe may name none: set TELLAPART_BLENDER_PYTHON to a Python that "
         "has bpy, and take it out",
@@ -80,7 +80,7 @@ def fingerprint_facts(facts: Mapping[str, Any]) -> str:
 def read_recipe_file(path: Path) -> RecipeFile:
     """Read a recipe from a TOML file, and check its builder's options, its filters and its selections."""
     recipe = validate(RecipeFile, read_toml(path), str(path))
-    _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
+    _refuse_user_settings(recipe.options, f"{path}: [options]")
     try:
         builder_type: BuilderType = load("builder", recipe.builder)
     except UnknownNameError as error:
@@ -101,26 +101,26 @@ def open_builder(recipe: RecipeFile, home: Path, *, insecure: bool = False) -> B
 def open_tables(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str) -> list[tuple[str, Any]]:
     """Make the filters or selections that a recipe names, in its order, each with its name."""
     if not tables:
-        return []  # without a search of the installed packages for more of the kind
-    known = names(kind)
-    listed = f"the {kind}s are {', '.join(known)}"
+        return []  # `names` searches the installed packages, which takes time
+    known_names = names(kind)
+    choices = f"the {kind}s are {', '.join(known_names)}"
     opened = []
     for index, table in enumerate(tables):
-        at = f"{place}: {kind}s[{index}]"
+        table_place = f"{place}: {kind}s[{index}]"
         name = table.get("name")
         if not isinstance(name, str):
-            raise field_fault(at, "name", f"is missing; {listed}")
-        if name not in known:
-            raise UnknownNameError(f"{at}: no {kind} {name!r}{nearest(name, known) or ';'} {listed}")
+            raise field_fault(table_place, "name", f"is missing; {choices}")
+        if name not in known_names:
+            raise UnknownNameError(f"{table_place}: no {kind} {name!r}{nearest(name, known_names) or ';'} {choices}")
         options = {key: value for key, value in table.items() if key != "name"}
-        opened.append((name, validate(load(kind, name), options, at)))
+        opened.append((name, validate(load(kind, name), options, table_place)))
     return opened
 
 
-def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], place: str, inside: str = "") -> None:
-    """Name the place of a program or a secret, at any depth of the options."""
+def _refuse_user_settings(table: Mapping[str, JsonValue], place: str, prefix: str = "") -> None:
+    """Refuse options that name a program or a secret, at any depth; `prefix` is the path of the table, with a dot."""
     for key, value in table.items():
-        if key in _OF_THE_USER:
-            raise field_fault(place, inside + key, _OF_THE_USER[key])
+        if key in _USER_SETTINGS:
+            raise field_fault(place, prefix + key, _USER_SETTINGS[key])
         if isinstance(value, Mapping):
-            _refuse_keys_of_the_user(value, place, f"{inside}{key}.")
+            _refuse_user_settings(value, place, f"{prefix}{key}.")

@@ -1,8 +1,8 @@
-"""Filters and selections that every recipe can name: they reject an item, or leave some of a set out.
+"""Filters and selections that every recipe can name: a filter rejects an item, a selection leaves items of a set out.
 
-A filter looks at one item alone; decisions that depend on the others (duplicates, quotas, the balance
-of a set against a blind model) are selections. Selections run once, in the recipe's order, after every candidate is
-decided; each gets the items that the one before it left.
+A filter looks at one item alone. Decisions that depend on other items (duplicates, quotas, the balance of a set against
+a blind model) are selections. Selections run once, in the recipe's order, after every candidate is decided; each gets
+the items that the one before it left.
 
 Adding one is a class in a file and a line of `catalog.FILTERS` or `catalog.SELECTIONS`.
 """
@@ -13,7 +13,6 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -49,7 +48,7 @@ class Words(ItemFilter):
 
 
 class WordGap(ItemFilter):
-    """An item's captions differ by at most `maximum` in their number of words, which would give the true one away."""
+    """An item's captions differ by at most `maximum` in their number of words: it would give the true one away."""
 
     maximum: int = Field(default=0, ge=0)
 
@@ -80,9 +79,9 @@ class Selection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def inputs(self, home: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the files it reads, by name, with their SHA-256; paths in its options are relative to `home`.
+        """Return the SHA-256 of the files it reads, by name; paths in its options are relative to `home`.
 
-        They are part of the recipe's fingerprint and of the set's card.
+        The digests are part of the recipe's fingerprint and of the set's card.
         """
         return {}
 
@@ -93,19 +92,19 @@ class Selection(BaseModel):
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> Mapping[str, str]:  # noqa: ARG002
         """Return the ids of the items to leave out, each with the reason that the funnel counts it under.
 
-        The answer depends on the arguments and the options alone: a stopped build that goes on asks again. A reason is
-        short and one of few, as all items with the same one are counted together.
+        The answer depends on the arguments and the options alone: a build that resumes asks again. A reason has no
+        data of the item, as equal reasons are counted together.
         """
         return {}
 
 
 class Distinct(Selection):
-    """No item has the captions of an earlier one; with `images`, only one of the same images, too, is left out."""
+    """No item has the captions of an earlier one; with `images`, an item is left out only if its images are, too."""
 
     images: bool = False
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return the later ones of those that are the same, with the reason."""
+        """Return the items that equal an earlier one, with the reason."""
         earlier: set[tuple[tuple[str, ...], ...]] = set()
         reasons: dict[str, str] = {}
         for item in items:
@@ -133,40 +132,36 @@ class PerCluster(Selection):
 
 
 class Sample(Selection):
-    """At most `number` items, drawn by the recipe's seed; with `balance`, as many of each value of that tag as can be.
+    """At most `number` items, drawn by the recipe's seed; with `balance`, equally many of each value of that tag.
 
-    An item's place in the draw depends on its id and the seed alone.
+    The draw sorts items by a hash of the seed and their id. With `balance` it takes one item of each value in turn.
     """
 
     number: int = Field(ge=1)
     balance: str = Field(default="", min_length=1)
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return the items that are not drawn, with the reason; the log has a number or balance out of reach."""
+        """Return the items that are not drawn, with the reason; warn if items are lacking for number or balance."""
         if lacking := [item for item in items if self.balance and self.balance not in item.tags]:
             tags = ", ".join(map(quote, sorted(lacking[0].tags))) or "none"
-            raise DataError(
-                f"selection 'sample': item {quote(lacking[0].id)} has no tag {quote(self.balance)} (its tags: {tags}); "
-                "balance by a tag that every item has"
-            )
-        counts: Counter[str] = Counter()
-        order: list[tuple[int, str, Item]] = []
-        drawing = ((hashlib.sha256(f"{seed} {item.id}".encode()).hexdigest(), item) for item in items)
-        for draw, item in sorted(drawing, key=itemgetter(0)):
-            value = item.tags[self.balance] if self.balance else item.id
-            order.append((counts[value], draw, item))
-            counts[value] += 1
-        drawn = sorted(order, key=itemgetter(0, 1))[: self.number]
-        self._warn([item for *_, item in drawn])
-        ids = {item.id for *_, item in drawn}
+            fault = f"item {quote(lacking[0].id)} has no tag {quote(self.balance)} (its tags: {tags})"
+            raise DataError(f"selection 'sample': {fault}; balance by a tag that every item has")
+        shuffled = sorted(items, key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).hexdigest())
+        if self.balance:
+            by_value: dict[str, list[Item]] = {}
+            for item in shuffled:
+                by_value.setdefault(item.tags[self.balance], []).append(item)
+            rounds = {item.id: number for group in by_value.values() for number, item in enumerate(group)}
+            shuffled.sort(key=lambda item: rounds[item.id])  # stable: the order within a round stays
+        drawn = shuffled[: self.number]
+        self._warn_if_short(drawn)
+        ids = {item.id for item in drawn}
         return {item.id: f"more than {self.number} items" for item in items if item.id not in ids}
 
-    def _warn(self, drawn: Sequence[Item]) -> None:
+    def _warn_if_short(self, drawn: Sequence[Item]) -> None:
         if len(drawn) < self.number:
             _log.warning("selection 'sample': number = %d, and only %d items are left", self.number, len(drawn))
         counts = Counter(item.tags[self.balance] for item in drawn) if self.balance else Counter[str]()
         if counts and max(counts.values()) - min(counts.values()) > 1:
             listed = plain(", ".join(f"{value} ({count})" for value, count in sorted(counts.items())))
-            _log.warning(
-                "selection 'sample': %s is not balanced, as values lack items: %s", plain(self.balance), listed
-            )
+            _log.warning("selection 'sample': %s is not balanced: values lack items: %s", plain(self.balance), listed)

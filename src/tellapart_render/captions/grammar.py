@@ -1,8 +1,8 @@
-"""The words of Eq-Kubric: templates, verbs, locations, sizes and counts; and the objects of the shipped demo.
+"""The words of captions of rendered scenes: templates, verbs, locations, sizes and counts; and the objects they name.
 
-After EqBen (Wang et al., 2023), Figure 14. `listed` marks the figure's objects; the rest are colours added so that
-colour and thing can be distinguished, and held out one from the other. The demo's objects never change, since its
-pictures and the model trained on them ship; the figure's full list is in `vocabulary`.
+After EqBen (Wang et al., 2023), Figure 14. `listed` marks objects of the figure; the demo has them in other colours,
+too, so that training can leave out combinations of object and colour. The demo's objects never change, since its
+pictures and the model trained on them ship; the vocabulary `FIGURE_14` has all objects of the figure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Aspect = Literal[
 Relation = Literal["left", "right", "front", "behind", "top"]
 
 ASPECTS: tuple[Aspect, ...] = ("attribute", "counting", "location", "order")
-#: Aspects whose items differ by more or by less, or show their difference better or worse.
+#: Aspects whose items differ by a small or large step, or show their difference better or worse.
 GRADED: tuple[Aspect, ...] = get_args(Aspect)[len(ASPECTS) :]
 VERBS: tuple[str, ...] = ("is", "is located", "is placed")
 LOCATIONS: dict[Relation, tuple[str, ...]] = {
@@ -40,7 +40,10 @@ PLACES: tuple[str, ...] = ("in the scene", "on the platform")
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """An object that captions can name: attribute words, head noun, the words after it; and how it is drawn."""
+    """An object that captions can name, as "red coffee mug": attribute words, head noun, the words after it.
+
+    `shape` and `colour` are how the object is drawn.
+    """
 
     category: str
     attribute: str
@@ -58,10 +61,10 @@ class Noun:
     @property
     def plural(self) -> bool:
         """Whether the name is a plural though it names one thing (gloves, scissors); such things are not counted."""
-        return self.head.endswith("s") and not self.head.endswith(("ss", "us", "is"))
+        return self.head.endswith("s") and not self.head.endswith(_SINGULAR_ENDS)
 
     def implies(self, other: Noun) -> bool:
-        """Return whether everything that this phrase names may also be called by the other one."""
+        """Return whether everything that this phrase names may also be called by the other phrase."""
         return set(other.phrase().split()) <= set(self.phrase().split())
 
     @property
@@ -70,11 +73,15 @@ class Noun:
         return (self.shape, self.colour) in HELD_OUT
 
 
+#: Ends of singular nouns in -s: glass, octopus, tennis; and whole nouns.
+_SINGULAR_ENDS = ("ss", "us", "is", "lens", "canvas", "atlas", "triceratops")
+
 #: Ends of nouns whose plural follows no rule, such as the names of scanned objects have; the first that fits is taken.
 _PLURALS = {
     "mouse": "mice", "knife": "knives", "shelf": "shelves", "loaf": "loaves", "leaf": "leaves", "foot": "feet",
-    "tooth": "teeth", "goose": "geese", "sheep": "sheep", "child": "children", "human": "humans", "man": "men",
-    "potato": "potatoes", "tomato": "tomatoes",
+    "tooth": "teeth", "mongoose": "mongooses", "goose": "geese", "sheep": "sheep", "child": "children",
+    "human": "humans", "ottoman": "ottomans", "talisman": "talismans", "man": "men", "potato": "potatoes",
+    "tomato": "tomatoes", "hero": "heroes", "wolf": "wolves", "calf": "calves",
 }  # fmt: skip
 
 
@@ -96,14 +103,16 @@ def split_phrase(category: str, phrase: str, shape: str, colour: str, *, listed:
 
 
 def read_rows(rows: Sequence[Sequence[str]]) -> tuple[Noun, ...]:
-    """Return the objects of rows as `vocabularies.toml` has them: one for each colour, those of the figure first.
+    """Return the objects of rows of `vocabularies.toml`, one for each colour, those of the figure first.
 
-    >>> [each.phrase() for each in read_rows([["hat", "{colour} hat", "hat", "black", "red"]])]
+    A row has category, phrase, shape, and optionally the figure's colours and the added ones.
+
+    >>> [noun.phrase() for noun in read_rows([["hat", "{colour} hat", "hat", "black", "red"]])]
     ['black hat', 'red hat']
     """
     nouns = []
     for row in rows:
-        category, phrase, shape, listed, added = (*row, "", "")[:5]
+        category, phrase, shape, listed, added = (*row, "", "")[:5]  # a row may end before its colours
         for colour in (*listed.split(), *added.split()) or ("",):
             words = phrase.format(colour=colour)
             nouns.append(split_phrase(category, words, shape, colour, listed=colour not in added.split()))
@@ -138,30 +147,30 @@ def relation_caption(object_phrase: str, verb: str, location: str, subject_phras
     return f"The {object_phrase} {verb} {location} the {subject_phrase}."
 
 
-def count_caption(count: int, each: Noun, place: str, *, existential: bool) -> str:
-    """Fill one of the two counting templates."""
+def count_caption(count: int, noun: Noun, place: str, *, existential: bool) -> str:
+    """Fill one of the two counting templates; the `existential` one begins with "There"."""
     verb = "is" if count == 1 else "are"
-    phrase = each.phrase(count)
+    phrase = noun.phrase(count)
     return f"There {verb} {count} {phrase} {place}." if existential else f"{count} {phrase} {verb} {place}."
 
 
 def group_caption(groups: Sequence[tuple[int, Noun]], place: str, *, existential: bool) -> str:
-    """Fill one of the two counting templates with groups of two things or more.
+    """Fill one of the two counting templates with groups, each of two things or more.
 
     >>> group_caption([(2, noun("red coffee mug")), (3, noun("blue bowl"))], "in the scene", existential=False)
     '2 red coffee mugs and 3 blue bowls are in the scene.'
     """
-    phrase = " and ".join(f"{count} {members.phrase(count)}" for count, members in groups)
+    phrase = " and ".join(f"{count} {noun.phrase(count)}" for count, noun in groups)
     return f"There are {phrase} {place}." if existential else f"{phrase} are {place}."
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Objects by the aspect that draws them; its name is that of keys and recipes.
+    """The objects that scenes show; keys and recipes call a vocabulary by its name.
 
-    The attribute aspect takes an object and its rival from one of the `categories`, the location aspect two of the
-    `located`; any of the `objects` can be counted, or be the attribute aspect's subject. Training scenes never show the
-    pairs of shape and colour that are `held_out`.
+    The attribute aspect takes an object and its rival from one of the `categories`, the location aspect takes two of
+    the `located`; any of the `objects` can be counted, or be the attribute aspect's subject. Training scenes never show
+    the pairs of shape and colour in `held_out`.
     """
 
     name: str
@@ -170,9 +179,9 @@ class Vocabulary:
     objects: tuple[Noun, ...]
     held_out: frozenset[tuple[str, str]] = frozenset()
 
-    def holds_out(self, each: Noun) -> bool:
-        """Return whether an object is kept from training scenes."""
-        return (each.shape, each.colour) in self.held_out
+    def holds_out(self, noun: Noun) -> bool:
+        """Return whether training scenes never show an object."""
+        return (noun.shape, noun.colour) in self.held_out
 
 
 DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
@@ -181,7 +190,7 @@ DEMO = Vocabulary("demo", CATEGORIES, OBJECTS, OBJECTS, HELD_OUT)
 
 _FIGURE_CATEGORIES = {
     name: read_rows(rows)
-    or tuple(each for each in CATEGORIES[name] if each.listed and each.phrase() != "white drug bottle")
+    or tuple(noun for noun in CATEGORIES[name] if noun.listed and noun.phrase() != "white drug bottle")
     for name, rows in _FIGURE["categories"].items()
 }
 _FIGURE_LOCATED = tuple(WORDS[row] if isinstance(row, str) else read_rows([row])[0] for row in _FIGURE["located"])
@@ -194,14 +203,14 @@ FIGURE_14 = Vocabulary(
 )
 """Figure 14 word for word. Any object may be counted (Figure 16 counts school bus toys, of the location row)."""
 
-_VOCABULARIES: dict[str, Vocabulary] = {vocabulary_name.name: vocabulary_name for vocabulary_name in (DEMO, FIGURE_14)}
+_VOCABULARIES: dict[str, Vocabulary] = {shipped.name: shipped for shipped in (DEMO, FIGURE_14)}
 
 
 def vocabulary(name: str) -> Vocabulary:
     """Return the vocabulary of that name."""
     if name not in _VOCABULARIES:
-        vocabulary_names = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
-        raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {vocabulary_names}")
+        choices = f"{', '.join(_VOCABULARIES)}, and those of assets that were read"
+        raise UnknownNameError(f"vocabulary({name!r}): no such vocabulary; there are {choices}")
     return _VOCABULARIES[name]
 
 

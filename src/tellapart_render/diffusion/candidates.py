@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class GeneratedImages:
-    """Draw pictures of captions: to choose among, or as the second picture of a pair.
+    """Draw pictures of captions: candidates for people to choose from, or the second or both pictures of a pair.
 
     With `layout = "candidates"` an item has one caption and several pictures of it; `tellapart annotate export` with
     the survey `best-image` asks people to choose one. With `layout = "pairs"` an item has two captions and a picture of
@@ -53,12 +53,12 @@ class GeneratedImages:
             positive: whether the first caption's picture is `given` or `drawn`.
             count: pictures of each caption (BiVLC: 4; TROHN-Img: 1).
             choose: the `first` picture of a caption, or the `nearest` to it by the scorer.
-            scorer: a dual encoder that `tellapart run -m` knows, and its device (`auto`: the one on which the pipeline
-                does).
-            suffix: appended to the caption without its last full stop, which makes the prompt.
-            model: the pipeline; with `unet` (for example DPO's) its denoiser.
+            scorer, scorer_device: a dual encoder by its name in `tellapart run -m`, and its device (`auto`: the
+                pipeline's).
+            suffix: the text that makes a prompt of a caption, after the caption without its last full stop.
+            model: the pipeline, optionally with another denoiser (`unet`), for example DPO's.
             steps, side, batch: see `sampling.Schedule`; the sampler is the pipeline's.
-            guidance: how much the prompt counts.
+            guidance: how closely pictures follow the prompt.
             picture: size and format of the files (BiVLC: JPEG of 512 pixels a side).
         """
 
@@ -92,19 +92,16 @@ class GeneratedImages:
         if options.layout == "pairs" and options.positive == "given":
             lacking = [pair.id for pair in self._pairs.values() if not pair.image]
             if lacking:
-                raise DataError(
-                    f"{path}: {len(lacking)} pairs have no column 'image_0' (first {lacking[0]!r}); add it, or draw "
-                    'the first caption\'s picture, too: [options] positive = "drawn"'
-                )
-        chooses = options.layout == "pairs" and options.choose == "nearest"
-        if chooses != bool(options.scorer):
-            raise DataError(
-                '[options] scorer: it is needed for layout = "pairs" with choose = "nearest", and for nothing else; '
-                f"got {options.scorer!r}"
-            )
+                fault = f"{len(lacking)} pairs have no column 'image_0' (first {lacking[0]!r})"
+                fix = 'add it, or draw the first caption\'s picture, too: [options] positive = "drawn"'
+                raise DataError(f"{path}: {fault}; {fix}")
+        needs_scorer = options.layout == "pairs" and options.choose == "nearest"
+        if needs_scorer != bool(options.scorer):
+            use = 'it is needed for layout = "pairs" with choose = "nearest", and for nothing else'
+            raise DataError(f"[options] scorer: {use}; got {options.scorer!r}")
         self._checkpoint = open_checkpoint(options.model, start.home)
         device = self._checkpoint.device if options.scorer_device == "auto" else options.scorer_device
-        self._scorer = open_scorer(options.scorer, device) if chooses else None
+        self._scorer = open_scorer(options.scorer, device) if needs_scorer else None
         self._schedule = Schedule(steps=options.steps, side=options.side, batch=options.batch)
 
     @property
@@ -144,7 +141,7 @@ class GeneratedImages:
         """Draw the pictures of a caption, or of a pair's captions."""
         pair = self._pairs[candidate.data["pair"]]
         sides = self._drawn_sides if self._options.layout == "pairs" else (candidate.data["side"],)
-        # Only the suffix may be cut off.
+        # The caption must fit; the text encoder may cut off the suffix.
         if not all(room_for(self._loaded_pipeline, pair.captions[side]) for side in sides):
             return Rejected("caption", "longer than the text encoder reads")
         if self._options.layout == "candidates":
@@ -166,7 +163,7 @@ class GeneratedImages:
         return self._checkpoint.load()
 
     def _draw_pictures(self, pair: CaptionPair, side: int) -> tuple[list[Pixels], list[int]]:
-        """Draw a caption's pictures; return their seeds, too."""
+        """Draw a caption's pictures; return them and their seeds."""
         prompt = pair.captions[side].removesuffix(".") + self._options.suffix
         seeds = [
             int(random_numbers(self._seed, f"{pair.id}:{side}", k).integers(2**32)) for k in range(self._options.count)
@@ -196,10 +193,10 @@ class GeneratedImages:
         for side in self._drawn_sides:
             pictures, seeds = self._draw_pictures(pair, side)
             cosines = self._measure_cosines(pictures, pair.captions[side])
-            k = int(np.argmax(cosines)) if cosines is not None else 0  # the first of equal ones
+            best = int(np.argmax(cosines)) if cosines is not None else 0  # the first of equal ones
             rounded: list[JsonValue] | None = None if cosines is None else [round(float(c), 6) for c in cosines]
-            draws.append({"caption": side, "candidate": k, "noise_seed": seeds[k], "cosines": rounded})
-            images[f"images/{name}_{side}{picture.suffix}"] = picture.encode(pictures[k])
+            draws.append({"caption": side, "candidate": best, "noise_seed": seeds[best], "cosines": rounded})
+            images[f"images/{name}_{side}{picture.suffix}"] = picture.encode(pictures[best])
         return Made(pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance), images)
 
     def _measure_cosines(self, pictures: Sequence[Pixels], caption: str) -> NDArray[np.float64] | None:

@@ -27,9 +27,9 @@ class PictureFile(BaseModel):
     """The table `[options.picture]` of a recipe.
 
     Attributes:
-        side: of the square file, in pixels, to which the drawn picture is resized; 0 leaves its size (BiVLC: 512).
+        side: pixels of a side of the square file; 0 for the size in which the picture is drawn (BiVLC: 512).
         format: `png` keeps every pixel; `jpeg` is the format of most natural pictures.
-        quality: of a JPEG.
+        quality: the quality of a JPEG.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -61,10 +61,10 @@ STEPS = ("caption-image", "image-image", "directional")
 
 @dataclass(frozen=True, slots=True)
 class PairSimilarity:
-    """Cosines of a generated pair: of images with their captions (`own`), and with the other's (`crossed`).
+    """Cosines of a generated pair: of each image with its caption (`own`), and with the other caption (`crossed`).
 
-    `images` is that of the two images; `directional` that of the change from image 0 to 1 with the change from caption
-    0 to 1; 0 if nothing changes.
+    `images` is the cosine of the two images. `directional` is the cosine of the change from image 0 to 1 and the change
+    from caption 0 to 1, and 0 if either changes nothing.
     """
 
     own: tuple[float, float]
@@ -87,9 +87,9 @@ class Keep(BaseModel):
         rule: `code` asks for the directional threshold, too, as the code of the paper does (the default); `paper` does
             not.
         caption_image, image_image, directional: the thresholds; a pair exactly on one stays.
-        choose: the test of a caption and its image: the `threshold` (the default), `argmax` (each image is nearer its
-            caption than the other one; a tie is not), or `both`.
-        best: how many pairs of one pair of captions become items, the highest directional similarity first.
+        choose: the test of captions and images: the `threshold` (the default), `argmax` (each image is nearer its
+            caption than the other caption; a tie fails), or `both`.
+        best: how many pairs of images of a pair of captions become items, the highest directional similarity first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -103,9 +103,9 @@ class Keep(BaseModel):
 
     def step_failed(self, pair: PairSimilarity) -> str | None:
         """Return the first of `STEPS` that a pair does not pass, or None."""
-        near = self.choose == "argmax" or min(pair.own) >= self.caption_image
-        nearer = self.choose == "threshold" or all(a > b for a, b in zip(pair.own, pair.crossed, strict=True))
-        if not (near and nearer):
+        if self.choose != "argmax" and not min(pair.own) >= self.caption_image:
+            return "caption-image"
+        if self.choose != "threshold" and not all(a > b for a, b in zip(pair.own, pair.crossed, strict=True)):
             return "caption-image"
         if pair.images < self.image_image:
             return "image-image"
@@ -116,10 +116,7 @@ def open_scorer(name: str, device: str) -> DualEncoder:
     """Open a model as a scorer of pairs."""
     model = find_model(name, ModelOptions(device=device))
     if not isinstance(model, DualEncoder):
-        raise ModelError(
-            f"scorer {model.name!r} is not a dual encoder; name one that encodes images and texts apart, such as "
-            "open_clip:ARCH/TAG"
-        )
+        raise ModelError(f"scorer {model.name!r} is not a dual encoder; name one, such as open_clip:ARCH/TAG")
     return model
 
 
@@ -130,18 +127,16 @@ def unit_vectors(
     image_vectors = normalise(scorer.encode_images(images)).astype(np.float64)
     text_vectors = normalise(scorer.encode_texts(texts)).astype(np.float64)
     if text_vectors.shape[1] != image_vectors.shape[1]:
-        raise ModelError(
-            f"scorer {scorer.name!r} has images of {image_vectors.shape[1]} and texts of {text_vectors.shape[1]} "
-            "dimensions; name one with one vector of each, in one space"
-        )
+        dimensions = f"images of {image_vectors.shape[1]} and texts of {text_vectors.shape[1]} dimensions"
+        raise ModelError(f"scorer {scorer.name!r} has {dimensions}; name one with both in one space")
     return image_vectors, text_vectors
 
 
 def measure_pair(scorer: DualEncoder, images: tuple[Pixels, Pixels], captions: tuple[str, str]) -> PairSimilarity:
     """Measure a generated pair on vectors of length one.
 
-    The scorer prepares images as it always does; instruct-pix2pix resizes them to 224 without a crop, which is the same
-    for square ones.
+    The scorer prepares images as for any benchmark. Instruct-pix2pix resizes them to 224 pixels without a crop, which
+    is the same for square images.
     """
     image_vectors, text_vectors = unit_vectors(scorer, images, captions)
     cosines = (image_vectors[:, None, :] * text_vectors[None, :, :]).sum(axis=2)

@@ -1,4 +1,4 @@
-"""The builder `prompt-to-prompt`: pairs of pictures that differ as two captions do, chosen from many by a scorer."""
+"""The builder `prompt-to-prompt`: draw many pairs of pictures of two captions, and keep those that a scorer prefers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # Pairs of captions after EqBen's Eq-SD: one object, scene or attribute changes in a short prompt.
 #
-# Source: EqBen, appendix B.5 and Figure 15 (its examples in Figure 16: "A painting of cat wearing a cap.", "A pencil
-# sketch of train.").
+# Source: EqBen, appendix B.5 and Figure 15. Its examples in Figure 16 lack articles, too: "A painting of cat wearing a
+# cap.", "A pencil sketch of train.".
 
 Aspect = Literal["object", "scene", "attribute"]
 SceneRule = Literal["added", "swapped"]
@@ -44,11 +44,11 @@ ASPECTS: tuple[Aspect, ...] = ("object", "scene", "attribute")
 
 _WORDS = tomllib.loads(files("tellapart_render.diffusion").joinpath("eq_sd.toml").read_text(encoding="utf-8"))
 
-Family = list[tuple[str, str]]  # the pairs of captions that one row of Figure 15 gives
+Family = list[tuple[str, str]]  # the pairs of captions of one row of Figure 15
 
 
 def list_families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Family]:
-    """Return every pair of captions of an aspect; a pair of scenes is a scene and none, or two scenes (`swapped`)."""
+    """Return every pair of captions of an aspect; a scene is `added` in one caption, or `swapped` between both."""
     if aspect == "object":
         return [
             [
@@ -82,10 +82,10 @@ def list_families(aspect: Aspect, scene_rule: SceneRule = "added") -> list[Famil
 
 
 def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = "added") -> dict[str, CaptionPair]:
-    """Draw distinct pairs of captions, by name: at random a family, a pair of it, and which caption comes first.
+    """Draw distinct pairs of captions, by name: a family, one of its pairs, and the caption that comes first.
 
-    `items` is the number of pairs of each aspect; a larger one leaves the first pairs unchanged. `scene_rule` is that
-    of `list_families`.
+    `items` is the number of pairs of each aspect; a larger number leaves the first pairs unchanged. `scene_rule` is
+    that of `list_families`.
     """
     pairs: dict[str, CaptionPair] = {}
     for aspect, count in items.items():
@@ -93,14 +93,14 @@ def eq_sd_pairs(items: Mapping[Aspect, int], seed: int, scene_rule: SceneRule = 
         if count > (most := sum(map(len, families))):
             raise DataError(f"eq_sd: {count} pairs of aspect {aspect!r} are asked for; Figure 15 has {most}")
         rng = np.random.default_rng(list(hashlib.sha256(f"eq-sd:{seed}:{aspect}".encode()).digest()))
-        draws: dict[tuple[int, int], bool] = {}
-        while len(draws) < count:
+        is_reversed: dict[tuple[int, int], bool] = {}  # by the numbers of family and pair
+        while len(is_reversed) < count:
             family = int(rng.integers(len(families)))
-            draws.setdefault((family, int(rng.integers(len(families[family])))), bool(rng.integers(2)))
-        for index, ((family, pair), flipped) in enumerate(draws.items()):
-            captions = families[family][pair][::-1] if flipped else families[family][pair]
+            is_reversed.setdefault((family, int(rng.integers(len(families[family])))), bool(rng.integers(2)))
+        for index, ((family, pair), reverse) in enumerate(is_reversed.items()):
+            first, second = families[family][pair]
             name = f"{aspect}-{index:03d}"
-            pairs[name] = CaptionPair(name, (captions[0], captions[1]), name, {"aspect": aspect})
+            pairs[name] = CaptionPair(name, (second, first) if reverse else (first, second), name, {"aspect": aspect})
     return pairs
 
 
@@ -121,7 +121,7 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The best samples of one pair of captions, best first, and the filter that each failed sample failed."""
+    """The best samples of one pair of captions, best first, and the filter that rejected each of the failed samples."""
 
     pair: str
     passed: tuple[_Sample, ...]
@@ -132,8 +132,8 @@ class PromptToPrompt:
     """Draw many pairs of pictures for each pair of captions from shared noise and attention, and keep the best.
 
     Captions come from a file (`captions`, see `caption_files.read_caption_pairs`) or from Eq-SD's grammar (`eq_sd`). A
-    candidate is a pair of captions and a rank below `keep.best` among its pairs of pictures. One process draws the
-    pictures once for all consecutive ranks of a pair of captions; another process draws the same ones again.
+    candidate is a pair of captions and a rank below `keep.best` among its pairs of pictures. A process draws the
+    pictures once for consecutive ranks of a pair of captions; another process would draw the same pictures again.
 
     Source: COCO-Counterfactuals, appendix B.2.2; EqBen, appendix B.5.
     """
@@ -150,7 +150,7 @@ class PromptToPrompt:
                 pipeline's).
             samples: pairs of pictures drawn for each pair of captions.
             steps, sampler, side, batch: see `sampling.Schedule`.
-            guidance, self_fraction, cross_fraction: lowest and highest value, between which draws are uniform.
+            guidance, self_fraction, cross_fraction: the lowest and the highest value of a uniform draw.
             keep: the filters.
             picture: size and format of the files.
         """
@@ -182,9 +182,8 @@ class PromptToPrompt:
         for name in ("guidance", "self_fraction", "cross_fraction"):
             low, high = getattr(options, name)
             if not 0 <= low <= high or (name != "guidance" and high > 1):
-                raise DataError(
-                    f"[options] {name}: expected [lowest, highest], fractions within 0 and 1; got [{low}, {high}]"
-                )
+                expected = "[lowest, highest], fractions within 0 and 1"
+                raise DataError(f"[options] {name}: expected {expected}; got [{low}, {high}]")
         self.inputs: Mapping[str, str] = {}
         if options.captions:
             path = start.home / options.captions
@@ -239,7 +238,7 @@ class PromptToPrompt:
         if self._sampled is None or self._sampled.pair != pair.id:
             self._sampled = self._draw_samples(pair)
         sampled = self._sampled
-        if not sampled.passed:
+        if not sampled.passed:  # the step that the best sample reached
             return Rejected(max(sampled.failed, key=STEPS.index), f"none of {self._options.samples} samples passed")
         if rank >= len(sampled.passed):
             return Rejected("best", "fewer samples passed than are wanted")
@@ -289,5 +288,5 @@ class PromptToPrompt:
             "similarity": sample.similarity.to_record(),
         }
         item = pair.item(name, images=tuple(images), texts=pair.captions, provenance=provenance)
-        # Failed samples belong to the pair of captions, so its first rank alone reports them.
+        # The failed samples are of the pair of captions, so only the item of the first rank reports them.
         return Made(item, images, tuple(f"sample: {step}" for step in sampled.failed) if rank == 0 else ())

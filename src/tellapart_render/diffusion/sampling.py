@@ -1,4 +1,4 @@
-"""Diffusion pipelines, safely loaded, and pairs of pictures drawn from the same noise in one denoising loop."""
+"""Load diffusion pipelines safely, and draw pictures: of one caption, or of two from the same noise in one loop."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,17 +34,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-# Loading of diffusion pipelines from a folder or the hub: at one revision, from safetensors, without foreign code.
+# Pipelines are loaded from a folder or the hub: at one revision, from safetensors, without foreign code.
 #
-# The safety checker of Stable Diffusion 1 is not loaded: it would put a black picture in place of one that it suspects,
-# and a black picture is rejected. People must look at the pictures before they are shown to others; the sets' cards say
-# this.
+# The safety checker of Stable Diffusion 1 is not loaded: it would replace pictures that it suspects by black ones. The
+# sets' cards say that people must look at the pictures before they are shown to others.
 
 PIPELINES = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
-_LIBRARIES = {"diffusers", "transformers"}
-_UNUSED = {"safety_checker", "feature_extractor", "image_encoder"}
-_READ = {".json", ".txt", ".model", ".safetensors"}
+_LIBRARIES = {"diffusers", "transformers"}  # whose code a pipeline's parts may name
+_UNUSED_PARTS = {"safety_checker", "feature_extractor", "image_encoder"}
+_SUFFIXES = {".json", ".txt", ".model", ".safetensors"}  # of the files that are read
 
 
 class DiffusionModel(BaseModel):
@@ -52,9 +52,9 @@ class DiffusionModel(BaseModel):
     Attributes:
         name: a folder (relative to the recipe) or a hub id.
         revision: the commit on the hub, 40 hexadecimal digits; a branch would change under a build.
-        variant: of the weights' files, `fp16` for example.
-        unet: another folder or hub id with the denoiser to use instead (for example DPO's), and its commit.
-        vae: the same for the autoencoder (for example vae-ft-mse).
+        variant: the variant of the weights' files, such as `fp16`.
+        unet, unet_revision: another folder or hub id, whose denoiser is used (for example DPO's), and its commit.
+        vae, vae_revision: the same for the autoencoder (for example vae-ft-mse).
         device: `auto` takes CUDA, then Apple's, then the CPU.
         dtype: of weights and activations.
     """
@@ -74,10 +74,10 @@ class DiffusionModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class DiffusionCheckpoint:
-    """The checked files of a pipeline of one of the `PIPELINES`, not in memory yet.
+    """The checked files of a pipeline, not loaded yet.
 
-    `folders` are those of the pipeline, and of the parts that replace some of it, by name; `revisions` are commits of
-    the hub, or the SHA-256 of a folder's files. The rest is as in `DiffusionModel`, `auto` decided.
+    `kind` is one of `PIPELINES`. `folders` has the folder of the `pipeline`, and those of a `unet` or `vae` in place of
+    its part; `revisions` has their commits on the hub, or the SHA-256 of the files. `device` is not `auto`.
     """
 
     kind: str
@@ -114,9 +114,8 @@ class DiffusionCheckpoint:
                 pipeline.set_progress_bar_config(disable=True)
                 return pipeline.to(self.device, getattr(torch, self.dtype))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise ModelError(
-                f"{self.folders['pipeline']}: cannot be loaded as a {self.kind} ({error!s:.300})"
-            ) from error
+            fault = f"cannot be loaded as a {self.kind} ({error!s:.300})"
+            raise ModelError(f"{self.folders['pipeline']}: {fault}") from error
 
 
 def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PIPELINES) -> DiffusionCheckpoint:
@@ -127,8 +126,9 @@ def open_checkpoint(model: DiffusionModel, home: Path, kinds: Sequence[str] = PI
     parts |= {"vae": (model.vae, model.vae_revision)} if model.vae else {}
     folders, revisions = {}, {}
     for part, (name, revision) in parts.items():
-        pipeline = part == "pipeline"
-        check = partial(_check_pipeline, kinds=kinds, replaced=set(parts)) if pipeline else partial(_check_part, part)
+        check: Callable[[Path, str], None] = partial(_check_part, part)
+        if part == "pipeline":
+            check = partial(_check_pipeline, kinds=kinds, replaced=set(parts))
         folders[part], revisions[part] = _find_folder(name, revision, home, model.variant, check)
         check(folders[part], model.variant)
     kind = str(read_object(folders["pipeline"] / "model_index.json")["_class_name"])
@@ -153,10 +153,8 @@ def _find_folder(
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise ModelError(f"{name} is neither a folder nor an id of the hub (owner/name)")
     if not re.fullmatch("[0-9a-f]{40}", revision):
-        raise ModelError(
-            f"{name} is not a folder, and as an id of the hub it needs its commit: 40 hexadecimal digits, "
-            f"got {revision!r}"
-        )
+        fault = f"needs its commit: 40 hexadecimal digits, got {revision!r}"
+        raise ModelError(f"{name} is not a folder, and as an id of the hub it {fault}")
     hub = require("huggingface_hub", extra="hub")
     weights = [f"*.{variant}*.safetensors"] if variant else ["*model.safetensors", "*-of-*.safetensors"]
     patterns = ["*.json", "*.txt", "*.model", *weights]
@@ -166,19 +164,19 @@ def _find_folder(
         check(cached, variant)
         return cached, revision
     except (hub.errors.LocalEntryNotFoundError, OSError, ValueError):
-        pass  # the cache lacks it
+        pass  # it is not in the cache
     except ModelError as error:
-        problem = error  # the cache may lack a part of it
+        problem = error  # the cache may have only some of the files
     try:
-        skipped = [f"{part}/*" for part in _UNUSED]
+        skipped = [f"{part}/*" for part in _UNUSED_PARTS]
         with reach_hub(hub):
             fetched = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=skipped)
     except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise problem or ModelError(
-            f"{name} at {revision[:12]} is no folder, the hub's cache lacks it, and it cannot be fetched "
-            f"({first_line(error):.200}); fetch it where there is a network (hf download {name} --revision {revision}) "
-            "or name a folder"
-        ) from error
+        if problem is not None:
+            raise problem from error
+        fault = f"the hub's cache lacks it, and it cannot be fetched ({first_line(error):.200})"
+        fix = f"fetch it where there is a network (hf download {name} --revision {revision}) or name a folder"
+        raise ModelError(f"{name} at {revision[:12]} is no folder, {fault}; {fix}") from error
     return Path(fetched), revision
 
 
@@ -192,7 +190,12 @@ def _check_pipeline(folder: Path, variant: str, *, kinds: Sequence[str], replace
     if kind not in kinds:
         raise ModelError(f"{folder} is a {kind}; use a {' or a '.join(kinds)}")
     for part, origin in index.items():  # origin: library and class
-        if part.startswith("_") or part in _UNUSED | replaced or not isinstance(origin, list) or origin[0] is None:
+        if (
+            part.startswith("_")
+            or part in _UNUSED_PARTS | replaced
+            or not isinstance(origin, list)
+            or origin[0] is None
+        ):
             continue
         if origin[0] not in _LIBRARIES:
             raise ModelError(f"{folder}: its {part} is code outside diffusers ({origin[0]}), which is not run")
@@ -213,17 +216,16 @@ def _check_weights(folder: Path, variant: str) -> None:
     pickles = sorted(path.name for path in folder.glob("*.bin"))
     file_kind = f"safetensors of variant {variant!r}" if variant else "safetensors"
     pickle_note = f", only {pickles[0]}, a pickle, which could run code" if pickles else ""
-    raise ModelError(
-        f"{folder} has no {file_kind}{pickle_note}; convert it, or name a revision or variant that has them"
-    )
+    fix = "convert it, or name a revision or variant that has them"
+    raise ModelError(f"{folder} has no {file_kind}{pickle_note}; {fix}")
 
 
 def _digest_files(folder: Path) -> str:
-    """Return the SHA-256 of the files that a pipeline reads, and of their names."""
+    """Return the SHA-256 over the names and contents of the files that a pipeline reads."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.suffix in _READ and path.is_file() and inside.parts[0] not in _UNUSED:
+        if path.suffix in _SUFFIXES and path.is_file() and inside.parts[0] not in _UNUSED_PARTS:
             with path.open("rb") as file:
                 digest.update(f"{inside.as_posix()} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()
@@ -232,14 +234,15 @@ def _digest_files(folder: Path) -> str:
 def _choose_device(name: str) -> str:
     torch = import_torch()
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        name = "mps" if torch.backends.mps.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else name
     return runtime(ModelOptions(device=name)).device
 
 
 # Prompt-to-Prompt: two captions are drawn side by side, and the second picture takes attention maps from the first.
 #
-# Self-attention maps hold a picture's layout; cross-attention maps hold each word's place. Both are shared by attention
-# processors of diffusers, for a part of the steps.
+# Self-attention maps decide a picture's layout, cross-attention maps the place of each word in it. Attention processors
+# of diffusers share both, for a part of the steps.
 #
 # Source: Hertz et al., Prompt-to-Prompt (arXiv 2208.01626), whose released code maps words (replace) or aligned tokens
 # (refine); Brooks et al., instruct-pix2pix, whose code shares self-attention alone, with and without the caption, in a
@@ -248,10 +251,10 @@ def _choose_device(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenMap:
-    """The first caption's maps that each token of the second takes, by words (`replace`) or aligned tokens (`refine`).
+    """How the second caption's attention maps are made of the first one's, by words or by aligned tokens (`rule`).
 
-    Column `j` of `source`, float32 `(length, length)`, weighs the first caption's maps for token `j` of the second.
-    `share`, float32 `(length,)`, is 1 if the mix is taken, 0 if the token keeps its map.
+    Column `j` of `source`, float32 `(length, length)`, has the weights of the first caption's maps for token `j` of the
+    second. `share`, float32 `(length,)`, is 1 for a token that takes this mix, 0 for a token that keeps its map.
     """
 
     rule: Literal["replace", "refine"]
@@ -262,46 +265,46 @@ class TokenMap:
 def token_map(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], length: int) -> TokenMap:
     """Map the tokens of one caption to those of another.
 
-    With as many words on both sides, a word takes the maps of the word in its position: token by token, or their sum in
-    equal parts if the words have different numbers of tokens (replace); so a pixel's attention to a word does not
-    change. Else the tokens that both have in the same order take the other's maps, and new ones keep theirs
-    (refine). The end of the text and the padding after it are aligned at the end.
+    If both captions have as many words, a word takes the maps of the word in its position (`replace`): token by token,
+    or their sum in equal parts if the words have different numbers of tokens; so a pixel's attention to a word does not
+    change. Else tokens that both captions have in the same order take the first one's maps, and new tokens keep theirs
+    (`refine`). The token at the text's end and the padding after it take the maps of the first caption's.
 
     >>> token_map([[5], [6]], [[5], [7, 8]], 6).source[2, 2:4]  # both tokens look where 6 did, with half its weight
     array([0.5, 0.5], dtype=float32)
     >>> token_map([[5], [6]], [[5], [9], [6]], 6).share  # the new word alone keeps its own map
     array([1., 1., 0., 1., 1., 1.], dtype=float32)
     """
-    counts = [sum(map(len, words)) for words in (first, second)]
-    if max(counts) > length - 2:
-        raise ValueError(f"a caption has {max(counts)} tokens; {length - 2} fit")
+    first_count, second_count = sum(map(len, first)), sum(map(len, second))
+    most = max(first_count, second_count)
+    if most > length - 2:  # without the tokens at start and end
+        raise ValueError(f"a caption has {most} tokens; {length - 2} fit")
     source, share = np.zeros((length, length), np.float32), np.ones(length, np.float32)
-    source[0, 0] = 1  # the begin
+    source[0, 0] = 1  # the token at the start
     if len(first) == len(second):
         rule: Literal["replace", "refine"] = "replace"
-        starts = [1, 1]
-        for words in zip(first, second, strict=True):
-            span, other_span = (slice(start, start + len(word)) for start, word in zip(starts, words, strict=True))
-            alike = len(words[0]) == len(words[1])
-            source[span, other_span] = np.eye(len(words[0])) if alike else 1 / max(len(words[1]), 1)
-            starts = [span.stop, other_span.stop]
+        row = column = 1
+        for word, other in zip(first, second, strict=True):
+            block = source[row : row + len(word), column : column + len(other)]
+            block[:] = np.eye(len(word)) if len(word) == len(other) else 1 / max(len(other), 1)
+            row, column = row + len(word), column + len(other)
     else:
         rule = "refine"
-        flat = [[token for word in words for token in word] for words in (first, second)]
-        share[1 : counts[1] + 1] = 0
-        for i, j, size in SequenceMatcher(None, flat[0], flat[1], autojunk=False).get_matching_blocks():
+        share[1 : second_count + 1] = 0
+        tokens, other_tokens = list(chain.from_iterable(first)), list(chain.from_iterable(second))
+        for i, j, size in SequenceMatcher(None, tokens, other_tokens, autojunk=False).get_matching_blocks():
             source[np.arange(i, i + size) + 1, np.arange(j, j + size) + 1] = 1
             share[j + 1 : j + 1 + size] = 1
-    for j in range(counts[1] + 1, length):
-        source[min(j - counts[1] + counts[0], length - 1), j] = 1
+    for j in range(second_count + 1, length):
+        source[min(j - second_count + first_count, length - 1), j] = 1
     return TokenMap(rule, source, share)
 
 
 class Sharing:
-    """The pairs that share attention maps at the present step; the attention processors ask it.
+    """The pairs that share attention maps at the present step, for the attention processors.
 
-    A batch holds `n` pairs without their captions, then the same with them: `(2, n, 2)` pictures, of which the last
-    axis is first and second. In each, the first never takes anything from the second.
+    A batch has `n` pairs of pictures denoised without captions, then the same with their captions: `(2, n, 2)`
+    pictures. On the last axis, the second picture takes maps from the first, and never the other way round.
     """
 
     def __init__(
@@ -315,38 +318,39 @@ class Sharing:
     def begin(self, step: int) -> None:
         """Go to a step, counted from 0.
 
-        Self-attention is shared while `p > step / (steps - 1)`, as in instruct-pix2pix (its `len(sigmas) - 2`), so p =
-        1 leaves out the last step; cross-attention in the first `int(p * steps)` steps, as in Hertz et al.
+        With a fraction `p`, self-attention is shared while `p > step / (steps - 1)`, as in instruct-pix2pix (its
+        `len(sigmas) - 2`), so `p = 1` leaves out the last step; cross-attention in the first `int(p * steps)` steps, as
+        in Hertz et al. Both results are bool `(n,)`.
         """
-        self_share, cross = self._fractions
-        self.of_self: NDArray[np.bool_] = self_share > step / max(self._steps - 1, 1)
-        self.of_cross: NDArray[np.bool_] = step < (cross * self._steps).astype(int)
+        self_fraction, cross_fraction = self._fractions
+        self.shares_self: NDArray[np.bool_] = self_fraction > step / max(self._steps - 1, 1)
+        self.shares_cross: NDArray[np.bool_] = step < (cross_fraction * self._steps).astype(int)
 
     def share_self(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Give the second pictures the queries and keys of the first.
 
-        A map is made of queries and keys alone, so this equals copying the map, which is never made: memory-saving
-        attention can be used. Tensors are `(2 * n * 2, heads, length, width)`.
+        A map depends on queries and keys alone, so this equals copying the map, which memory-saving attention never
+        makes. Tensors are `(2 * n * 2, heads, length, width)`.
         """
-        if not self.of_self.any():
+        if not self.shares_self.any():
             return queries, keys
         shared = []
         for tensor in (queries, keys):
-            pairs = tensor.clone().view(2, len(self.of_self), 2, *tensor.shape[1:])
-            pairs[:, self.of_self, 1] = pairs[:, self.of_self, 0]
+            pairs = tensor.clone().view(2, len(self.shares_self), 2, *tensor.shape[1:])
+            pairs[:, self.shares_self, 1] = pairs[:, self.shares_self, 0]
             shared.append(pairs.view(tensor.shape))
         return shared[0], shared[1]
 
     def share_cross(self, maps: Tensor) -> Tensor:
-        """Give the second pictures' words the maps of the first one's, where the caption is read.
+        """Give the second pictures with captions the maps of the first pictures' words, as the `TokenMap` says.
 
         Maps are `(2 * n * 2, heads, pixels, tokens)`.
         """
         torch = import_torch()
         source, share = (torch.as_tensor(a).to(maps) for a in (self._tokens.source, self._tokens.share))
-        pairs = maps.clone().view(2, len(self.of_cross), 2, *maps.shape[1:])
-        attention = pairs[1, self.of_cross, 1]
-        pairs[1, self.of_cross, 1] = (pairs[1, self.of_cross, 0] @ source) * share + attention * (1 - share)
+        pairs = maps.clone().view(2, len(self.shares_cross), 2, *maps.shape[1:])
+        attention = pairs[1, self.shares_cross, 1]
+        pairs[1, self.shares_cross, 1] = (pairs[1, self.shares_cross, 0] @ source) * share + attention * (1 - share)
         return pairs.view(maps.shape)
 
 
@@ -357,13 +361,9 @@ class _Processor:
         self._sharing = sharing
 
     def __call__(
-        self,
-        attn: Attention,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        *_: object,
-        **__: object,
-    ) -> Tensor:
+        self, attn: Attention, hidden_states: Tensor, encoder_hidden_states: Tensor | None = None,
+        *_: object, **__: object,
+    ) -> Tensor:  # fmt: skip
         attention = import_torch().nn.functional.scaled_dot_product_attention
         context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
 
@@ -376,7 +376,7 @@ class _Processor:
             queries, keys, values = queries.float(), keys.float(), values.float()
         if encoder_hidden_states is None:
             queries, keys = self._sharing.share_self(queries, keys)
-        if encoder_hidden_states is None or not self._sharing.of_cross.any():
+        if encoder_hidden_states is None or not self._sharing.shares_cross.any():
             mixed = attention(queries, keys, values, scale=attn.scale)
         else:
             maps = (queries @ keys.transpose(-1, -2) * attn.scale).softmax(dim=-1)
@@ -388,7 +388,7 @@ class _Processor:
 
 @contextmanager
 def sharing_attention(unet: UNet2DConditionModel, sharing: Sharing) -> Iterator[None]:
-    """Have a denoiser's attention share maps within this context."""
+    """Let the attention layers of a denoiser share maps within this context."""
     for name, layer in unet.named_modules():
         if hasattr(layer, "processor") and any(
             getattr(layer, part, None) is not None for part in ("group_norm", "spatial_norm", "norm_q", "add_k_proj")
@@ -407,10 +407,10 @@ _SCHEDULERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DD
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The seed of all noise of a pair of pictures, the scale of guidance, and the shares of the steps.
+    """The seed of all noise of a pair of pictures, the scale of guidance, and two fractions of the steps.
 
-    In these the second picture uses the first one's self- or cross-attention maps. The higher the guidance, the closer
-    a picture follows its caption.
+    In these fractions the second picture uses the first one's self- or cross-attention maps. The higher the guidance,
+    the more closely a picture follows its caption.
     """
 
     seed: int
@@ -458,8 +458,8 @@ def sample_pairs(
 ) -> Iterator[tuple[Pixels, Pixels]]:
     """Yield a pair of pictures for each draw, in their order.
 
-    Every forward pass has the same shape, the last one filled up, so a pair does not depend on how many are drawn. All
-    noise comes from the draw's separate generator, on the CPU, so it does not depend on the device or the batch either.
+    Every forward pass has the same shape (the last one is filled up), so a pair does not depend on the number of draws.
+    Each draw has a separate generator of all its noise, on the CPU, so the noise depends on neither device nor batch.
 
     Yields:
         RGB pictures, uint8 `(side, side, 3)`.
@@ -510,7 +510,7 @@ def _encode_texts(pipeline: DiffusionPipeline, captions: tuple[str, str]) -> Ten
 def _denoise_batch(
     pipeline: DiffusionPipeline, texts: Tensor, captions: tuple[str, str], draws: Sequence[Draw], schedule: Schedule
 ) -> list[Pixels]:
-    """Draw one batch: first and second picture of each draw in turn."""
+    """Draw one batch; return the first and the second picture of each draw in turn."""
     torch = import_torch()
     unet, device, dtype, n = pipeline.unet, pipeline.device, pipeline.unet.dtype, len(draws)
     scheduler = _make_scheduler(pipeline, schedule)

@@ -1,7 +1,7 @@
-"""Folders of scanned objects, laid out like Google Scanned Objects, as the objects that scenes show.
+"""Read folders of scanned objects (assets), laid out like Google Scanned Objects, so that scenes can show them.
 
-`<Name>/meshes/model.obj` with `<Name>/materials/textures/texture.png`, or both flat in `<Name>/`. An asset's shape is
-named `<Name>@<digits of its SHA-256>`, so a scene's record names exactly the mesh and the picture that it shows.
+An asset has `<Name>/meshes/model.obj` and `<Name>/materials/textures/texture.png`, or both files in `<Name>/`. Its
+shape is named `<Name>@<digits of its SHA-256>`, so a scene's record names exactly the mesh and the picture.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from tellapart.data.whole_pictures import load_whole
 from tellapart.errors import DataError
 from tellapart_render.meshes.mesh import Mesh, Model, Part, Top, area_normals
 
-# Read a Wavefront OBJ file's geometry: positions, texture coordinates, normals and polygons, and nothing else.
-#
-# Material libraries are not followed: the paths in an OBJ file need not exist, and may point anywhere.
+# Of a Wavefront OBJ file, positions, texture coordinates, normals and polygons are read, and no material libraries:
+# their paths need not exist, and may point anywhere.
+
+#: The indices of a triangle's corner: position, texture coordinate and normal, -1 for none.
+_Corner = tuple[int, int, int]
 
 
 @dataclass
-class _Lines:
-    """The parts read so far; a triangle's corners are `(position, texture coordinate, normal)`, -1 for none."""
+class _Geometry:
+    """The geometry of an OBJ file as far as it is read; three `corners` follow each other for each triangle."""
 
     path: Path
     positions: list[list[float]] = field(default_factory=list)
     coordinates: list[list[float]] = field(default_factory=list)
     normals: list[list[float]] = field(default_factory=list)
-    triangles: list[tuple[int, int, int]] = field(default_factory=list)
+    corners: list[_Corner] = field(default_factory=list)
 
     def fault(self, number: int, what: str) -> DataError:
         return DataError(f"{self.path}, line {number}: {what}; export the mesh again as Wavefront OBJ")
@@ -44,46 +46,45 @@ def read_obj(path: Path) -> Mesh:
 
     `uv` has its origin at the top left, as pictures have (OBJ files count v from below).
     """
-    read = _Lines(path)
+    geometry = _Geometry(path)
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 words = line.split("#", 1)[0].split()
                 if words:
-                    _take_line(read, number, words[0], words[1:])
+                    _take_line(geometry, number, words[0], words[1:])
     except FileNotFoundError as missing:
-        raise DataError(
-            f"{path}: no such OBJ file; an asset is a folder with model.obj or meshes/model.obj"
-        ) from missing
+        fix = "an asset is a folder with model.obj or meshes/model.obj"
+        raise DataError(f"{path}: no such OBJ file; {fix}") from missing
     except UnicodeDecodeError as broken:
         raise DataError(f"{path}: is not text, so it is not an OBJ file: {broken}") from broken
-    if not read.triangles:
+    if not geometry.corners:
         raise DataError(f"{path}: has no faces; export the mesh again as Wavefront OBJ with its polygons")
-    return _make_mesh(read)
+    return _make_mesh(geometry)
 
 
-def _take_line(read: _Lines, number: int, kind: str, words: list[str]) -> None:
+def _take_line(geometry: _Geometry, number: int, kind: str, words: list[str]) -> None:
     """Take one line; kinds other than v, vt, vn and f do not describe the geometry."""
     if kind in {"v", "vt", "vn"}:
         need = 2 if kind == "vt" else 3
         try:
             values = [float(word) for word in words[:need]]
         except ValueError as wrong:
-            raise read.fault(number, f"'{kind}' is not followed by numbers: {' '.join(words)!r}") from wrong
+            raise geometry.fault(number, f"'{kind}' is not followed by numbers: {' '.join(words)!r}") from wrong
         if len(values) < need or not np.isfinite(values).all():
-            raise read.fault(number, f"'{kind}' needs {need} finite numbers, got {' '.join(words)!r}")
-        {"v": read.positions, "vt": read.coordinates, "vn": read.normals}[kind].append(values)
+            raise geometry.fault(number, f"'{kind}' needs {need} finite numbers, got {' '.join(words)!r}")
+        {"v": geometry.positions, "vt": geometry.coordinates, "vn": geometry.normals}[kind].append(values)
     elif kind == "f":
         if len(words) < 3:
-            raise read.fault(number, f"a face needs three corners, got {' '.join(words)!r}")
-        corners = [_read_corner(read, number, word) for word in words]
+            raise geometry.fault(number, f"a face needs three corners, got {' '.join(words)!r}")
+        corners = [_read_corner(geometry, number, word) for word in words]
         for k in range(1, len(corners) - 1):
-            read.triangles += [corners[0], corners[k], corners[k + 1]]
+            geometry.corners += [corners[0], corners[k], corners[k + 1]]
 
 
-def _read_corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
-    """Read `position[/coordinate[/normal]]`: counted from 1, or from the end if negative."""
-    lists = (read.positions, read.coordinates, read.normals)
+def _read_corner(geometry: _Geometry, number: int, word: str) -> _Corner:
+    """Read a corner `position[/coordinate[/normal]]` of numbers from 1, or from the end if negative, as in `7/-1/3`."""
+    lists = (geometry.positions, geometry.coordinates, geometry.normals)
     indices = [-1, -1, -1]
     for kind, text in enumerate(word.split("/")[:3]):
         if text == "" and kind > 0:
@@ -91,34 +92,35 @@ def _read_corner(read: _Lines, number: int, word: str) -> tuple[int, int, int]:
         try:
             value = int(text)
         except ValueError as wrong:
-            raise read.fault(number, f"a face's corner is not a number: {word!r}") from wrong
+            raise geometry.fault(number, f"a face's corner is not a number: {word!r}") from wrong
         count = len(lists[kind])
         index = value - 1 if value > 0 else count + value
         if value == 0 or not 0 <= index < count:
             name = ("vertex", "texture coordinate", "normal")[kind]
-            raise read.fault(number, f"a face names {name} {value}, but {count} have been read")
+            raise geometry.fault(number, f"a face names {name} {value}, but {count} have been read")
         indices[kind] = index
     return indices[0], indices[1], indices[2]
 
 
-def _make_mesh(read: _Lines) -> Mesh:
-    """Give every distinct corner a separate vertex."""
-    corners, inverse = np.unique(np.asarray(read.triangles, dtype=np.int64), axis=0, return_inverse=True)
+def _make_mesh(geometry: _Geometry) -> Mesh:
+    """Return a mesh with a vertex for each distinct corner."""
+    corners, inverse = np.unique(np.asarray(geometry.corners, dtype=np.int64), axis=0, return_inverse=True)
     faces = inverse.reshape(-1, 3).astype(np.uint32)
-    positions = np.asarray(read.positions, dtype=np.float64)
-    total = area_normals(positions, np.asarray(read.triangles, dtype=np.int64)[:, 0].reshape(-1, 3))
+    positions = np.asarray(geometry.positions, dtype=np.float64)
+    # Without normals in the file: the mean of the triangles' normals.
+    total = area_normals(positions, np.asarray(geometry.corners, dtype=np.int64)[:, 0].reshape(-1, 3))
     length = np.linalg.norm(total, axis=1, keepdims=True)
     smooth = np.where(length > 1e-15, total / np.maximum(length, 1e-15), [0.0, 0.0, 1.0])  # up if there is none
     normals = smooth[corners[:, 0]]
-    if read.normals:
-        own = np.asarray(read.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]
-        length = np.linalg.norm(own, axis=1, keepdims=True)
-        usable = (corners[:, 2:] >= 0) & (length > 1e-9)
-        normals = np.where(usable, own / np.maximum(length, 1e-9), normals)
+    if geometry.normals:
+        given = np.asarray(geometry.normals, dtype=np.float64)[np.maximum(corners[:, 2], 0)]
+        length = np.linalg.norm(given, axis=1, keepdims=True)
+        is_usable = (corners[:, 2:] >= 0) & (length > 1e-9)
+        normals = np.where(is_usable, given / np.maximum(length, 1e-9), normals)
     uv = np.zeros((len(corners), 2))
-    if read.coordinates:
-        uv = np.where(corners[:, 1:2] >= 0, np.asarray(read.coordinates)[np.maximum(corners[:, 1], 0)], 0.0)
-    uv[:, 1] = 1.0 - uv[:, 1]
+    if geometry.coordinates:
+        uv = np.where(corners[:, 1:2] >= 0, np.asarray(geometry.coordinates)[np.maximum(corners[:, 1], 0)], 0.0)
+    uv[:, 1] = 1.0 - uv[:, 1]  # from the top
     return Mesh(positions[corners[:, 0]].astype(np.float32), normals.astype(np.float32), uv.astype(np.float32), faces)
 
 
@@ -129,6 +131,7 @@ _LAYOUTS: tuple[tuple[str, str], ...] = (
     ("meshes/model.obj", "meshes/texture.png"),
     ("model.obj", "texture.png"),
 )
+#: The names of assets' folders, such as `BIA_Cup_8_oz`: no slash, and no dot at the start.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+()&', -]*")
 _LARGEST_TEXTURE = 1024
 _FORMATS = ("PNG", "JPEG", "WEBP")
@@ -150,8 +153,7 @@ class Asset:
         return f"{self.name}@{self.sha256[:10]}"
 
 
-# Model and picture of each asset that this process may show, by the name of its shape: the name holds a hash, so no
-# entry ever changes.
+# Model and picture of each asset that this process has read, by the name of its shape, which has a hash of both.
 _REGISTERED: dict[str, tuple[Model, NDArray[np.float32]]] = {}
 
 
@@ -168,18 +170,15 @@ def find_assets(folder: Path) -> list[str]:
 def read_asset(folder: Path, name: str, up: Up = "z") -> Asset:
     """Find an asset's files and hash them."""
     if not _PLAIN.fullmatch(name):
-        raise DataError(
-            f"{folder}: {name!r} is not the name of a folder in it; names hold no slashes and do not start with a dot"
-        )
+        fault = "is not the name of a folder in it; names hold no slashes and do not start with a dot"
+        raise DataError(f"{folder}: {name!r} {fault}")
     home = folder / name
     for mesh, picture in _LAYOUTS:
         if (home / mesh).is_file() and (home / picture).is_file():
             break
     else:
-        raise DataError(
-            f"{home}: needs meshes/model.obj and materials/textures/texture.png, or model.obj and texture.png; "
-            "at least one of them is missing"
-        )
+        files = "meshes/model.obj and materials/textures/texture.png, or model.obj and texture.png"
+        raise DataError(f"{home}: needs {files}; at least one of them is missing")
     digest = hashlib.sha256()
     for path in (home / mesh, home / picture):
         if not path.resolve().is_relative_to(folder.resolve()):
@@ -210,10 +209,10 @@ def asset_texture(name: str) -> NDArray[np.float32]:
 
 
 def _centre_mesh(mesh: Mesh, asset: Asset) -> Mesh:
-    """Turn z up, put the base on z = 0 and the middle of the outline over the origin, scale the longest side to 1."""
+    """Turn the mesh so that z is up, put its base on z = 0, centre its outline, and scale its longest side to 1."""
     vertices, normals = mesh.vertices.astype(np.float64), mesh.normals
     if asset.up == "y":
-        # x stays, y goes up: the side that faced +z faces the viewer.
+        # y becomes z; the side that faced +z faces the viewer, at -y.
         turn = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
         vertices, normals = vertices @ turn, (normals @ turn).astype(np.float32)
     low, high = vertices.min(axis=0), vertices.max(axis=0)
@@ -224,18 +223,18 @@ def _centre_mesh(mesh: Mesh, asset: Asset) -> Mesh:
 
 
 def _find_plateau(mesh: Mesh) -> Top | None:
-    """Return the flat top, if level triangles near the greatest height fill a disc over the middle."""
+    """Return the flat top, if level triangles near the greatest height cover half of the outline round its middle."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]].astype(np.float64) for k in range(3))
     area = np.cross(b - a, c - a) / 2
     size = np.linalg.norm(area, axis=1)
     height = float(mesh.vertices[:, 2].max())
     middle = (a + b + c) / 3
-    level = (np.abs(area[:, 2]) > 0.95 * np.maximum(size, 1e-15)) & (middle[:, 2] > 0.97 * height)
+    is_level = (np.abs(area[:, 2]) > 0.95 * np.maximum(size, 1e-15)) & (middle[:, 2] > 0.97 * height)
     outline = float(np.prod(np.ptp(mesh.vertices[:, :2], axis=0)))
-    total = float(size[level].sum())
+    total = float(size[is_level].sum())
     if total < 0.5 * outline or total <= 0.0:
         return None
-    centre = (middle[level, :2] * size[level, None]).sum(axis=0) / total
+    centre = (middle[is_level, :2] * size[is_level, None]).sum(axis=0) / total
     radius = float(np.sqrt(total / np.pi))
     return Top("flat", height, 0.8 * radius) if float(np.hypot(*centre)) < 0.2 * radius else None
 
@@ -245,7 +244,7 @@ def _read_linear(path: Path) -> NDArray[np.float32]:
     from PIL import Image
 
     try:
-        # Pillow finds formats by the bytes, and hands some to other programs (EPS to Ghostscript).
+        # Pillow recognises a format by the bytes, and would pass an EPS file to Ghostscript, another program.
         data = path.read_bytes()
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             load_whole(image, data)

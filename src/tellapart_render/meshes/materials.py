@@ -1,7 +1,7 @@
-"""Materials: the palette of attribute colours, and the terms in which surfaces are described to renderers.
+"""Materials: the palette of the colours that captions name, and descriptions of surfaces for renderers.
 
-Their numbers are in `surfaces.toml`. Colours are linear RGB in [0, 1]; textures are drawn by arithmetic from a seed,
-so no image files ship.
+Their numbers are in `surfaces.toml`. Colours are linear RGB in [0, 1]; textures are computed from a seed, so no image
+files ship.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ PALETTE: dict[str, RGB] = {name: tuple(colour) for name, colour in _FILE["palett
 
 FLOORS, WALLS = tuple(_GROUND["floors"]), tuple(map(tuple, _GROUND["walls"]))
 
-#: Of scenes whose recipe has `unseen = ["ground"]`, and of no others; numbered on from the ones above.
+#: Floors and walls of scenes whose recipe has `unseen = ["ground"]` alone; their numbers follow those of FLOORS, WALLS.
 UNSEEN_FLOORS, UNSEEN_WALLS = tuple(_GROUND["unseen_floors"]), tuple(map(tuple, _GROUND["unseen_walls"]))
 
-#: The terms of the material that carries the attribute: of shapes that are named, and of all others.
+#: The terms of the material whose colour captions name: by shape, and of all other shapes.
 _FINISHES = {shape: finish["terms"] for finish in _FILE["finishes"] for shape in finish["shapes"]}
 _GLAZED = _FILE["finishes"][0]["terms"]
 
 
 def _smooth_noise(rng: np.random.Generator, size: tuple[int, int], cells: tuple[int, int]) -> NDArray[np.float64]:
-    """Periodic value noise in [0, 1]: random cells, smoothly interpolated, float64 `size`."""
-    out: NDArray[np.float64] = rng.random(cells)
+    """Return noise in [0, 1] that repeats at the edges: random cells, smoothly interpolated, float64 `size`."""
+    noise: NDArray[np.float64] = rng.random(cells)
     for axis in (0, 1):
         position = np.arange(size[axis]) * cells[axis] / size[axis]
-        low = position.astype(int)
-        t = position - low
-        t = t * t * (3 - 2 * t)
-        t = t[:, None] if axis == 0 else t[None, :]
-        take = [np.take(out, k % cells[axis], axis=axis) for k in (low, low + 1)]
-        out = take[0] * (1 - t) + take[1] * t
-    return out
+        cell = position.astype(int)
+        share = position - cell
+        share = share * share * (3 - 2 * share)
+        share = share[:, None] if axis == 0 else share[None, :]
+        before, after = (np.take(noise, k % cells[axis], axis=axis) for k in (cell, cell + 1))
+        noise = before * (1 - share) + after * share
+    return noise
 
 
 def _fractal_noise(rng: np.random.Generator, size: int, cells: tuple[int, int], octaves: int) -> NDArray[np.float64]:
-    """Sum of octaves of smooth noise, each half as strong; about [0, 1]."""
+    """Return the mean of octaves of smooth noise, each with half the weight of the last: float64 `(size, size)`."""
     total, weight = np.zeros((size, size)), 0.0
     for octave in range(octaves):
         scale = 2**octave
@@ -72,12 +72,12 @@ def _draw_wood(rng: np.random.Generator, size: int, light: RGB, dark: RGB) -> ND
     )
     mix = np.clip(0.55 * grain + 0.3 * rings + tone, 0, 1)[..., None]
     image = np.asarray(light) * (1 - mix) + np.asarray(dark) * mix
-    joint = np.abs((np.arange(size) * planks / size) % 1.0 - 0.0) < 0.02
-    image[joint] *= 0.35
-    joints = rng.integers(0, size, planks)
+    is_joint = (np.arange(size) * planks / size) % 1.0 < 0.02
+    image[is_joint] *= 0.35
+    ends = rng.integers(0, size, planks)
     for k in range(planks):
         band = slice(k * size // planks, (k + 1) * size // planks)
-        image[band, joints[k] : joints[k] + 2] *= 0.4
+        image[band, ends[k] : ends[k] + 2] *= 0.4
     return image
 
 
@@ -98,8 +98,8 @@ def _draw_tiles(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
     tone = rng.uniform(0.92, 1.08, (cells, cells))[row, column][..., None]
     image = np.where(checker == 0, [[[0.62, 0.60, 0.55]]], [[[0.22, 0.23, 0.24]]]) * tone
     fraction = np.indices((size, size)) * cells / size % 1.0
-    joint = (fraction < 0.03).any(axis=0)
-    image[joint] = (0.42, 0.41, 0.39)
+    is_joint = (fraction < 0.03).any(axis=0)
+    image[is_joint] = (0.42, 0.41, 0.39)
     return image * (0.94 + 0.12 * _fractal_noise(rng, size, (16, 16), 3)[..., None])
 
 
@@ -138,8 +138,8 @@ def _cloth_rng(pattern: int, colour: str) -> np.random.Generator:
 @cache
 def _draw_stripes(colour: str, size: int = 192) -> NDArray[np.float32]:
     """Terry cloth with coloured stripes across u."""
-    on = (np.floor(np.arange(size) / size * 11) % 2 == 1)[None, :, None]
-    image = np.where(on, np.asarray(PALETTE[colour]), np.array([0.80, 0.78, 0.74]))
+    is_stripe = (np.floor(np.arange(size) / size * 11) % 2 == 1)[None, :, None]
+    image = np.where(is_stripe, np.asarray(PALETTE[colour]), np.array([0.80, 0.78, 0.74]))
     image = np.broadcast_to(image, (size, size, 3)) * _cloth_rng(11, colour).uniform(0.72, 1.1, (size, size, 1))
     return np.clip(image, 0, 0.9).astype(np.float32)
 
@@ -199,11 +199,11 @@ def _draw_keys(size: int = 256) -> NDArray[np.float32]:
     image = np.full((size, size, 3), 0.010)
     v, u = np.indices((size, size)) / size
     rows, columns = 5, 15
-    fu, fv = (u * columns) % 1.0, (v * rows) % 1.0
-    cap = (np.abs(fu - 0.5) < 0.40) & (np.abs(fv - 0.5) < 0.40)
-    image[cap] = 0.055
-    legend = (np.abs(fu - 0.42) < 0.10) & (np.abs(fv - 0.58) < 0.12)
-    image[legend & cap] = 0.45
+    x, y = (u * columns) % 1.0, (v * rows) % 1.0  # within a key
+    is_cap = (np.abs(x - 0.5) < 0.40) & (np.abs(y - 0.5) < 0.40)
+    image[is_cap] = 0.055
+    is_legend = (np.abs(x - 0.42) < 0.10) & (np.abs(y - 0.58) < 0.12)
+    image[is_legend & is_cap] = 0.45
     return image.astype(np.float32)
 
 
@@ -212,8 +212,8 @@ def _draw_dial(size: int = 192) -> NDArray[np.float32]:
     """A clock face; `u` is the angle and `v` runs from the rim to the centre."""
     image = np.full((size, size, 3), 0.78)
     v, u = np.indices((size, size)) / size
-    hour = np.abs((u * 12 + 0.5) % 1.0 - 0.5)
-    image[(hour < 0.13) & (v > 0.08) & (v < 0.32)] = 0.03
+    from_hour = np.abs((u * 12 + 0.5) % 1.0 - 0.5)
+    image[(from_hour < 0.13) & (v > 0.08) & (v < 0.32)] = 0.03
     return image.astype(np.float32)
 
 
@@ -221,7 +221,7 @@ def _draw_dial(size: int = 192) -> NDArray[np.float32]:
 class Surface:
     """A surface for renderers: its colour (linear RGB, or a picture float32 `(h, w, 3)`) and its terms.
 
-    Without terms it is matt; else they are those of the principled model (Burley, 2012).
+    The terms are those of the principled model (Burley, 2012); without terms the surface is matt.
     """
 
     colour: RGB | NDArray[np.float32]
@@ -235,7 +235,7 @@ def is_colour(name: str) -> bool:
 
 
 def mix_paint(colour: str) -> RGB:
-    """Return a colour's linear RGB: of `red 0.25 blue`, red with a quarter of blue; of names without a paint, white."""
+    """Return a colour's linear RGB; `red 0.25 blue` is three quarters red, a name without a paint is white."""
     name, share, other = (*colour.split(" "), "0", "white")[:3]
     base = PALETTE.get(name, PALETTE["white"])
     red, green, blue = (a + float(share) * (b - a) for a, b in zip(base, PALETTE[other], strict=True))
@@ -243,19 +243,19 @@ def mix_paint(colour: str) -> RGB:
 
 
 def _main_surface(shape: str, colour: str) -> Surface:
-    """The material that carries the attribute."""
+    """Return the material whose colour captions name."""
     if shape in _CLOTHS:
         return Surface(_CLOTHS[shape](colour), {})
     if colour == "metallic":
         return _fixed_surface("steel")
     base = _draw_weave((0.55, 0.46, 0.34)) if shape == "basket" else mix_paint(colour)
-    # In the order in which the renderer has always received them: its bytes must not change.
+    # The order of the terms is fixed: another one could change the bytes of pictures.
     terms = {"metallic": 0.0, **_FINISHES.get(shape, _GLAZED)}
     return Surface(base, terms)
 
 
 def _fixed_surface(slot: str) -> Surface:
-    """The material of a slot that looks the same on every object."""
+    """Return the material of a slot that looks the same on every object."""
     colour, roughness, metallic = _FILE["slots"][slot]
     rgb = PALETTE[colour] if isinstance(colour, str) else tuple(colour)
     return Surface(rgb, {"roughness": roughness, "metallic": metallic})
@@ -277,6 +277,6 @@ def surface(shape: str, slot: str, colour: str) -> Surface:
 
 def floor_surface(kind: str, variant: int) -> Surface:
     """Describe a floor's material; its picture repeats."""
-    rough = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
-    terms = {} if rough is None else {"roughness": rough, "specular": 0.4}
+    roughness = {"marble": 0.22, "tile": 0.3, "slate": 0.45, "oak": 0.42, "walnut": 0.38}.get(kind)
+    terms = {} if roughness is None else {"roughness": roughness, "specular": 0.4}
     return Surface(floor_texture(kind, variant), terms)

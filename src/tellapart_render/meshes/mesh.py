@@ -49,7 +49,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The parts of an object with its base at z = 0, and its `top`; None if nothing can rest."""
+    """The parts of an object with its base at z = 0, and its `top`; None if nothing can rest on the object."""
 
     parts: tuple[Part, ...]
     top: Top | None = None
@@ -62,7 +62,7 @@ def yaw_matrix(yaw: float) -> NDArray[np.float64]:
 
 
 def area_normals(vertices: NDArray[np.float64], faces: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return each vertex's sum of its triangles' normals, weighted by their areas; float64 `(n, 3)`."""
+    """Return, for each vertex, the sum of its triangles' normals, weighted by area; float64 `(n, 3)`."""
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     area = np.cross(b - a, c - a)
     total = np.zeros_like(vertices)

@@ -1,4 +1,4 @@
-"""Every object's model, scaled so that its longest side is 1, and the measures by which scenes place it.
+"""The models of all objects, scaled so that the longest side is 1, and the measures by which scenes place them.
 
 The models of the built-in vocabularies are data beside this file: `shapes.npz` has the arrays of each shape, its parts
 one after the other, and `shapes.json` each part's slot, vertices and triangles, and the top. A picture's bytes depend
@@ -26,24 +26,25 @@ SHAPES: tuple[str, ...] = tuple(_INDEX)
 
 
 def _read_model(name: str) -> Model:
-    """Read a shape's parts as they are stored."""
-    slots, *sizes = zip(*_INDEX[name]["parts"], strict=True)
+    """Return a built-in shape's model, as it is stored."""
     with _FOLDER.joinpath("shapes.npz").open("rb") as file, np.load(file) as stored:
-        fields = [stored[f"{name}/{field}"] for field in ("vertices", "normals", "uv", "faces")]
-    vertices, triangles = (np.cumsum(counts)[:-1] for counts in sizes)
-    columns = zip(*map(np.split, fields, (vertices, vertices, vertices, triangles)), strict=True)
-    parts = tuple(Part(slot, Mesh(*arrays)) for slot, arrays in zip(slots, columns, strict=True))
+        vertices, normals, uv, faces = (stored[f"{name}/{field}"] for field in ("vertices", "normals", "uv", "faces"))
+    parts, vertex, triangle = [], 0, 0
+    for slot, vertex_count, triangle_count in _INDEX[name]["parts"]:
+        rows, vertex = slice(vertex, vertex + vertex_count), vertex + vertex_count
+        part_faces, triangle = faces[triangle : triangle + triangle_count], triangle + triangle_count
+        parts.append(Part(slot, Mesh(vertices[rows], normals[rows], uv[rows], part_faces)))
     top = _INDEX[name].get("top")
-    return Model(parts, top and Top(*top))
+    return Model(tuple(parts), None if top is None else Top(*top))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """An object's parts scaled so that its longest side is 1, standing on z = 0 over the origin.
 
-    `extent` are sizes along x, y and z; `reach` is the largest distance of a vertex, float32 `(n, 3)` in `hull`, from
-    the z axis. `base` has the smallest and largest half width of the part on the ground; a thing can rest on `top`, if
-    there is one.
+    `hull` has the vertices of all parts, float32 `(n, 3)`. `extent` are the sizes along x, y and z; `reach` is the
+    largest distance of a vertex from the z axis. `base` has the smallest and largest half width of the part on the
+    ground. A thing can rest on `top`, if there is one.
     """
 
     parts: tuple[Part, ...]
@@ -60,10 +61,8 @@ def shape(name: str) -> Shape:
     """Return the named shape; built once a process."""
     scanned = asset_model(name)
     if scanned is None and name not in _INDEX:
-        raise UnknownNameError(
-            f"shape({name!r}): no such shape; the shapes are {', '.join(SHAPES)}, and those of asset folders "
-            "that were read"
-        )
+        choices = f"{', '.join(SHAPES)}, and those of asset folders that were read"
+        raise UnknownNameError(f"shape({name!r}): no such shape; the shapes are {choices}")
     return _normalise_model(scanned or _read_model(name))
 
 
@@ -72,10 +71,11 @@ def _normalise_model(model: Model) -> Shape:
     vertices = np.concatenate([part.mesh.vertices for part in model.parts])
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     scale = 1.0 / float((high - low).max())
-    # x and y stay: builders put the body's centre at the origin, and a handle must not move it.
+    # x and y stay: the model's body is centred at the origin, and a handle must not move it.
     shift = np.array([0.0, 0.0, -low[2]], dtype=np.float32)
     parts = tuple(
-        Part(p.slot, replace(p.mesh, vertices=(p.mesh.vertices + shift) * np.float32(scale))) for p in model.parts
+        Part(part.slot, replace(part.mesh, vertices=(part.mesh.vertices + shift) * np.float32(scale)))
+        for part in model.parts
     )
     hull = np.concatenate([part.mesh.vertices for part in parts])
     # Vertices within 0.03 of the ground, with room for rounding.
@@ -87,7 +87,7 @@ def _normalise_model(model: Model) -> Shape:
         reach=float(np.hypot(hull[:, 0], hull[:, 1]).max()),
         height=height,
         base=(float(np.abs(ground).max(axis=0).min()), float(np.hypot(ground[:, 0], ground[:, 1]).max())),
-        # The mesh's rounded edges may end a little lower than the height that the builder states.
+        # The mesh's rounded edges may end a little lower than the height that the model states.
         top=top and replace(top, height=min(top.height * scale, height), radius=top.radius * scale),
         hull=hull,
     )

@@ -1,8 +1,8 @@
 """Blender as the renderer: the same scene, drawn by Cycles in a process of another interpreter.
 
-Blender's Python module is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported: the variable
-`TELLAPART_BLENDER_PYTHON` names an interpreter that has it, and `blender_worker` runs there. The variable is the
-user's: a recipe or a scene file, which may come from a stranger, names no program.
+Blender's Python module `bpy` is GPL-3.0 and needs numpy before 2, so it is neither a dependency nor imported. The
+user's environment variable `TELLAPART_BLENDER_PYTHON` names an interpreter that has it, which runs `blender_worker`. A
+recipe or a scene file, which may come from a stranger, names no program.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ VARIABLE = "TELLAPART_BLENDER_PYTHON"
 """The environment variable that names the interpreter."""
 
 _FIX = f"name a Python that has bpy (pip install bpy) in {VARIABLE}"
+# The corners of a square of 60 units, and their texture coordinates.
 _FLOOR = np.array([[-30, -30, 0], [30, -30, 0], [30, 30, 0], [-30, 30, 0]], dtype=np.float64)
-_SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
+_FLOOR_UV = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=np.float32)
+
+_Arrays = dict[str, NDArray[Any]]  # what a job's `arrays.npz` holds, by name
 
 
 class Blender:
@@ -57,14 +60,15 @@ class Blender:
         return develop(self._draw_layers(scene, settings, None)[0])
 
     def masks(self, scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
-        """Return the thing that each pixel sees and each thing's pixels alone, as `Renderer.masks` does."""
+        """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does."""
         numbers = list(range(len(scene.things)))
-        layers = self._draw_layers(scene, Settings(size=size), [numbers, *([k] for k in numbers)])
+        subsets = [numbers, *([number] for number in numbers)]  # all things, then each thing alone
+        layers = self._draw_layers(scene, Settings(size=size), subsets)
         indices = np.rint(layers[..., 0]).astype(np.int16) - 1
         return indices[0], [int((layer >= 0).sum()) for layer in indices[1:]]
 
     def _start_worker(self) -> subprocess.Popen[str]:
-        """Start the worker, unless it runs."""
+        """Return the worker; start it unless it runs already."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         if not self._python:
@@ -98,10 +102,10 @@ class Blender:
         return answer
 
     def _draw_layers(self, scene: Scene, settings: Settings, subsets: list[list[int]] | None) -> NDArray[np.float32]:
-        """Let the worker draw a scene: float32 `(layers, size, size, 3)`, a mask for each of `subsets` or a picture."""
+        """Let the worker draw a mask of each of `subsets`, or a picture if None: float32 `(layers, size, size, 3)`."""
         process = self._start_worker()
         with tempfile.TemporaryDirectory(prefix="tellapart-blender-") as folder:
-            arrays: dict[str, NDArray[Any]] = {}
+            arrays: _Arrays = {}
             pieces = [
                 _place_part(arrays, thing, number, part)
                 for number, thing in enumerate(scene.things)
@@ -109,7 +113,7 @@ class Blender:
             ]
             if subsets is None:
                 pieces += _make_surroundings(arrays, scene)
-                # Blender's panorama starts a quarter turn away and has its first row below.
+                # Blender's panorama starts a quarter turn further on, and its first row is the lowest.
                 sky = environment(scene.light)
                 arrays["environment"] = np.roll(sky, sky.shape[1] // 4, axis=1)[::-1]
             job = {
@@ -130,7 +134,7 @@ class Blender:
 
 
 def _end_worker(process: subprocess.Popen[str]) -> None:
-    """Let a worker end by closing its input; runs when its `Blender` is gone, or at the end of this process."""
+    """Let a worker end by closing its input: when its `Blender` is collected, or this process ends."""
     with contextlib.suppress(BrokenPipeError):
         _get_stream(process.stdin).close()
     try:
@@ -147,19 +151,19 @@ def _get_stream(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
-def _describe_surface(arrays: dict[str, NDArray[Any]], name: str, each: Surface, repeat: float = 1.0) -> dict[str, Any]:
-    """Describe a surface in JSON types; its picture goes with the arrays."""
-    material: dict[str, Any] = {"terms": dict(each.terms), "repeat": repeat, "picture": None, "colour": None}
-    if isinstance(each.colour, tuple):
-        material["colour"] = each.colour
+def _describe_surface(arrays: _Arrays, name: str, described: Surface, repeat: float = 1.0) -> dict[str, Any]:
+    """Describe a surface in JSON types; add its picture to the arrays. `repeat` is as in Mitsuba's `_describe_bsdf`."""
+    material: dict[str, Any] = {"terms": dict(described.terms), "repeat": repeat, "picture": None, "colour": None}
+    if isinstance(described.colour, tuple):
+        material["colour"] = described.colour
     else:
         material["picture"] = f"{name}.picture"
-        arrays[material["picture"]] = each.colour
+        arrays[material["picture"]] = described.colour
     return material
 
 
-def _place_part(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part: int) -> dict[str, Any]:
-    """Put one part of a thing in its place."""
+def _place_part(arrays: _Arrays, thing: Thing, number: int, part: int) -> dict[str, Any]:
+    """Describe one part of a thing in JSON types; add its mesh, placed in the scene, to the arrays."""
     name, piece = f"{number}-{part}", shape(thing.shape).parts[part]
     arrays[f"{name}.vertices"] = place_points(piece.mesh.vertices, thing)
     arrays[f"{name}.normals"] = piece.mesh.normals @ yaw_matrix(thing.yaw)
@@ -169,16 +173,16 @@ def _place_part(arrays: dict[str, NDArray[Any]], thing: Thing, number: int, part
 
 
 def _turn_outward(mesh: Mesh) -> NDArray[np.int64]:
-    """Turn triangles to the side of their normals: Cycles draws others black, Mitsuba's materials do not mind."""
+    """Return triangles whose corners turn as their normals say: Cycles draws others black, Mitsuba draws both sides."""
     faces = mesh.faces.astype(np.int64)
     a, b, c = (mesh.vertices[faces[:, k]].astype(np.float64) for k in range(3))
-    against = np.einsum("ij,ij->i", np.cross(b - a, c - a), mesh.normals[faces].mean(axis=1)) < 0
-    faces[against] = faces[against][:, ::-1]
+    is_inward = (np.cross(b - a, c - a) * mesh.normals[faces].mean(axis=1)).sum(axis=1) < 0
+    faces[is_inward] = faces[is_inward][:, ::-1]
     return faces
 
 
-def _make_surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[dict[str, Any]]:
-    """Floor and wall as two squares of 60 units; they belong to no thing (-1)."""
+def _make_surroundings(arrays: _Arrays, scene: Scene) -> list[dict[str, Any]]:
+    """Describe floor and wall, two squares that belong to no thing (-1); add their meshes to the arrays."""
     ground = scene.ground
     corners = {"floor": _FLOOR @ yaw_matrix(ground.yaw)}
     floor = _describe_surface(arrays, "floor", floor_surface(ground.floor, ground.variant), 60.0 / ground.tile)
@@ -189,7 +193,7 @@ def _make_surroundings(arrays: dict[str, NDArray[Any]], scene: Scene) -> list[di
         wall = _describe_surface(arrays, "wall", Surface((*WALLS, *UNSEEN_WALLS)[ground.wall], {}))
         pieces.append({"thing": -1, "mesh": "wall", **wall})
     for name, points in corners.items():
-        arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _SQUARE
+        arrays[f"{name}.vertices"], arrays[f"{name}.uv"] = points, _FLOOR_UV
         arrays[f"{name}.normals"] = np.tile(np.array(normals[name]), (4, 1))
         arrays[f"{name}.faces"] = np.array([[0, 1, 2], [0, 2, 3]])
     return pieces

@@ -1,9 +1,9 @@
 """Draw scenes with Blender's Cycles: a script for another interpreter that has `bpy` and numpy, never imported.
 
-It imports nothing of tellapart, whose module `blender` runs it (docs/decisions/0012). Each line of its input, in JSON,
-names a folder with `job.json` and `arrays.npz`; the script adds `layers.npy` and answers by a line. Layers are float32
-`(layers, size, size, 3)`: one of linear radiance, or masks. A pixel of a mask holds the number of the thing that it
-sees plus one, or 0. A job's `pieces` are the meshes of its things, and of floor and wall (thing -1).
+The module `blender` runs the script, which imports nothing of tellapart (docs/decisions/0012). Each line of its input,
+in JSON, names a folder with `job.json` and `arrays.npz`; the script writes `layers.npy` there and answers by a line.
+Layers are float32 `(layers, size, size, 3)`: one picture of linear radiance, or masks. A pixel of a mask is the number
+of the thing that it sees plus one, or 0. A job's `pieces` are the meshes of things, and of floor and wall (thing -1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 def main() -> None:
     """Answer jobs until standard input ends."""
-    # Blender prints to standard output: answers keep the real one, and prints go to standard error.
+    # Blender prints to standard output: answers get a copy of it, and it is redirected to standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     bpy = import_module("bpy")
@@ -149,7 +149,7 @@ def _make_emission(bpy: ModuleType, value: int) -> Any:
 
 
 def _make_material(bpy: ModuleType, piece: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Return the material of a piece: a principled shader if it has `terms`, else a diffuse one."""
+    """Return the material of a piece: a principled shader if the piece has `terms`, else a diffuse one."""
     terms = piece["terms"]
     material, shader = _make_shader(bpy, "ShaderNodeBsdfPrincipled" if terms else "ShaderNodeBsdfDiffuse")
     base = shader.inputs["Base Color" if terms else "Color"]

@@ -47,14 +47,8 @@ def _make_mesh(thing: Thing, part: int) -> Mesh:
     piece = shape(thing.shape).parts[part]
     props = mi.Properties()
     props["material"] = _make_material(thing.shape, piece.slot, thing.colour)
-    mesh: Mesh = mi.Mesh(
-        "part",
-        vertex_count=len(piece.mesh.vertices),
-        face_count=len(piece.mesh.faces),
-        has_vertex_normals=True,
-        has_vertex_texcoords=True,
-        props=props,
-    )
+    counts = {"vertex_count": len(piece.mesh.vertices), "face_count": len(piece.mesh.faces)}
+    mesh: Mesh = mi.Mesh("part", **counts, has_vertex_normals=True, has_vertex_texcoords=True, props=props)
     values = mi.traverse(mesh)
     values["vertex_positions"] = place_points(piece.mesh.vertices, thing).astype(np.float32).ravel()
     values["vertex_normals"] = (piece.mesh.normals @ yaw_matrix(thing.yaw)).astype(np.float32).ravel()
@@ -65,7 +59,7 @@ def _make_mesh(thing: Thing, part: int) -> Mesh:
 
 
 def _list_meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
-    """Return key, index of the thing and Mitsuba mesh of every part of every thing."""
+    """Return every part of every thing: a key, the index of the thing, and the mesh."""
     return [
         (f"{number:02d}-{part:02d}", number, _make_mesh(thing, part))
         for number, thing in enumerate(things)
@@ -74,7 +68,7 @@ def _list_meshes(things: tuple[Thing, ...]) -> list[tuple[str, int, Any]]:
 
 
 def _describe_bsdf(described: Surface, repeat: float = 1.0) -> dict[str, Any]:
-    """Describe a surface for Mitsuba; `repeat`: how often its picture fills the texture space."""
+    """Describe a surface for Mitsuba; `repeat` is how often its picture is repeated in each direction."""
     mi = _load_mitsuba()
     colour: dict[str, Any]
     if isinstance(described.colour, tuple):
@@ -185,8 +179,8 @@ def _denoise_radiance(
 
 def masks(scene: Scene, size: int) -> tuple[NDArray[np.int16], list[int]]:
     """Return which thing each pixel sees, and how many pixels each would fill alone, as `Renderer.masks` does."""
-    together = _render_indices(scene.camera, scene.things, size)
-    return together, [count_lone_pixels(scene.camera, thing, size) for thing in scene.things]
+    visible = _render_indices(scene.camera, scene.things, size)
+    return visible, [count_lone_pixels(scene.camera, thing, size) for thing in scene.things]
 
 
 @lru_cache(maxsize=64)
@@ -196,7 +190,7 @@ def count_lone_pixels(camera: Camera, thing: Thing, size: int) -> int:
 
 
 def _render_indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDArray[np.int16]:
-    """Render the `shape_index` pass of some things and map Mitsuba's shapes back to things."""
+    """Return the index of the thing that each pixel sees, or -1: int16 `(size, size)`."""
     mi = _load_mitsuba()
     meshes = _list_meshes(things)
     loaded = mi.load_dict(
@@ -208,8 +202,8 @@ def _render_indices(camera: Camera, things: tuple[Thing, ...], size: int) -> NDA
         }
     )
     # The pass counts shapes from 1 in the scene's order; 0 is a ray that met nothing.
-    owner = {key: number for key, number, _ in meshes}
-    lookup = np.array([-1, *(owner[each.id()] for each in loaded.shapes())], dtype=np.int16)
+    things_by_key = {key: number for key, number, _ in meshes}
+    lookup = np.array([-1, *(things_by_key[mesh.id()] for mesh in loaded.shapes())], dtype=np.int16)
     layer = np.array(mi.render(loaded, spp=1, seed=0))[..., 0]
     return np.asarray(lookup[np.rint(layer).astype(np.int64)])
 
@@ -223,7 +217,7 @@ class Mitsuba:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Both packages' versions."""
+        """The versions of Mitsuba and of the denoiser."""
         for package in ("mitsuba", "pyoidn"):
             require(package, extra="render")
         return {name: metadata.version(name) for name in ("mitsuba", "pyoidn")}

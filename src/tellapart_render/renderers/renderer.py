@@ -46,7 +46,7 @@ class Renderer(Protocol):
 
 @lru_cache(maxsize=4)
 def environment(light: Light, height: int = 48) -> NDArray[np.float32]:
-    """Draw the surroundings as latitude-longitude radiance, float32 `(height, 2 height, 3)`.
+    """Draw sky, soft box and windows as latitude-longitude radiance, float32 `(height, 2 * height, 3)`.
 
     Row 0 is straight up; column 0 looks along +y, and a quarter of the width farther along +x.
     """
@@ -67,20 +67,21 @@ def environment(light: Light, height: int = 48) -> NDArray[np.float32]:
     image: NDArray[np.float64] = sky * (2.0 - warm) * 0.9
 
     def blob(azimuth: float, elevation: float, spread: float) -> NDArray[np.float64]:
+        """Return a disc of light with soft edges, from 0 to 1, `(height, 2 * height, 1)`."""
         axis = np.array([np.cos(elevation) * np.sin(azimuth), np.cos(elevation) * np.cos(azimuth), np.sin(elevation)])
         angle = np.arccos(np.clip(direction @ axis, -1, 1))
         return np.asarray(1.0 / (1.0 + np.exp((angle - spread) / (0.12 * spread))))[..., None]
 
-    # Radiant power, not radiance, must stay equal when the soft box grows.
+    # Divided by the area of the box, so that a larger box gives as much light.
     image = image + blob(light.azimuth, light.elevation, light.spread) * warm * light.strength * 1.9 / light.spread**2
-    for _ in range(3):
-        side = float(rng.uniform(-np.pi, np.pi))
-        image = image + blob(side, float(rng.uniform(0.1, 0.6)), 0.22) * (2.0 - warm) * float(rng.uniform(0.5, 2.2))
+    for _ in range(3):  # windows
+        azimuth = float(rng.uniform(-np.pi, np.pi))
+        image = image + blob(azimuth, float(rng.uniform(0.1, 0.6)), 0.22) * (2.0 - warm) * float(rng.uniform(0.5, 2.2))
     return image.astype(np.float32)
 
 
 def develop(radiance: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Tone-map radiance with a fixed film curve and encode as sRGB; nothing depends on the picture's content."""
+    """Tone-map radiance with a fixed film curve and encode as sRGB uint8; a pixel depends on its radiance alone."""
     x = np.clip(radiance, 0.0, None) * 0.62
     # Narkowicz's fit of the ACES film curve.
     film = np.clip(x * (2.51 * x + 0.03) / (x * (2.43 * x + 0.59) + 0.14), 0.0, 1.0)

@@ -1,12 +1,12 @@
-"""Draw minimal quadruples: two captions that differ in one phrase, and two scenes that differ in the same way.
+"""Draw quadruples: two captions that differ in one phrase, and two scenes that differ in the same way.
 
 The captions of the aspect `order` have the same words in two orders: two objects change places, colours or numbers.
 
-A caption names an object and a subject: the `object` is the thing that is located, the `subject` the thing that it is
-located by ("the mug is behind the bowl": object mug, subject bowl). A counting caption has an object only.
+A caption names an object and a subject: the `object` is located relative to the `subject` ("the mug is behind the
+bowl": object mug, subject bowl). A counting caption has an object only.
 
 Everything is drawn from `numpy.random.default_rng([stream, seed, aspect, index, attempt])`, so a quadruple depends on
-these numbers alone, not on the order of work. Streams keep scenes of the demo, of training and of tests apart.
+its `Key` alone, not on the order of work. The demo, training and tests have different streams, so their scenes differ.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ HeldOut = Literal["yes", "no"]
 Surroundings = Literal["camera", "light", "ground"]
 Exchange = Literal["colours", "numbers", "places"]
 T = TypeVar("T")
-#: For each object, the subjects that it can swap colours with, and what both are called then.
-_Crossed = dict[Noun, list[tuple[Noun, Noun, Noun]]]
+#: By object: each subject that it can swap colours with, and both in the swapped colours, the object first.
+_ColourPairs = dict[Noun, list[tuple[Noun, Noun, Noun]]]
 
-#: What changes places in order items, in turn.
+#: What two objects of order items exchange, in turn.
 _EXCHANGES: tuple[Exchange, ...] = ("colours", "numbers", "places")
 
-# Numbers of the two groups of an order item; of six things in a picture each is still large enough.
-_GROUPS = ((2, 3), (3, 2), (2, 4), (4, 2))
+# The numbers of one object in the two scenes of an order item; at most six things are large enough in a picture.
+_GROUP_SIZES = ((2, 3), (3, 2), (2, 4), (4, 2))
 
-# Scales that are drawn for a caption's size word; "" for a caption without one.
+# The range of scales for a caption's size word; "" for a caption without a size.
 _SIZE_RANGE = {"small": (0.66, 0.80), "large": (1.12, 1.34), "": (0.85, 1.10)}
 
 # Categories that cannot be recognised from behind, so they are turned by 40 degrees at most.
@@ -78,7 +78,7 @@ _SIDED = frozenset(
     {"coffee mug", "porcelain teapot", "frypan", "milk frother"} | {"animal", "shoe", "footwear", "gaming mouse"}
 )
 
-#: Categories of Figure 14 of which a boot or a sneaker is in one, and may be called by the name of the other.
+#: Two categories of Figure 14 whose objects may be called by either name.
 _SHOES = frozenset({"shoe", "footwear"})
 
 
@@ -86,9 +86,9 @@ _SHOES = frozenset({"shoe", "footwear"})
 class Key:
     """The numbers and choices that determine a quadruple.
 
-    `held_out="yes"` shows at least one pair of shape and colour that training leaves out, "no" shows none. Camera,
-    light or ground, if listed in `unseen`, is drawn from a range that other scenes do not use; captions and things stay
-    the same. Order items take turns with what changes places; `exchange`, if not empty, lists it. `attempt` is raised
+    With `held_out="yes"` at least one pair of shape and colour is shown that training leaves out, with "no" none.
+    Camera, light or ground, if listed in `unseen`, is drawn from a range that other scenes do not use; captions and
+    things stay the same. What order items exchange takes turns; `exchange`, if not empty, lists it. `attempt` is raised
     when a drawn quadruple is rejected.
     """
 
@@ -128,9 +128,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Quadruple:
-    """Two scenes and their captions (caption k is true of scene k), with the facts and words they were drawn from.
+    """Two scenes and their captions, with the facts and words that they were drawn from; caption k is true of scene k.
 
-    `nouns[k]` are the objects of scene k in the order of its things (counting: one noun, that of all things).
+    `nouns[k]` are the objects of scene k in the order of its things (counting: one noun, that of all things). `sizes`
+    are the size words of object and subject, `verb` and `place` further words of the captions.
     """
 
     key: Key
@@ -160,7 +161,7 @@ def _agree_verb(verb: str, noun: Noun, wording: Wording) -> str:
 
 
 def pick_noun(group: tuple[Noun, ...], rng: np.random.Generator) -> Noun:
-    """Pick a category first, then one of its objects, so that rich categories do not crowd out the rest."""
+    """Pick a category first, then one of its objects, so that large categories are not picked more often."""
     names = sorted({noun.category for noun in group})
     name = names[int(rng.integers(len(names)))]
     members = [noun for noun in group if noun.category == name]
@@ -172,9 +173,9 @@ def draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
     low, high = _SIZE_RANGE[size]
     turn = rng.uniform(-np.pi, np.pi)
     if noun.category in _FRONTED:
-        turn = turn / 4.5
+        turn = turn / 4.5  # 40 degrees to either side
     elif noun.category in _SIDED:
-        turn = turn / 3.2 + (np.pi if turn > 0 else 0.0)
+        turn = turn / 3.2 + (np.pi if turn > 0 else 0.0)  # 56 degrees from either side view
     yaw = (turn + np.pi) % (2 * np.pi) - np.pi
     scale = round(float(rng.uniform(low, high)), 4)
     return Thing(noun.shape, noun.colour, scale, (0.0, 0.0, 0.0), round(float(yaw), 4))
@@ -183,7 +184,7 @@ def draw_thing(noun: Noun, size: str, rng: np.random.Generator) -> Thing:
 def make_scenes(
     first: tuple[Thing, ...], second: tuple[Thing, ...], rng: np.random.Generator, high: bool, key: Key
 ) -> tuple[Scene, Scene]:
-    """Make two scenes of two groups of things, with the same camera, light and ground."""
+    """Make two scenes of two groups of things, with the same camera, light and ground; `high` as in `camera_for`."""
     together = (*first, *second)
     camera = camera_for(together, rng, high=high, unseen="camera" in key.unseen)
     light = draw_light(rng, unseen="light" in key.unseen)
@@ -209,11 +210,10 @@ def pick_one(options: tuple[T, ...], rng: np.random.Generator) -> T:
     return options[int(rng.integers(len(options)))]
 
 
-def rivals(one: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
-    """Return the nouns of the same category that are false of this object, and that this noun is false of."""
-    return tuple(
-        noun for noun in pool if noun.category == one.category and not noun.implies(one) and not one.implies(noun)
-    )
+def rivals(noun: Noun, pool: tuple[Noun, ...]) -> tuple[Noun, ...]:
+    """Return the nouns of the same category such that neither object may be called by the other's name."""
+    category = (other for other in pool if other.category == noun.category)
+    return tuple(other for other in category if not other.implies(noun) and not noun.implies(other))
 
 
 def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
@@ -221,21 +221,20 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
     words = vocabulary(key.vocabulary)
     pool = filter_allowed((noun for group in words.categories.values() for noun in group), key, words)
     one = pick_noun(leading_nouns(pool, key, words), rng)
-    mates = rivals(one, pool)
-    alike = tuple(noun for noun in mates if noun.shape == one.shape)
-    other = pick_one(alike if alike and rng.random() < 0.75 else mates, rng)
+    others = rivals(one, pool)
+    same_shape = tuple(noun for noun in others if noun.shape == one.shape)
+    other = pick_one(same_shape if same_shape and rng.random() < 0.75 else others, rng)
     if rng.random() < 0.5:
         one, other = other, one
-    others = tuple(noun for noun in filter_allowed(words.objects, key, words) if noun.category != one.category)
-    subject_noun = pick_noun(others, rng)
+    subjects = tuple(noun for noun in filter_allowed(words.objects, key, words) if noun.category != one.category)
+    subject_noun = pick_noun(subjects, rng)
     sizes = (pick_one(SIZES, rng), pick_one(SIZES, rng))
     thing, subject = draw_thing(one, sizes[0], rng), draw_thing(subject_noun, sizes[1], rng)
     swapped = replace(thing, shape=other.shape, colour=other.colour)
-    relation = pick_one(
-        tuple(r for r in _possible_relations(thing, subject) if r in _possible_relations(swapped, subject)), rng
-    )
+    both = _possible_relations(swapped, subject)
+    relation = pick_one(tuple(relation for relation in _possible_relations(thing, subject) if relation in both), rng)
     # The distance fits the wider of the two shapes, so that both can stand on the same spot.
-    widest = max((thing, swapped), key=lambda t: shape(t.shape).reach)
+    widest = max((thing, swapped), key=lambda candidate: shape(candidate.shape).reach)
     position = relate(widest, relation, subject, rng).position
     verb, location = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     subject_phrase = f"{sizes[1]} {subject_noun.phrase()}"
@@ -243,18 +242,16 @@ def _change_attribute(key: Key, rng: np.random.Generator) -> Quadruple:
         relation_caption(f"{sizes[0]} {noun.phrase()}", _agree_verb(verb, noun, key.wording), location, subject_phrase)
         for noun in (one, other)
     )
-    colour, kind = one.colour != other.colour, one.shape != other.shape
+    change = "colour"
+    if one.shape != other.shape:
+        change = "kind" if one.colour == other.colour else "colour and kind"
+    first, second = (replace(drawn, position=position) for drawn in (thing, swapped))
+    high = relation in ("front", "behind")
     return Quadruple(
         key=key,
-        change="colour and kind" if colour and kind else "kind" if kind else "colour",
+        change=change,
         captions=(captions[0], captions[1]),
-        scenes=make_scenes(
-            (replace(thing, position=position), subject),
-            (replace(swapped, position=position), subject),
-            rng,
-            high=relation in ("front", "behind"),
-            key=key,
-        ),
+        scenes=make_scenes((first, subject), (second, subject), rng, high=high, key=key),
         facts=(Fact(relation, 2), Fact(relation, 2)),
         nouns=((one, subject_noun), (other, subject_noun)),
         sizes=sizes,
@@ -279,22 +276,18 @@ def _change_location(key: Key, rng: np.random.Generator) -> Quadruple:
     verbs = (pick_one(VERBS, rng),) * 2
     if key.wording == "paper":
         verbs = (verbs[0], pick_one(VERBS, rng))
-    words = tuple(pick_one(LOCATIONS[r], rng) for r in (first, second))
+    words = tuple(pick_one(LOCATIONS[relation], rng) for relation in (first, second))
     captions = tuple(
-        relation_caption(noun.phrase(), _agree_verb(v, noun, key.wording), w, subject_noun.phrase())
-        for v, w in zip(verbs, words, strict=True)
+        relation_caption(noun.phrase(), _agree_verb(verb, noun, key.wording), location, subject_noun.phrase())
+        for verb, location in zip(verbs, words, strict=True)
     )
+    places = [relate(thing, relation, subject, rng) for relation in (first, second)]
+    high = bool({"front", "behind"} & {first, second})
     return Quadruple(
         key=key,
         change="/".join(sorted((first, second))),
         captions=(captions[0], captions[1]),
-        scenes=make_scenes(
-            (relate(thing, first, subject, rng), subject),
-            (relate(thing, second, subject, rng), subject),
-            rng,
-            high=bool({"front", "behind"} & {first, second}),
-            key=key,
-        ),
+        scenes=make_scenes((places[0], subject), (places[1], subject), rng, high=high, key=key),
         facts=(Fact(first, 2), Fact(second, 2)),
         nouns=((noun, subject_noun), (noun, subject_noun)),
         verb=verbs[0],
@@ -311,8 +304,7 @@ def _change_count(key: Key, rng: np.random.Generator) -> Quadruple:
     count, other = (counts[int(k)] for k in rng.permutation(len(counts))[:2])
     pattern = draw_thing(noun, "", rng)
     spots = scatter(max(count, other), pattern.size, shape(pattern.shape).reach, rng)
-    yaws = [draw_thing(noun, "", rng).yaw for _ in spots]
-    things = tuple(replace(pattern, position=s, yaw=y) for s, y in zip(spots, yaws, strict=True))
+    things = tuple(replace(pattern, position=spot, yaw=draw_thing(noun, "", rng).yaw) for spot in spots)
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return Quadruple(
         key=key,
@@ -352,7 +344,7 @@ def _exchange_places(key: Key, rng: np.random.Generator) -> Quadruple:
     return _relate_twice(key, "places", ((noun, other), (other, noun)), relation, scenes, rng)
 
 
-def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Quadruple:
+def _exchange_colours(key: Key, pairs: _ColourPairs, rng: np.random.Generator) -> Quadruple:
     """Swap the colours of object and subject, which stay where they are."""
     words = vocabulary(key.vocabulary)
     noun = pick_noun(leading_nouns(tuple(pairs), key, words), rng)
@@ -369,37 +361,31 @@ def _exchange_colours(key: Key, pairs: _Crossed, rng: np.random.Generator) -> Qu
     return _relate_twice(key, "colours", (sides[0][0], sides[1][0]), relation, scenes, rng)
 
 
-def _list_colour_pairs(key: Key) -> _Crossed:
-    """Return, for each object, the subjects it can swap colours with, and what both are then called."""
+def _list_colour_pairs(key: Key) -> _ColourPairs:
+    """Return the pairs of a vocabulary's objects that can swap colours: both exist in both colours."""
     words = vocabulary(key.vocabulary)
     pool = filter_allowed(words.objects, key, words)
-    coloured = {
-        candidate.phrase(): candidate
-        for candidate in pool
-        if candidate.colour and candidate.attribute.split()[:1] == [candidate.colour]
-    }
+    # The objects whose phrase begins with their colour, by phrase.
+    coloured = {noun.phrase(): noun for noun in pool if noun.colour and noun.attribute.split()[:1] == [noun.colour]}
 
-    def recolour(each: Noun, colour: str) -> Noun | None:
-        return coloured.get(each.phrase().replace(each.colour, colour, 1))
+    def recolour(noun: Noun, colour: str) -> Noun | None:
+        return coloured.get(noun.phrase().replace(noun.colour, colour, 1))
 
-    pairs: _Crossed = {}
-    for group in coloured.values():
+    pairs: _ColourPairs = {}
+    for noun in coloured.values():
         for other in coloured.values():
-            crossed = (recolour(group, other.colour), recolour(other, group.colour))
-            if group.category != other.category and group.colour != other.colour and crossed[0] and crossed[1]:
-                pairs.setdefault(group, []).append((other, crossed[0], crossed[1]))
+            recoloured, recoloured_other = recolour(noun, other.colour), recolour(other, noun.colour)
+            differ = noun.category != other.category and noun.colour != other.colour
+            if differ and recoloured and recoloured_other:
+                pairs.setdefault(noun, []).append((other, recoloured, recoloured_other))
     return pairs
 
 
 def _relate_twice(
-    key: Key,
-    change: str,
-    nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
-    relation: Relation,
-    scenes: tuple[Scene, Scene],
-    rng: np.random.Generator,
-) -> Quadruple:
-    """Name two pairs of objects in the same relation, by the same words."""
+    key: Key, change: str, nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
+    relation: Relation, scenes: tuple[Scene, Scene], rng: np.random.Generator,
+) -> Quadruple:  # fmt: skip
+    """Make the quadruple of two pairs of objects in the same relation, with captions in the same words."""
     verb, place = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
     facts = (Fact(relation, 2), Fact(relation, 2))
@@ -407,24 +393,25 @@ def _relate_twice(
 
 
 def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
-    """Swap the numbers of two groups: as many things of the larger group as are too many become the other object."""
+    """Swap the numbers of two groups: surplus things of the larger group become the other object in the same place."""
     words = vocabulary(key.vocabulary)
     pool = filter_allowed((n for n in words.objects if not n.plural), key, words)
     one = pick_noun(leading_nouns(pool, key, words), rng)
     other = pick_noun(tuple(noun for noun in pool if noun.category != one.category), rng)
     patterns = [draw_thing(noun, "", rng) for noun in (one, other)]
-    numbers = pick_one(_GROUPS, rng)
+    numbers = pick_one(_GROUP_SIZES, rng)
     widest = max(patterns, key=lambda thing: shape(thing.shape).reach * thing.size)
     spots = scatter(sum(numbers), widest.size, shape(widest.shape).reach, rng)
-    stood = [
+    # Both objects on all spots; a scene shows the one on its first spots and the other on the rest.
+    ones, others = (
         [replace(pattern, position=spot, yaw=draw_thing(noun, "", rng).yaw) for spot in spots]
         for pattern, noun in zip(patterns, (one, other), strict=True)
-    ]
-    first, second = ((*stood[0][:count], *stood[1][count:]) for count in numbers)
+    )
+    first, second = ((*ones[:count], *others[count:]) for count in numbers)
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
-    groups = [((count, one), (sum(numbers) - count, other)) for count in numbers]
-    captions = [group_caption(members, place, existential=existential) for members in groups]
-    nouns = [(one,) * group[0][0] + (other,) * group[1][0] for group in groups]
+    counts = [(count, sum(numbers) - count) for count in numbers]
+    captions = [group_caption(((a, one), (b, other)), place, existential=existential) for a, b in counts]
+    nouns = [(one,) * a + (other,) * b for a, b in counts]
     return Quadruple(
         key=key,
         change="numbers",
@@ -438,20 +425,17 @@ def _exchange_counts(key: Key, rng: np.random.Generator) -> Quadruple:
 
 def draw(key: Key) -> Quadruple:
     """Draw the quadruple that belongs to a key; the same key always gives the same quadruple."""
-    makers = {
-        "attribute": _change_attribute,
-        "counting": _change_count,
-        "location": _change_location,
-        "order": _change_order,
-    }
+    makers = {"attribute": _change_attribute, "counting": _change_count}
+    makers |= {"location": _change_location, "order": _change_order}
     return makers[key.aspect](key, key.generator())
 
 
-# Graded aspects: quadruples that differ by a drawn step, or show a change of colour better or worse; their measures.
+# Graded aspects: quadruples that differ by a small or large step, or show a change of colour better or worse.
 #
-# An item's tag `level` is never the step but what is measured on the scenes, the masks or the pictures. With small
-# steps a caption is true by comparison alone: it fits its picture better than the other one.
+# An item's tag `level` is not the step, but a measure of the scenes, the masks or the pictures. With small steps a
+# caption is true by comparison alone: it fits its picture better than the other picture.
 
+#: Linear sRGB to CIE XYZ under D65.
 _XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
 
 
@@ -460,7 +444,7 @@ def to_lab(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     srgb = pixels / 255.0
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     xyz = linear @ (np.array(_XYZ) / np.sum(_XYZ, axis=1, keepdims=True)).T
-    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz * (29 / 6) ** 2 / 3 + 4 / 29)
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz * (29 / 6) ** 2 / 3 + 4 / 29)  # CIE's f(t)
     return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
 
 
@@ -473,21 +457,21 @@ def ciede2000(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     2.0425
     """
     light, a, b = np.array([one, other], np.float64).T
-    mean_chroma = np.hypot(a, b).mean()
-    a = a * (1.5 - 0.5 * np.sqrt(mean_chroma**7 / (mean_chroma**7 + 25.0**7)))
+    raw_chroma = np.hypot(a, b).mean()
+    a = a * (1.5 - 0.5 * np.sqrt(raw_chroma**7 / (raw_chroma**7 + 25.0**7)))
     chroma, hue = np.hypot(a, b), np.degrees(np.arctan2(b, a)) % 360
-    grey = chroma.min() == 0
-    turn = 0.0 if grey else (hue[1] - hue[0] + 180) % 360 - 180
-    middle = hue.sum() if grey else (hue[0] + turn / 2) % 360
+    is_grey = chroma.min() == 0  # a grey has no hue: the formula adds both hues, one of which is 0
+    turn = 0.0 if is_grey else (hue[1] - hue[0] + 180) % 360 - 180
+    mean_hue = hue.sum() if is_grey else (hue[0] + turn / 2) % 360
     delta_hue = 2 * np.sqrt(chroma.prod()) * np.sin(np.radians(turn / 2))
-    bright, strong = light.mean(), chroma.mean()
-    cosines = np.cos(np.radians([middle - 30, 2 * middle, 3 * middle + 6, 4 * middle - 63]))
+    mean_light, mean_chroma = light.mean(), chroma.mean()
+    cosines = np.cos(np.radians([mean_hue - 30, 2 * mean_hue, 3 * mean_hue + 6, 4 * mean_hue - 63]))
     weight = 1 + np.array([-0.17, 0.24, 0.32, -0.20]) @ cosines
-    by_light = (light[1] - light[0]) / (1 + 0.015 * (bright - 50) ** 2 / np.sqrt(20 + (bright - 50) ** 2))
-    by_chroma = (chroma[1] - chroma[0]) / (1 + 0.045 * strong)
-    by_hue = delta_hue / (1 + 0.015 * strong * weight)
-    twist = np.sin(np.radians(60 * np.exp(-(((middle - 275) / 25) ** 2))))
-    rotation = -2 * np.sqrt(strong**7 / (strong**7 + 25.0**7)) * twist
+    by_light = (light[1] - light[0]) / (1 + 0.015 * (mean_light - 50) ** 2 / np.sqrt(20 + (mean_light - 50) ** 2))
+    by_chroma = (chroma[1] - chroma[0]) / (1 + 0.045 * mean_chroma)
+    by_hue = delta_hue / (1 + 0.015 * mean_chroma * weight)
+    angle = np.radians(60 * np.exp(-(((mean_hue - 275) / 25) ** 2)))
+    rotation = -2 * np.sqrt(mean_chroma**7 / (mean_chroma**7 + 25.0**7)) * np.sin(angle)
     return float(np.sqrt(by_light**2 + by_chroma**2 + by_hue**2 + rotation * by_chroma * by_hue))
 
 
@@ -495,7 +479,7 @@ _SIDES: tuple[Relation, Relation] = ("left", "right")
 
 
 class View(NamedTuple):
-    """A picture of a scene: sRGB uint8 `(size, size, 3)`, the thing at each pixel, and the pixels of each alone."""
+    """A picture of a scene, sRGB uint8 `(size, size, 3)`, and the scene's `Renderer.masks`."""
 
     pixels: NDArray[np.uint8]
     visible: NDArray[np.int16]
@@ -504,7 +488,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """An aspect's row: its unit, its smallest and largest step, how it is drawn, how scenes and views are measured."""
+    """A graded aspect: the unit of its level, its smallest and largest step, and how it is drawn and measured."""
 
     unit: str
     steps: tuple[float, float]
@@ -515,7 +499,7 @@ class Graded:
 def draw_level(key: Key) -> Quadruple:
     """Draw the quadruple of a graded aspect that belongs to a key; its step depends on the item's number alone."""
     least, largest = LEVELS[key.aspect].steps
-    # Multiples of the golden ratio fill the logarithms evenly, however many items there are.
+    # Multiples of the golden ratio, modulo 1, spread evenly, however many items there are; here on a logarithmic scale.
     step = least * (largest / least) ** ((0.5 + key.index * 0.6180339887498949) % 1.0)
     return LEVELS[key.aspect].draw(key, step, key.generator())
 
@@ -526,31 +510,30 @@ def measure_level(aspect: Aspect, scenes: Sequence[Scene], views: Sequence[View]
 
 
 def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
-    """Pick an object, its double in another paint, and a subject of another category."""
+    """Pick an object, the same object in another paint (its double), and a subject of another category."""
     words = vocabulary(key.vocabulary)
     pool = filter_allowed(words.objects, key, words)
+    # Towels have textures, which cannot be mixed.
     painted = tuple(noun for noun in pool if noun.colour in PALETTE and "towel" not in noun.shape)
-    doubles = {
-        noun: tuple(a for a in painted if a.phrase() == noun.phrase().replace(noun.colour, a.colour, 1) and a != noun)
-        for noun in painted
-    }
-    noun = pick_noun(leading_nouns(tuple(noun for noun in painted if doubles[noun]), key, words), rng)
+
+    def doubles_of(noun: Noun) -> tuple[Noun, ...]:
+        others = (other for other in painted if other != noun)
+        return tuple(other for other in others if other.phrase() == noun.phrase().replace(noun.colour, other.colour, 1))
+
+    noun = pick_noun(leading_nouns(tuple(noun for noun in painted if doubles_of(noun)), key, words), rng)
     subject = pick_noun(tuple(other for other in pool if other.category != noun.category), rng)
-    return noun, pick_one(doubles[noun], rng), subject
+    return noun, pick_one(doubles_of(noun), rng), subject
 
 
 def _finish(
-    key: Key,
-    captions: Sequence[str],
-    things: Iterable[tuple[Thing, ...]],
-    rng: np.random.Generator,
-    relation: Relation | None = None,
-    *,
-    slack: float = 1.0,
-    high: bool = False,
-) -> Quadruple:
-    """Make the quadruple; a coin decides which side comes first."""
-    (caption, first), (other, second) = list(zip(captions, things, strict=True))[:: -1 if rng.random() < 0.5 else 1]
+    key: Key, captions: Sequence[str], things: Iterable[tuple[Thing, ...]], rng: np.random.Generator,
+    relation: Relation | None = None, *, slack: float = 1.0, high: bool = False,
+) -> Quadruple:  # fmt: skip
+    """Make the quadruple of two captions and their things; a coin decides which side comes first."""
+    sides = list(zip(captions, things, strict=True))
+    if rng.random() < 0.5:
+        sides.reverse()
+    (caption, first), (other, second) = sides
     facts = (Fact(relation, len(first), slack), Fact(relation, len(second), slack))
     scenes = make_scenes(first, second, rng, high=high, key=key)
     return Quadruple(key, key.aspect, (caption, other), scenes, facts, ((), ()))
@@ -562,7 +545,8 @@ def _say(phrases: Iterable[tuple[str, str]], relation: Relation, rng: np.random.
     return [relation_caption(a, verb, location, b) for a, b in phrases]
 
 
-def _say_numbers(numbers: Iterable[tuple[int, Noun]], rng: np.random.Generator) -> list[str]:
+def _say_counts(numbers: Iterable[tuple[int, Noun]], rng: np.random.Generator) -> list[str]:
+    """Fill a counting template with each number of things, in the same words."""
     place, existential = pick_one(PLACES, rng), bool(rng.random() < 0.5)
     return [count_caption(count, noun, place, existential=existential) for count, noun in numbers]
 
@@ -571,33 +555,34 @@ def _scatter(nouns: Sequence[Noun], rng: np.random.Generator) -> tuple[Thing, ..
     """Put things on the ground so that they keep clear of one another; equal objects have the same size."""
     patterns = {noun: draw_thing(noun, "", rng) for noun in nouns}
     widest = max(shape(pattern.shape).reach * pattern.size for pattern in patterns.values())
-    stood = zip(nouns, scatter(len(nouns), 1.0, widest, rng), strict=True)
-    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in stood)
+    spots = zip(nouns, scatter(len(nouns), 1.0, widest, rng), strict=True)
+    return tuple(replace(patterns[noun], position=spot, yaw=draw_thing(noun, "", rng).yaw) for noun, spot in spots)
 
 
 def _draw_count(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
+    """Add equal objects: the whole part of the step."""
     words = vocabulary(key.vocabulary)
     pool = filter_allowed((noun for noun in words.objects if not noun.plural), key, words)
     noun = pick_noun(leading_nouns(pool, key, words), rng)
     fewer = int(rng.integers(1, COUNTS[-1] - int(step) + 1))
     things = _scatter([noun] * (fewer + int(step)), rng)
-    captions = _say_numbers([(fewer, noun), (len(things), noun)], rng)
+    captions = _say_counts([(fewer, noun), (len(things), noun)], rng)
     return _finish(key, captions, (things[:fewer], things), rng, high=True)
 
 
 def _draw_colour(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
-    """Mix both paints: the object has more of either in either picture, by the step as a share."""
-    noun, other, third = _pick_three(key, rng)
+    """Paint the object in mixtures of two paints, whose shares differ by the step between the pictures."""
+    noun, double, third = _pick_three(key, rng)
     subject, relation = draw_thing(third, "", rng), pick_one(FLAT, rng)
     thing = relate(draw_thing(noun, "", rng), relation, subject, rng)
-    paints = (f"{noun.colour} {0.5 + sign * step / 2:.4f} {other.colour}" for sign in (-1, 1))
-    captions = _say([(noun.phrase(), third.phrase()), (other.phrase(), third.phrase())], relation, rng)
+    paints = (f"{noun.colour} {0.5 + sign * step / 2:.4f} {double.colour}" for sign in (-1, 1))
+    captions = _say([(noun.phrase(), third.phrase()), (double.phrase(), third.phrase())], relation, rng)
     things = ((replace(thing, colour=paint), subject) for paint in paints)
     return _finish(key, captions, things, rng, relation, high=relation in ("front", "behind"))
 
 
 def _draw_size(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
-    """Make the object larger than its double, or smaller, by the step as a ratio."""
+    """Make the object larger than its double in one picture and smaller in the other, by the step as a ratio."""
     noun, other, _ = _pick_three(key, rng)
     thing = draw_thing(noun, "", rng)
     large, small = (round(thing.size * step**power, 4) for power in (0.5, -0.5))
@@ -634,7 +619,7 @@ def _draw_angle(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
 
 
 def _draw_height(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
-    """Stand two objects on blocks, sunk in the floor so that either is higher by the step in scene units."""
+    """Stand two objects on blocks in the floor; in each picture another one is higher, by the step in scene units."""
     noun, _, other = _pick_three(key, rng)
     things = [draw_thing(noun, "", rng), draw_thing(other, "", rng)]
     side = max(1.45, *(2 * shape(thing.shape).reach * thing.size for thing in things))
@@ -672,14 +657,14 @@ def _draw_extent(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
 
 
 def _draw_distractors(key: Key, step: float, rng: np.random.Generator) -> Quadruple:
-    """Scatter other objects round the object: the whole part of the step, less 1."""
+    """Scatter other objects round the object, whose paint changes; their number is the step's whole part minus 1."""
     noun, other, _ = _pick_three(key, rng)
     words = vocabulary(key.vocabulary)
     alike = _SHOES if noun.category in _SHOES else {noun.category}
-    pool = tuple(rest for rest in filter_allowed(words.objects, key, words) if rest.category not in alike)
+    pool = tuple(noun for noun in filter_allowed(words.objects, key, words) if noun.category not in alike)
     things = _scatter([noun, *(pick_noun(pool, rng) for _ in range(int(step) - 1))], rng)
     repainted = (replace(things[0], colour=other.colour), *things[1:])
-    return _finish(key, _say_numbers([(1, noun), (1, other)], rng), (things, repainted), rng, slack=0.25, high=True)
+    return _finish(key, _say_counts([(1, noun), (1, other)], rng), (things, repainted), rng, slack=0.25, high=True)
 
 
 def _count_seen(view: View) -> int:
@@ -691,7 +676,7 @@ def _mean_colour(view: View) -> NDArray[np.float64]:
 
 
 def _shift(scene: Scene) -> NDArray[np.float64]:
-    """From the subject's place to the object's, float64 `(3,)`."""
+    """Return the vector from the subject's position to the object's, float64 `(3,)`."""
     return np.subtract(scene.things[0].position, scene.things[1].position)
 
 
@@ -700,7 +685,7 @@ def _ratio(values: Sequence[float]) -> float:
 
 
 def _turn(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Degrees between two directions on the ground."""
+    """Return the degrees between two vectors."""
     return float(np.degrees(np.arccos(np.clip(a @ b / np.linalg.norm(a) / np.linalg.norm(b), -1, 1))))
 
 

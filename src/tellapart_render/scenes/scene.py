@@ -1,6 +1,6 @@
-"""Scenes as plain numbers: things, camera, light and ground are all that a renderer needs; and how they are drawn.
+"""Scenes as plain numbers: the things, camera, light and ground that a renderer needs; and functions that draw them.
 
-Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths in scene units, angles in
+Axes: x to the right of the camera, y away from it, z up; the ground is z = 0. Lengths are in scene units, angles in
 radians.
 """
 
@@ -20,7 +20,7 @@ from tellapart_render.meshes.materials import FLOORS, UNSEEN_FLOORS, UNSEEN_WALL
 from tellapart_render.meshes.mesh import Vector, yaw_matrix
 from tellapart_render.meshes.objects import shape
 
-#: How a scene's file is read; the bounds of the fields hold there, and cost nothing where a scene is drawn.
+#: How pydantic reads a scene's file; it checks the bounds of the fields then, and not where a scene is drawn.
 _READ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _Positive = Annotated[float, Field(gt=0)]
 _Whole = Annotated[int, Field(ge=0)]
@@ -28,7 +28,7 @@ _Whole = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object in its place: shape, colour name (or ""), size of its longest side, position of its base, yaw."""
+    """An object in a scene: shape, colour name (or ""), size of its longest side, position of its base, yaw."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _READ
 
@@ -53,7 +53,10 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """A soft box, a window and a graded sky: directions (radians), strength ratio, warmth in [-1, 1]."""
+    """A soft box, and a room with a graded sky and three windows, drawn by the number `room`.
+
+    `azimuth`, `elevation` and `spread` are the soft box's; `warmth` in [-1, 1] is from blue to yellow.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = _READ
 
@@ -67,7 +70,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Floor kind and variant, length of one texture tile, its turn; the wall's colour and its distance."""
+    """The floor's kind, variant, length of a texture tile and yaw; the wall's number (-1: no wall) and distance."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _READ
 
@@ -110,28 +113,28 @@ class Scene:
 
 
 def _to_row(part: Thing | Camera | Light | Ground) -> list[Any]:
-    """Return a record's values; vectors become lists."""
+    """Return the fields of a part, with vectors as lists."""
     return [list(value) if isinstance(value, tuple) else value for value in astuple(part)]
 
 
 def _to_tuples(row: list[Any]) -> list[Any]:
-    """Return a record's values; lists become vectors."""
+    """Return the fields in a row, with lists as vectors."""
     return [tuple(value) if isinstance(value, list) else value for value in row]
 
 
 def place_points(points: NDArray[Any], thing: Thing) -> NDArray[np.float64]:
-    """Scale, turn and move points `(n, 3)` of a shape to the thing's place."""
+    """Scale, turn and move points `(n, 3)` of a shape as the thing is in the scene."""
     placed: NDArray[np.float64] = points * thing.size @ yaw_matrix(thing.yaw) + np.asarray(thing.position)
     return placed
 
 
 def corners(thing: Thing) -> NDArray[np.float64]:
-    """Return the vertices of an object in its place, float64 `(n, 3)`."""
+    """Return the vertices of an object in the scene, float64 `(n, 3)`."""
     return place_points(shape(thing.shape).hull, thing)
 
 
 def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
-    """Project points to the picture: `(n, 3)` of x and y in [-1, 1] (right, up) if visible, and depth."""
+    """Project points `(n, 3)` to the picture: `(n, 3)` of x (right) and y (up), within [-1, 1] if seen, and depth."""
     eye, target = np.asarray(camera.position, dtype=np.float64), np.asarray(camera.target, dtype=np.float64)
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = _cross_product(forward, (0.0, 0.0, 1.0))
@@ -146,21 +149,22 @@ def project(points: NDArray[np.float64], camera: Camera) -> NDArray[np.float64]:
 def _cross_product(
     one: Sequence[float] | NDArray[np.float64], other: Sequence[float] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the cross product of two vectors, as `numpy.cross` does, in a tenth of its time for a single pair."""
+    """Return the cross product of two vectors; `numpy.cross` takes ten times as long for a single pair."""
     (a, b, c), (x, y, z) = one, other
     return np.array([b * z - c * y, c * x - a * z, a * y - b * x])
 
 
-# Floors on which a colour would be hard to see.
+# By colour: the floors on which it would be hard to see.
 _CAMOUFLAGE = {"white": ("marble", "paper"), "black": ("slate", "walnut"), "brown": ("walnut",), "grey": ("concrete",)}
 _CAMOUFLAGE |= {"green": ("felt",), "red": ("terracotta",), "blue": ("gingham",)}
 FLAT: tuple[Relation, ...] = ("left", "right", "front", "behind")
 """The relations of two things on the ground."""
-_FACING = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2}
+#: By relation: the direction on the ground from the subject to the object, in radians from x to y.
+_DIRECTIONS = {"right": 0.0, "behind": np.pi / 2, "left": np.pi, "front": -np.pi / 2}
 
 
 def can_carry(below: Thing, above: Thing) -> bool:
-    """Return whether `above` rests stably on `below`: on its plateau, across its rim, or within its dish."""
+    """Return whether `above` rests stably on `below`: on a plateau, across a rim, or within a dish."""
     top = shape(below.shape).top
     if top is None:
         return False
@@ -170,7 +174,7 @@ def can_carry(below: Thing, above: Thing) -> bool:
         return narrow >= 1.05 * radius or (above.shape == "round plate" and narrow >= 0.7 * radius)
     if top.kind == "dish":
         return wide <= 1.02 * radius
-    # Overhanging is stable as the axes coincide, but a thing on a much smaller one looks wrong.
+    # Both have one axis, so that an overhang is stable, but a thing on a much smaller one looks wrong.
     return narrow <= 1.7 * radius and wide >= 0.25 * radius
 
 
@@ -187,14 +191,14 @@ def relate(thing: Thing, relation: Relation, subject: Thing, rng: np.random.Gene
         return replace(thing, position=_round_vector(x, y, z + height))
     gap = rng.uniform(0.06, 0.40)
     distance = shape(thing.shape).reach * thing.size + shape(subject.shape).reach * subject.size + gap
-    angle = _FACING[relation] + rng.uniform(-0.35, 0.35)
+    angle = _DIRECTIONS[relation] + rng.uniform(-0.35, 0.35)
     return replace(thing, position=_round_vector(x + distance * np.cos(angle), y + distance * np.sin(angle), z))
 
 
 def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> list[Vector]:
-    """Return `count` positions on the ground that keep clear of one another; after 400 tries all are drawn again."""
-    clear = 2.0 * reach * size + 0.08
-    half = np.array([0.62, 0.74]) * clear * np.sqrt(max(count, 2))
+    """Return `count` positions for things of one size and reach that do not touch; after 400 tries draw all again."""
+    clear = 2.0 * reach * size + 0.08  # the least distance of two positions
+    half = np.array([0.62, 0.74]) * clear * np.sqrt(max(count, 2))  # half the sides of the field
     spots: list[NDArray[np.float64]] = []
     for _ in range(400):
         spot = rng.uniform(-half, half)
@@ -206,7 +210,7 @@ def scatter(count: int, size: float, reach: float, rng: np.random.Generator) -> 
 
 
 def _box_corners(things: Sequence[Thing]) -> NDArray[np.float64]:
-    """Return the corners of the upright boxes round each thing, float64 `(8 n, 3)`."""
+    """Return the eight corners of the upright box round each thing, float64 `(8 * things, 3)`."""
     points = []
     for thing in things:
         hull = shape(thing.shape).hull
@@ -217,9 +221,9 @@ def _box_corners(things: Sequence[Thing]) -> NDArray[np.float64]:
 
 
 def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool, unseen: bool = False) -> Camera:
-    """Return the nearest camera that has every thing (of all the pictures that share it) in view.
+    """Return the nearest camera that has every thing in view; `things` are those of all pictures that share it.
 
-    `high` looks down more steeply, for things behind one another; `unseen` steeper than either, through a wider lens.
+    `high` looks down more steeply, for things behind one another; `unseen` still more, with a wider field of view.
     """
     elevation = rng.uniform(0.52, 0.80) if high else rng.uniform(0.38, 0.66)
     field = rng.uniform(26.0, 40.0)
@@ -230,12 +234,12 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool,
     points = _box_corners(things)
     middle = (points.min(axis=0) + points.max(axis=0)) / 2
     direction = np.array([0.0, -np.cos(elevation), np.sin(elevation)])
-    near, far = 0.5, 60.0
+    near, far = 0.5, 60.0  # bounds of the distance, which each step halves
     for _ in range(22):
         distance = (near + far) / 2
         view = project(points, Camera(tuple(middle + distance * direction), tuple(middle), field, 0.0))
-        inside = np.abs(view[:, :2]).max() * slack <= 1.0 and view[:, 2].min() > 0.2
-        near, far = (near, distance) if inside else (distance, far)
+        is_inside = np.abs(view[:, :2]).max() * slack <= 1.0 and view[:, 2].min() > 0.2
+        near, far = (near, distance) if is_inside else (distance, far)
     # A tilt of the aim moves the group off the centre within the slack.
     tilt = rng.uniform(-1, 1, 3) * np.array([0.5, 0.0, 0.3])
     aim = middle + tilt * (slack - 1.05) * far * np.tan(np.radians(field) / 2)
@@ -243,7 +247,7 @@ def camera_for(things: Sequence[Thing], rng: np.random.Generator, *, high: bool,
 
 
 def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
-    """Draw a soft box somewhere above and to a side, and a room; `unseen`: overhead, larger, coloured, other rooms."""
+    """Draw a soft box above and to a side, and a room; if `unseen`, a larger, coloured box overhead and other rooms."""
     light = Light(
         # From a side or over the viewer's shoulder: the wall shades light from behind it.
         azimuth=round(float(np.pi + rng.choice([-1.0, 1.0]) * rng.uniform(0.45, 1.55)), 4),
@@ -255,17 +259,17 @@ def draw_light(rng: np.random.Generator, *, unseen: bool = False) -> Light:
     )
     if not unseen:
         return light
-    far, wide, strong = light.elevation + 0.56, light.spread + 0.27, light.strength + 0.36
-    warmth = round(light.warmth + (1.05 if light.warmth > 0 else -1.05), 4)
-    return Light(light.azimuth, round(far, 4), round(wide, 4), round(strong, 4), warmth, light.room + 16)
+    elevation, spread = round(light.elevation + 0.56, 4), round(light.spread + 0.27, 4)
+    strength, warmth = light.strength + 0.36, light.warmth + (1.05 if light.warmth > 0 else -1.05)
+    return Light(light.azimuth, elevation, spread, round(strength, 4), round(warmth, 4), light.room + 16)
 
 
 def draw_ground(things: Sequence[Thing], rng: np.random.Generator, *, unseen: bool = False) -> Ground:
     """Draw a floor, and a wall behind everything; `unseen`: of other materials, colours and tiles."""
     depth = float(_box_corners(things)[:, 1].max())
     colours = {thing.colour or "white" for thing in things}
-    hidden = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}
-    floors = [floor for floor in (UNSEEN_FLOORS if unseen else FLOORS) if floor not in hidden]
+    hiding = {floor for colour in colours for floor in _CAMOUFLAGE.get(colour, ())}
+    floors = [floor for floor in (UNSEEN_FLOORS if unseen else FLOORS) if floor not in hiding]
     return Ground(
         floor=floors[int(rng.integers(len(floors)))],
         variant=int(rng.integers(0, 4)),

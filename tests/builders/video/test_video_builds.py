@@ -271,6 +271,10 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genom
     pair = builder.pairs["A1.mp4-cup+glass+bottle-10-40"]
     assert pair.provenance["person_boxes"] == [[[1.0, 2.0, 30.0, 40.0]], []]
     assert sorted(builder.inputs) == ["graphs.json", "persons.json"]
+    (tmp_path / "other").mkdir()
+    write_file(tmp_path / "other" / "graphs.json", persons)
+    both = genome(persons="other/graphs.json").inputs
+    assert both == {"graphs.json": builder.inputs["graphs.json"], "graphs.json (2)": builder.inputs["persons.json"]}
     for wrong, message in (
         ({"bbox": [[1, 2, 3]]}, ("'bbox[0]'", "4 items", "[1, 2, 3]")),
         ({"bbox": [[1, 2, 3, "4"]]}, ("'bbox[0][3]'", "number", "'4'")),

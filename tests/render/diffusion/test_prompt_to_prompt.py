@@ -204,7 +204,7 @@ def test_self_attention_is_shared_at_the_steps_of_instruct_pix2pix(p, steps):
     sigmas = steps + 1  # its schedule has one noise level more than steps
     for step in range(steps):
         sharing.begin(step)
-        assert sharing.of_self.tolist() == [p > step / (sigmas - 2)]
+        assert sharing.shares_self.tolist() == [p > step / (sigmas - 2)]
 
 
 def test_sharing_copies_self_attention_and_mixes_cross_attention_as_hertz_writes():

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,28 +28,30 @@ from tellapart.builders.captions.stages import (
 )
 from tellapart.builders.executor import ProcessExecutor
 from tellapart.builders.journal import Journal, journal_of
-from tellapart.builders.pipeline import decide
+from tellapart.builders.pipeline import decide, take_first
 from tellapart.builders.recipe_file import fingerprint_facts, read_recipe_file
 from tellapart.data.atomic import atomic_file
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 
-# Counterfactuals of captions: one noun replaced by a likely one, neither too close nor too far, in a usual sentence.
+# A counterfactual is a likely sentence with one noun replaced by a likely one. It is similar to its caption, not too
+# similar.
 #
 # Source: Le et al., COCO-Counterfactuals, NeurIPS Datasets and Benchmarks 2023, section 3.1, and the authors'
 # `counter_caption_generation_perplexity.py` (bounds, tags, number of choices).
 
-#: Endings that transformers' clean-up of blanks joins to the word before them; in this order.
+#: Endings that transformers' clean-up of blanks joins to the word before them, in the order of that clean-up.
 _ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
 
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A caption in which `new` stands for the noun `word`, of this Penn tag, chosen from so many.
+    """A caption in which `new` stands in place of the noun `word`, whose Penn tag is `tag`.
 
-    `probability` is that of the new noun in its place, by the masked language model; `similarity` the cosine of both
-    captions, `perplexity` the new caption's: None if their stages are left out.
+    `probability` is that of the new noun, by the masked language model; `similarity` the cosine of both captions;
+    `perplexity` that of the new one. The last two are None if the recipe leaves their stages out. `choices` is the
+    number of drafts from which the last stage chose.
     """
 
     text: str
@@ -85,22 +88,20 @@ def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording
 
 
 def counterfactuals(texts: Sequence[str], stages: Stages, options: CaptionOptions) -> list[Counterfactual | Rejected]:
-    """Make the counterfactuals of captions, or name for each the stage that left nothing.
+    """Return the counterfactual of each caption, or the stage that left none.
 
-    All gaps of all captions are filled in one call, and all sentences compared and judged in one each. No number
-    depends on another caption, so neither does the answer.
+    A stage asks its model once for all captions. No number depends on another caption, so neither does the outcome.
     """
-    if not texts:
-        return []
     cases = [_Case(text, stages.tagger.read(text)) for text in texts]
     for stage in (_find_nouns, _propose_drafts, _leave_out_related, _compare_drafts, _choose_most_usual):
-        stage([case for case in cases if case.rejected is None], stages, options)
+        if remaining := [case for case in cases if case.rejected is None]:
+            stage(remaining, stages, options)
     return [case.rejected or case.drafts[0] for case in cases]
 
 
 @dataclass(slots=True, eq=False)
 class _Case:
-    """A caption between stages: its words, the positions of its nouns, the drafts that are left, or why none is."""
+    """A caption between stages: its words, the indices of its nouns, its drafts that passed, or why none passed."""
 
     text: str
     words: Sequence[Word]
@@ -123,14 +124,14 @@ def _find_nouns(cases: Sequence[_Case], _stages: Stages, _options: CaptionOption
 
 
 def _propose_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
-    """Draft the captions with one noun replaced by a likely word that is a noun there, none twice."""
+    """Draft captions with one noun replaced by a likely word that is a noun in its place; equal drafts are one."""
     gaps = [_make_gap(case.text, case.words, index, options.wording) for case in cases for index in case.nouns]
-    filled = iter(stages.masked_lm.fill(gaps, options.choices))
+    proposals_by_gap = iter(stages.masked_lm.fill(gaps, options.choices))  # in the order of `gaps`
     for case in cases:
         drafts: dict[str, Counterfactual] = {}
         for index in case.nouns:
             old = case.words[index]
-            for proposal in next(filled):
+            for proposal in next(proposals_by_gap):
                 if proposal.word.casefold() == old.text.casefold():
                     continue
                 text = replace_word(case.text, case.words, index, proposal.word, options.wording)
@@ -144,9 +145,9 @@ def _propose_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOpti
 def _leave_out_related(cases: Sequence[_Case], stages: Stages, options: CaptionOptions) -> None:
     if stages.wordnet is None:
         return
-    senses, related = options.wordnet_senses or None, stages.wordnet.relation
+    senses, relation = options.wordnet_senses or None, stages.wordnet.relation
     for case in cases:
-        drafts = [draft for draft in case.drafts if related(draft.word, draft.new, senses) is None]
+        drafts = [draft for draft in case.drafts if relation(draft.word, draft.new, senses) is None]
         case.keep(drafts, "wordnet", "every replacement names the same thing, a kind of it, or what it is a kind of")
 
 
@@ -154,33 +155,32 @@ def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOpti
     """Keep the drafts whose similarity to their caption lies in the range."""
     if stages.similarity is None:
         return
-    vectors = stages.similarity.encode([text for case in cases for text in (case.text, *(d.text for d in case.drafts))])
-    start = 0
-    for case in cases:
-        draft_vectors = vectors[start : start + 1 + len(case.drafts)]
-        start += len(draft_vectors)
-        values = (draft_vectors[1:] * draft_vectors[0]).sum(axis=1, dtype=np.float32).tolist()  # cosines
-        compared = [replace(draft, similarity=value) for draft, value in zip(case.drafts, values, strict=True)]
+    texts = [[case.text, *(draft.text for draft in case.drafts)] for case in cases]
+    vectors = stages.similarity.encode(list(chain.from_iterable(texts)))
+    ends = np.cumsum([len(case_texts) for case_texts in texts])
+    for case, case_vectors in zip(cases, np.split(vectors, ends[:-1]), strict=True):
+        cosines = (case_vectors[1:] * case_vectors[0]).sum(axis=1, dtype=np.float32).tolist()
+        compared = [replace(draft, similarity=cosine) for draft, cosine in zip(case.drafts, cosines, strict=True)]
         drafts = [draft for draft in compared if options.minimum < (draft.similarity or 0.0) <= options.maximum]
         case.keep(drafts, "similarity", f"none lies in ({options.minimum:g}, {options.maximum:g}]")
 
 
 def _choose_most_usual(cases: Sequence[_Case], stages: Stages, _options: CaptionOptions) -> None:
-    """Keep each caption's draft of the lowest perplexity, without a language model the most probable.
+    """Keep each caption's draft of the lowest perplexity, or without a language model the most probable draft.
 
-    Of equal drafts the first one wins.
+    Of equal drafts the first one stays.
     """
-    texts = [draft.text for case in cases for draft in case.drafts]
-    scores = None if stages.language_model is None else iter(stages.language_model.score_texts(texts))
-    for case in cases:
-        choices = len(case.drafts)
-        if scores is None:
+    if stages.language_model is None:
+        for case in cases:
             best = max(case.drafts, key=lambda draft: draft.probability)
-        else:
-            draft_scores = [next(scores) for _ in case.drafts]
-            number = int(np.argmax(draft_scores))
-            best = replace(case.drafts[number], perplexity=float(np.exp(-np.float64(draft_scores[number]))))
-        case.drafts = [replace(best, choices=choices)]
+            case.drafts = [replace(best, choices=len(case.drafts))]
+        return
+    scores = iter(stages.language_model.score_texts([draft.text for case in cases for draft in case.drafts]))
+    for case in cases:
+        log_likelihoods = [next(scores) for _ in case.drafts]  # per token
+        number = int(np.argmax(log_likelihoods))
+        perplexity = float(np.exp(-np.float64(log_likelihoods[number])))
+        case.drafts = [replace(case.drafts[number], perplexity=perplexity, choices=len(case.drafts))]
 
 
 def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["kept", "rejoined"]) -> SentenceGap:
@@ -191,10 +191,9 @@ def _make_gap(text: str, words: Sequence[Word], index: int, wording: Literal["ke
 
 
 class CounterfactualCaptions:
-    """Make the counterfactual of every caption, with its image: one image by two texts, the true one first.
+    """Make an item of every caption: its image, the caption, which is true, and the counterfactual.
 
-    Images for the counterfactuals are another builder's; it starts from the file that `write_caption_pairs` writes,
-    which needs no images.
+    Images of the counterfactuals are made by other builders, from the file that `write_caption_pairs` writes.
     """
 
     Options = CaptionOptions
@@ -205,11 +204,9 @@ class CounterfactualCaptions:
         self._options: CaptionOptions = start.options
         path = start.home / self._options.captions
         self._captions = read_captions(path)
-        without = next((caption.id for caption in self._captions if caption.image is None), None)
-        if self._options.images is None or without is not None:
-            lack = (
-                "[options] images is not given" if without is None else f"caption {without!r} of {path} names no image"
-            )
+        lacking = [caption.id for caption in self._captions if caption.image is None]
+        if self._options.images is None or lacking:
+            lack = f"caption {lacking[0]!r} of {path} names no image" if lacking else "[options] images is not given"
             raise DataError(
                 f"a pair set needs images: {lack}; give every caption an image, or write caption pairs alone with "
                 "tellapart.builders.captions.counterfactuals.write_caption_pairs"
@@ -239,26 +236,15 @@ class CounterfactualCaptions:
         if isinstance(rewriting, Rejected):
             return rewriting
         noun = "plural" if rewriting.tag == "NNS" else "singular"
-        item = Item(
-            id=candidate.id,
-            images=(f"images/{reference}",),
-            texts=(caption, rewriting.text),
-            tags={"type": "replace", "subset": "counterfactual", "noun": noun},
-            cluster=cluster,
-            provenance=rewriting.to_record(),
-        )
+        tags = {"type": "replace", "subset": "counterfactual", "noun": noun}
+        images, texts, provenance = (f"images/{reference}",), (caption, rewriting.text), rewriting.to_record()
+        item = Item(id=candidate.id, images=images, texts=texts, tags=tags, cluster=cluster, provenance=provenance)
         return self._images.complete(item, reference)
-
-
-# Caption pairs without images: a JSONL file that the builders of images start from.
-#
-# Each line holds `id`, `caption_0`, `caption_1`, `cluster` and how the pair was made. Until the file is finished, every
-# decided caption is in a journal beside it; the same call goes on after a Ctrl-C or a `kill -9`.
 
 
 @dataclass(frozen=True, slots=True)
 class PairsWritten:
-    """A written file, its pairs, the rejected captions by step and reason, and how many an earlier call had decided."""
+    """A written file and its counts: pairs, rejections by step and reason, captions that an earlier call decided."""
 
     path: Path
     pairs: int
@@ -270,16 +256,18 @@ def write_caption_pairs(
     recipe: Path, out: Path, *,
     workers: int = 1, limit: int | None = None, block: int = 16, progress: Progress | None = None,
 ) -> PairsWritten:  # fmt: skip
-    """Write a recipe's counterfactual captions as JSONL; filters and selections are left to the builder of images."""
+    """Write a recipe's counterfactual captions as JSONL, from which builders of images start.
+
+    The recipe's filters and selections are not applied. A call that was stopped continues from its journal.
+    """
     content = read_recipe_file(recipe)
     if content.builder != "counterfactual-captions":
-        fault = f"are made by the builder 'counterfactual-captions', not {content.builder!r}"
-        raise DataError(f"{recipe}: caption pairs {fault}")
-    options = CaptionOptions.model_validate(content.options)  # which are checked already
+        raise DataError(f"{recipe}: the builder 'counterfactual-captions' makes caption pairs, not {content.builder!r}")
+    options = CaptionOptions.model_validate(content.options)
     path = recipe.parent / options.captions
     if out.exists():
         raise DataError(f"{out} is there already; name another file, or delete it")
-    captions = read_captions(path)[:limit]
+    captions = take_first(read_captions(path), limit)
     models = dict(open_stages(options, recipe.parent).models)
     facts = {"options": options.model_dump(mode="json"), **file_digest(path), "models": models}
     facts["version"] = metadata.version("tellapart")
@@ -288,9 +276,8 @@ def write_caption_pairs(
         executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
         journal.drop_damaged()
         outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
-        rejections = [outcome for outcome in outcomes.values() if isinstance(outcome, Rejected)]
-        rejected = Counter((outcome.step, outcome.reason) for outcome in rejections)
         pairs = [outcome for outcome in outcomes.values() if not isinstance(outcome, Rejected)]
+        rejected = Counter((lost.step, lost.reason) for lost in outcomes.values() if isinstance(lost, Rejected))
         if not pairs:
             reasons = ", ".join(f"{step}: {reason} {n}" for (step, reason), n in rejected.items())
             raise DataError(f"none of {len(outcomes)} captions has a counterfactual ({reasons}); nothing is written")
@@ -303,7 +290,7 @@ def write_caption_pairs(
 def _decide_captions(
     captions: Sequence[SourceCaption], options: CaptionOptions, home: Path
 ) -> list[Rejected | dict[str, Any]]:
-    """Return the pair of each caption as a row, or its rejection."""
+    """Return the row of each caption's pair, or its rejection."""
     decisions: list[Rejected | dict[str, Any]] = []
     rewritings = counterfactuals([caption.text for caption in captions], open_stages(options, home), options)
     for caption, rewriting in zip(captions, rewritings, strict=True):

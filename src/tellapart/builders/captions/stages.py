@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 
-# Words of a caption with their part of speech: NLTK's tokenizer and perceptron tagger, read from JSON and text alone.
-#
-# A folder of NLTK data is read directly: no pickle of it is opened, and NLTK's search paths play no part.
+# NLTK's tokenizer and perceptron tagger, from these files of one folder; no pickle is opened.
 #
 #     tokenizers/punkt_tab/english/            abbrev_types.txt collocations.tab ortho_context.tab sent_starters.txt
 #     taggers/averaged_perceptron_tagger_eng/  averaged_perceptron_tagger_eng.{weights,tagdict,classes}.json
@@ -50,7 +49,7 @@ _TABLES = ("weights", "tagdict", "classes")
 
 
 class Word(NamedTuple):
-    """A word as the tokenizer writes it (quotation marks change), its Penn tag, and its span in the text."""
+    """A word as the tokenizer writes it (it changes quotation marks), its Penn tag, and its span in the text."""
 
     text: str
     tag: str
@@ -58,14 +57,14 @@ class Word(NamedTuple):
     end: int
 
 
+@dataclass(frozen=True, slots=True)
 class NltkTagger:
     """NLTK's `word_tokenize` and `pos_tag`, with the data of one folder."""
 
-    def __init__(
-        self, sentences: PunktSentenceTokenizer, words: NLTKWordTokenizer, tagger: PerceptronTagger, fingerprint: str
-    ) -> None:
-        self._sentences, self._words, self._tagger = sentences, words, tagger
-        self.fingerprint = fingerprint
+    splitter: PunktSentenceTokenizer
+    tokenizer: NLTKWordTokenizer
+    tagger: PerceptronTagger
+    fingerprint: str
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -78,29 +77,26 @@ class NltkTagger:
         try:
             texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
             tables = [parse_json(decode_text(files[name], name), name) for name in names[len(_TEXTS) :]]
-            sentences, tagger = _make_splitter(texts), _make_tagger(tables)
+            splitter, tagger = _make_splitter(texts), _make_tagger(tables)
         except (DataError, ValueError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{folder} does not hold NLTK's data of punkt_tab and averaged_perceptron_tagger_eng ({error}); "
-                "fetch them again"
-            ) from error
-        words = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
-        return cls(sentences, words, tagger, f"nltk {version}:{digest[:16]}")
+            raise ModelError(f"{folder}: NLTK's data are damaged ({error}); {fetch}") from error
+        tokenizer = require("nltk.tokenize.destructive", extra="captions").NLTKWordTokenizer()
+        return cls(splitter, tokenizer, tagger, f"nltk {version}:{digest[:16]}")
 
     def read(self, text: str) -> list[Word]:
-        """Return the words of a text in order: split by sentence, as `word_tokenize` does, and tagged all together."""
+        """Return a text's words: each sentence is split alone, as by `word_tokenize`, and all are tagged together."""
         words: list[str] = []
         spans: list[tuple[int, int]] = []
-        for start, end in self._sentences.span_tokenize(text):
+        for start, end in self.splitter.span_tokenize(text):
             sentence = text[start:end]
-            words += self._words.tokenize(sentence)
-            spans += [(start + left, start + right) for left, right in self._words.span_tokenize(sentence)]
-        tags = [tag for _, tag in self._tagger.tag(words)]
+            words += self.tokenizer.tokenize(sentence)
+            spans += [(start + left, start + right) for left, right in self.tokenizer.span_tokenize(sentence)]
+        tags = [tag for _, tag in self.tagger.tag(words)]
         return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
 
 
 def _make_splitter(texts: Sequence[str]) -> PunktSentenceTokenizer:
-    """Return the splitter of sentences, from the texts of its four files."""
+    """Return the splitter of sentences, from the texts of the files `_TEXTS`."""
     punkt = require("nltk.tokenize.punkt", extra="captions")
     abbreviations, collocations, contexts, starters = (text.splitlines() for text in texts)
     parameters = punkt.PunktParameters()
@@ -116,7 +112,7 @@ def _make_splitter(texts: Sequence[str]) -> PunktSentenceTokenizer:
 
 
 def _make_tagger(tables: Sequence[Any]) -> PerceptronTagger:
-    """Return the tagger, from its weights, its words with one tag alone, and its tags."""
+    """Return the tagger, from the tables `_TABLES`: weights, words that always have the same tag, and all tags."""
     weights, single, tags = tables
     tagger = require("nltk.tag.perceptron", extra="captions").PerceptronTagger(load=False)
     tagger.model.weights, tagger.tagdict = dict(weights), dict(single)
@@ -143,30 +139,28 @@ class Proposal(NamedTuple):
 
 
 class MaskedLanguageModel:
-    """A masked language model: the most probable tokens at the mask, without those that are not words by themselves.
+    """A masked language model: the most probable tokens at the mask, without tokens that are no words.
 
-    To test a token, its word is written into the gap: the tokenizer must read that very token there. So a piece that
-    would join its neighbour ("##ing", or "s" without the blank before it) is dropped; special tokens are, too. The next
-    token does not take the place of a dropped one. All gaps are filled in few forward passes. A gap is padded to a
-    length that depends on it alone, so its proposals depend on no other gap.
+    To test a token, its text is written into the gap: the tokenizer must read that very token there. So a piece that
+    would join its neighbour ("##ing", or "s" without the blank before it) is dropped, as special tokens are. Dropped
+    tokens are not replaced by less probable ones. A gap is padded to a length that depends on the gap alone, so its
+    proposals depend on no other gap.
     """
 
     def __init__(self, text_model: TextModel) -> None:
         self._text_model, self._tokenizer = text_model, text_model.tokenizer
         if self._tokenizer.mask_token_id is None:
-            raise ModelError(
-                f"{text_model.source}: its tokenizer has no mask; name a masked language model, such as roberta-base"
-            )
+            raise ModelError(f"{text_model.source}: its tokenizer has no mask; name a model such as roberta-base")
         self.fingerprint = text_model.fingerprint()
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
-        """Load a folder or a hub id; every forward pass has so many rows."""
+        """Load a folder or a hub id; every forward pass has `rows` rows."""
         heads = _OTHER_HEADS.get(read_config(source)["model_type"], ())
         return cls(TextModel.load("AutoModelForMaskedLM", source, runtime, unused=heads, rows=rows))
 
     def fill(self, gaps: Sequence[SentenceGap], choices: int) -> list[list[Proposal]]:
-        """Return the most probable words of each gap, the best first: at most `choices`."""
+        """Return the most probable words of each gap, at most `choices`, the most probable first."""
         rows = self._token_rows(gaps)
         tops = self._text_model.run(rows, lambda inputs: self._best_tokens(inputs, choices))
         return [self._list_words(gap, row, *top) for gap, row, top in zip(gaps, rows, tops, strict=True)]
@@ -175,9 +169,7 @@ class MaskedLanguageModel:
         mask = self._tokenizer.mask_token
         for gap in gaps:
             if mask in gap.before or mask in gap.after:
-                raise ModelError(
-                    f"{self._text_model.source}: a caption holds {mask!r}, by which the model knows a gap; take it out"
-                )
+                raise ModelError(f"{self._text_model.source}: a caption holds {mask!r}, the model's gap; take it out")
         return self._text_model.ids([f"{gap.before}{mask}{gap.after}" for gap in gaps], masked=True)
 
     def _best_tokens(self, inputs: dict[str, Any], choices: int) -> list[tuple[list[int], list[float]]]:
@@ -191,32 +183,31 @@ class MaskedLanguageModel:
     def _list_words(
         self, gap: SentenceGap, row: list[int], ids: Sequence[int], probabilities: Sequence[float]
     ) -> list[Proposal]:
+        """Return the tokens that are words in a gap; `row` has the tokens of the sentence with the mask."""
         words = [str(self._tokenizer.decode([token])).strip() for token in ids]
         sentences = [f"{gap.before}{word}{gap.after}" for word in words]
-        # Longer than the model's context is not an error here: a word of several tokens is dropped anyway.
-        read = self._tokenizer(sentences, padding=False, truncation=False, verbose=False)["input_ids"]
+        # No truncation: only a word of several tokens makes a sentence too long, and such a word is dropped.
+        rows = self._tokenizer(sentences, padding=False, truncation=False, verbose=False)["input_ids"]
         mask, special = row.index(self._tokenizer.mask_token_id), set(self._tokenizer.all_special_ids)
         return [
             Proposal(word, probability)
-            for word, probability, token, tokens in zip(words, probabilities, ids, read, strict=True)
+            for word, probability, token, tokens in zip(words, probabilities, ids, rows, strict=True)
             if word and token not in special and tokens == [*row[:mask], token, *row[mask + 1 :]]
         ]
 
 
-# The similarity of sentences: the cosine of their vectors, the mean over the tokens of an encoder of transformers.
-#
-# Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
-
-
 class MeanPooledEncoder:
-    """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one."""
+    """An encoder of transformers whose token vectors are averaged, without padding, and scaled to length one.
+
+    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
+    """
 
     def __init__(self, text_model: TextModel) -> None:
         self._text_model, self.fingerprint = text_model, text_model.fingerprint()
 
     @classmethod
     def load(cls, source: str, runtime: Runtime, rows: int = ROWS) -> Self:
-        """Load a folder or a hub id; every forward pass has so many rows."""
+        """Load a folder or a hub id; every forward pass has `rows` rows."""
         return cls(TextModel.load("AutoModel", source, runtime, unused=("pooler",), rows=rows))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -233,11 +224,11 @@ class MeanPooledEncoder:
         return normalise(np.array(vectors, np.float32).reshape(len(texts), int(model.config.hidden_size)))
 
 
-# Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
+# Relations of nouns in WordNet.
 #
 # A counterfactual whose new noun is a kind of the old one (girl for child) may still be true of the picture: 15 % of
-# the errors that people found in COCO-Counterfactuals, whose authors leave an ontology to future work (Le et al.,
-# 2023, error analysis).
+# the errors that people found in COCO-Counterfactuals (Le et al., 2023, error analysis). The fields of a line, where
+# `{...}...` is repeated:
 #
 #     data.noun     offset file pos count(hex) {word id}... count {pointer offset pos fields}... | gloss
 #     index.noun    lemma pos senses pointers {pointer}... senses tagged {offset}...
@@ -272,7 +263,7 @@ class WordNet:
         self._irregular = {word: base for word, base, *_ in map(str.split, irregular.decode("utf-8").splitlines())}
 
     def senses(self, word: str) -> list[str]:
-        """Return the synsets of a noun in singular or plural, the most frequent first; none if it is not known."""
+        """Return the synsets of a noun in singular or plural, the most frequent first; none for an unknown noun."""
         synsets: list[str] = []
         for lemma in self._list_lemmas(word.lower()):
             fields = self._index.get(lemma, "").split()
@@ -281,7 +272,7 @@ class WordNet:
         return list(dict.fromkeys(synsets))
 
     def relation(self, word: str, other: str, senses: int | None = None) -> Relation | None:
-        """Return how `other` is related to `word`: another name of it, a kind of it, or the kind that it belongs to."""
+        """Return whether `other` is a synonym of `word`, a kind of it (hyponym), or what it is a kind of (hypernym)."""
         of_word, of_other = self.senses(word)[:senses], self.senses(other)[:senses]
         if set(of_word) & set(of_other):
             return "synonym"
@@ -290,7 +281,7 @@ class WordNet:
         return "hypernym" if set(of_other) & self._list_ancestors(of_word) else None
 
     def _list_lemmas(self, word: str) -> Iterator[str]:
-        """Yield the forms that may be in the index: the noun itself, then singulars; "ss" ends no plural (morphy)."""
+        """Yield the forms that may be in the index: the noun itself, then singulars; no plural ends in "ss"."""
         yield word
         if word in self._irregular:
             yield self._irregular[word]
@@ -311,9 +302,9 @@ class WordNet:
 
     def _list_parents(self, synset: str) -> list[str]:
         fields = self._data[synset].partition(" | ")[0].split()
-        count = 3 + 2 * int(fields[2], 16)  # after file, part of speech, count, and a word and an id for each word
-        pointers = range(count + 1, count + 1 + 4 * int(fields[count]), 4)
-        return [fields[at + 1] for at in pointers if fields[at] in _KIND_OF]
+        first = 3 + 2 * int(fields[2], 16) + 1  # after file, part of speech, word count, words and ids, pointer count
+        pointers = range(first, first + 4 * int(fields[first - 1]), 4)  # of 4 fields: symbol, offset, ...
+        return [fields[pointer + 1] for pointer in pointers if fields[pointer] in _KIND_OF]
 
 
 def _read_file(path: Path, hint: str) -> bytes:
@@ -324,17 +315,17 @@ def _read_file(path: Path, hint: str) -> bytes:
 
 
 def _index_lines(data: bytes) -> Mapping[str, str]:
-    """Return the lines by their first field, a lemma or an offset; those of the licence begin with a blank."""
+    """Return lines by their first field, a lemma or an offset, without the licence, whose lines begin with a blank."""
     lines = (line.partition(" ") for line in data.decode("utf-8").splitlines() if not line.startswith(" "))
     return {key.replace("_", " "): rest for key, _, rest in lines}
 
 
 Stage = TypeVar("Stage")
 
-OFF = "off"  # the name of a stage that is left out
+OFF = "off"  # the value of an option whose stage is left out
 
 _TINY = "tinystories:"
-_LOAD_TINY = partial(TinyStories.load, per_token=True)  # a new partial is not equal: `_open_once` would load again
+_LOAD_TINY = partial(TinyStories.load, per_token=True)  # one object: for a new partial, `_open_once` would load again
 
 
 class CaptionOptions(BaseModel):
@@ -349,14 +340,14 @@ class CaptionOptions(BaseModel):
         language_model: a causal language model of transformers, `tinystories:PATH`, or `off`, which chooses the most
             probable word.
         wordnet: the folder of WordNet's files, or `off`.
-        wordnet_senses: of each noun, only so many of the most frequent; 0 is all of them.
-        choices: of the masked language model for each noun.
-        minimum, maximum: the similarity must be above the first and not above the second.
+        wordnet_senses: how many of a noun's senses count, the most frequent first; 0 for all.
+        choices: how many words the masked language model proposes for a noun.
+        minimum, maximum: the similarity must be above the minimum and not above the maximum.
         wording: `kept` replaces the word and leaves the rest of the caption unchanged; `rejoined` joins the tokenizer's
             words again, as the authors do, which changes quotation marks and contractions.
         device, dtype: of the models.
-        rows: sentences that the masked language model and the encoder read together; more of them suit a GPU. The last
-            bits of a number depend on it.
+        rows: sentences in a forward pass of the masked language model and the encoder; a GPU suits more. The last bits
+            of a number depend on it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -385,7 +376,7 @@ class CaptionOptions(BaseModel):
 
 
 class Stages(NamedTuple):
-    """The opened stages by the option's name; None for one that the recipe leaves out."""
+    """The opened stages by the option's name; None for a stage that the recipe leaves out."""
 
     tagger: NltkTagger
     masked_lm: MaskedLanguageModel
@@ -400,7 +391,7 @@ class Stages(NamedTuple):
 
 
 def open_stages(options: CaptionOptions, home: Path) -> Stages:
-    """Open the stages that a recipe names; one that is open already in this process is not read again."""
+    """Open the stages that a recipe names; a stage that this process has opened already is not read again."""
     kind, _, folder = options.tagger.partition(":")
     if kind != "nltk" or not folder:
         raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
@@ -408,12 +399,13 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 
     def open_at(load: Callable[..., Stage], name: str, *model_options: object) -> Stage:
         path = home / Path(name).expanduser()
-        # Only models of transformers take options; such a name that is not a folder is on the hub.
-        source = path if not model_options else str(path) if path.is_dir() else name
+        source: Path | str = path
+        if model_options:  # a model of transformers: a folder, or an id of the hub
+            source = str(path) if path.is_dir() else name
         opened: Stage = _open_once(load, source, *model_options, states=file_states(path))
         return opened
 
-    # The small ones first: a missing file is reported before a large model is read.
+    # Small stages first: a missing file is reported before a large model is read.
     tagger = open_at(NltkTagger.load, folder)
     wordnet = None if options.wordnet == OFF else open_at(WordNet, options.wordnet)
     encoder = None

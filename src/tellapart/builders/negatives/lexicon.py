@@ -1,7 +1,8 @@
-"""Words that rules may exchange without a tagger: each has one reading where it appears, and rivals that exclude it.
+"""The lexicon of the rules that make false captions: words that a rule may exchange without a tagger, and their forms.
 
-Left out on purpose: words with another part of speech in captions ("orange", "glass", "watch", "park" after a verb),
-words that name the same thing (couch and sofa, bicycle and bike), and kinds with kinds of them (food and pizza).
+Each word has one meaning in captions, and rivals that exclude it. Left out are words with another part of speech
+("orange", "glass", "watch", "park" after a verb), words of which two name the same thing (couch and sofa, bicycle and
+bike), and general words beside special ones (food and pizza).
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def _with_plurals(pairs: Mapping[str, str]) -> dict[str, str]:
 
 _TO_LEXICAL: Mapping[str, str] = MappingProxyType(_with_plurals({**_BRITISH, **_WORDS["either"]}))
 _FROM_BRITISH: Mapping[str, str] = MappingProxyType(_with_plurals(_BRITISH))
-_TO_BRITISH: Mapping[str, str] = MappingProxyType({theirs: ours for ours, theirs in _FROM_BRITISH.items()})
+_TO_BRITISH: Mapping[str, str] = MappingProxyType({american: british for british, american in _FROM_BRITISH.items()})
 _AMERICAN = frozenset(_with_plurals({word: word for word in {*_BRITISH.values()} - {*_WORDS["shared"].split()}}))
 
 
 def to_lexical(word: str) -> str:
-    """Return a lower-case word in the one spelling that words are compared in; parts between hyphens are words."""
+    """Return a lower-case word in the spelling in which words are compared; parts between hyphens count as words."""
     return "-".join(_TO_LEXICAL.get(part, part) for part in word.split("-"))
 
 
@@ -43,20 +44,21 @@ def to_british(word: str) -> str:
 
 def prefers_british(words: Iterable[str]) -> bool | None:
     """Return whether lower-case words have more British than American spellings; None if they have as many."""
-    ours = theirs = 0
+    british = american = 0
     for word in words:
-        ours += word in _FROM_BRITISH
-        theirs += word in _AMERICAN
-    return None if ours == theirs else ours > theirs
+        british += word in _FROM_BRITISH
+        american += word in _AMERICAN
+    return None if british == american else british > american
 
 
+#: A word, with its parts between hyphens, or an apostrophe and the letters after it: "a-frame", "'s".
 _WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+")
 
 
 def words(text: str) -> list[str]:
-    """Return a text's words in lower case, without signs; "an" is "a", for the word after it decides between them.
+    """Return a text's words in lower case, without signs; "an" becomes "a", as both are one word in two forms.
 
-    The letters after an apostrophe are a word: the owner in "a man's hat" can then be compared with a man.
+    An apostrophe and its letters are a word: "a man's hat" then has the word "man".
     """
     return ["a" if word == "an" else word for word in _WORD.findall(text.lower())]
 
@@ -64,7 +66,7 @@ def words(text: str) -> list[str]:
 def uniform(text: str) -> str:
     """Return a caption with a capital at its start, one blank between words, and a full stop at its end.
 
-    A true caption written by many hands and a false one written by one machine differ in this; a blind model sees it.
+    Otherwise people's true captions and a machine's false ones differ in this, and a blind model can part them.
 
     Source: BiVLC writes all captions in this form before they are compared.
     """
@@ -80,33 +82,33 @@ def _words_under(*keys: str) -> frozenset[str]:
 OBJECTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {kind: tuple(nouns.split()) for kind, nouns in _WORDS["objects"].items()}
 )
-"""Things by kind, in the singular; two of a kind are never the same thing."""
+"""Things by kind, in the singular; two words of a kind never name the same thing."""
 
 PEOPLE, COUNTED = _words_under("people"), _words_under("counted")
-"""Kinds whose colour no rule changes, and kinds of which one has a colour that a caption may leave unsaid."""
+"""Kinds whose colour no rule changes; kinds to which a rule may add a colour, as captions need not name it."""
 
 COLOURS: tuple[str, ...] = tuple(_WORDS["colours"].split())
 
 ATTRIBUTES: tuple[tuple[str, ...], ...] = (COLOURS, *(tuple(group.split()) for group in _WORDS["attributes"]))
-"""Attributes that exclude one another."""
+"""Groups of attributes that exclude one another."""
 
 RELATIONS: Mapping[str, str] = MappingProxyType(
     {first: second for pair in _WORDS["opposites"] for first, second in (pair, pair[::-1])} | _WORDS["one_way"]
 )
-"""Relations before a noun phrase, and what excludes them."""
+"""By relation before a noun phrase: a relation that excludes it."""
 
 ASYMMETRIC = frozenset(RELATIONS) - {"with", "without"} | _words_under("asymmetric")
-"""Between two things: turned round, the sentence has another meaning."""
+"""Relations that are not symmetric: if the two things are exchanged, the sentence has another meaning."""
 
 _DENIAL = re.compile(rf"\b(?:{'|'.join(_WORDS['denials'].split())})\b|n['’]t\b", re.IGNORECASE)
 
 _POSED = _words_under("posed").union(*(OBJECTS[kind] for kind in (*PEOPLE, "animal")))
 
 POSTURES: tuple[tuple[str, ...], ...] = tuple(tuple(group.split()) for group in _WORDS["postures"])
-"""Postures that exclude one another; before a preposition only."""
+"""Groups of postures that exclude one another, if a preposition follows."""
 
 BEFORE_NOUN, PRONOUNS = _words_under("before_noun"), _words_under("pronouns")
-"""What a noun phrase begins with; words that say which person is meant."""
+"""Articles, owners and numbers, with which a noun phrase begins; pronouns of a person."""
 
 _PREPOSITIONS = _words_under("prepositions")
 _AFTER_NOUN = _words_under("prepositions", "after_noun")
@@ -123,7 +125,7 @@ def plural(noun: str) -> str:
 
 
 def singular(word: str) -> str:
-    """Return the singular of a noun in lower case; the endings decide on a word that this lexicon does not know."""
+    """Return the singular of a noun in lower case, by its ending if the lexicon lacks the noun."""
     singular_noun = _map_singulars().get(word)
     if singular_noun is not None:
         return singular_noun
@@ -135,13 +137,13 @@ def singular(word: str) -> str:
 
 
 def denied_from(text: str) -> int:
-    """Return where a text begins to deny: what follows may be changed, and the text stays true. Its end if nowhere."""
+    """Return the index of a text's first denial, else its length: what follows may change, and the text stays true."""
     denial = _DENIAL.search(text)
     return denial.start() if denial else len(text)
 
 
 def has_posture(word: str | None) -> bool:
-    """Return whether a lower-case word names people or animals, of whom only one posture can be true."""
+    """Return whether a lower-case word names a person or an animal, who has one posture at a time."""
     return word is not None and singular(word) in _POSED
 
 
@@ -158,9 +160,9 @@ def article(word: str) -> str:
 
 
 def follows_noun(word: str | None, *, preposition: bool = False) -> bool:
-    """Return whether a lower-case word after a noun shows that the noun phrase ends there; None is the caption's end.
+    """Return whether a lower-case word after a noun shows that the noun ends its phrase; None is the caption's end.
 
-    With `preposition`, only a preposition counts.
+    With `preposition`, only a preposition shows it.
     """
     if preposition:
         return word in _PREPOSITIONS

@@ -1,4 +1,4 @@
-"""Selections by a bound on a scorer's quantile, or on the similarity of the true and the false caption."""
+"""Selections of false captions by text-only scorers and by their similarity to the true captions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScorerSelection(Selection):
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
-        by: the tag whose values are treated separately; empty for all of the set at once.
+        by: a tag; the items of each of its values are selected separately. If empty, all are selected at once.
     """
 
     scorers: list[str] = Field(min_length=1)
@@ -39,9 +39,9 @@ class ScorerSelection(Selection):
 class Refine(ScorerSelection):
     """Leave out items until no scorer prefers the true captions, nor their weighted sum by much.
 
-    Each item is a point: the scorers' gaps, true caption minus false one. Points are sorted into cells of a grid, and
-    of each cell and its mirror image through the origin equally many stay. So every scorer prefers the true caption
-    exactly as often as the false one, and wherever it is surer than the width of a cell, equally surely.
+    Each item is a point: for each scorer its gap, the true caption's score minus the false one's. Points are sorted
+    into cells of a grid; of each cell and its mirror image through the origin, equally many points stay. So every
+    scorer prefers the true caption exactly as often as the false one, and with gaps of the same size, up to a cell.
 
     Source: SugarCrepe's adversarial refinement (Hsieh et al., 2023). There the grid is 50 by 50 of one width and the
     choice within a cell has no seed; here a cell holds about equally many gaps per axis, and the choice depends on the
@@ -49,7 +49,7 @@ class Refine(ScorerSelection):
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`; SugarCrepe takes two, of plausibility and of grammar.
-        bins: of the size of a gap, on each side of zero.
+        bins: the number of cells along an axis on each side of zero.
     """
 
     scorers: list[str] = Field(min_length=1, max_length=4)
@@ -68,20 +68,17 @@ class Refine(ScorerSelection):
 
 
 def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int) -> NDArray[np.bool_]:
-    """Return which points stay, so that every cell of a grid holds as many as its mirror image.
+    """Return which points stay, so that every cell of a grid has as many as its mirror image: bool `(item,)`.
 
-    The edges along an axis are quantiles of the sizes of the gaps, signs aside, so they are symmetric; a gap of zero
-    has a separate cell, the mirror image of itself. In a cell with too many points, those with the lowest hashes of
-    seed and id stay.
-
-    Returns:
-        bool `(item,)`.
+    `gaps` is float64 `(item, scorer)`. The edges along an axis are quantiles of the absolute gaps, so they are
+    symmetric; a gap of zero has a separate cell, the mirror image of itself. In a cell with too many points, those
+    with the lowest hashes of seed and id stay.
     """
     sizes, signs = np.abs(gaps), np.sign(gaps).astype(int)
     cells = np.zeros(gaps.shape, int)
     for axis in range(gaps.shape[1]):
-        some = sizes[sizes[:, axis] > 0, axis]
-        edges = np.unique(np.quantile(some, np.linspace(0, 1, bins + 1)[1:-1])) if len(some) else some
+        nonzero = sizes[sizes[:, axis] > 0, axis]
+        edges = np.unique(np.quantile(nonzero, np.linspace(0, 1, bins + 1)[1:-1])) if len(nonzero) else nonzero
         cells[:, axis] = signs[:, axis] * (1 + np.searchsorted(edges, sizes[:, axis], side="right"))
     members: dict[tuple[int, ...], list[int]] = {}
     for row, cell in enumerate(cells.tolist()):
@@ -95,7 +92,7 @@ def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int)
 
 
 def group_by(items: Sequence[Item], tag: str) -> list[list[int]]:
-    """Return the positions of the items of each value of a tag, those without a value as one; without a tag, of all."""
+    """Return the positions of the items by their value of a tag, or of all items if no tag is named."""
     groups: dict[str, list[int]] = {}
     for position, item in enumerate(items):
         groups.setdefault(item.tags.get(tag, "") if tag else "", []).append(position)
@@ -103,10 +100,10 @@ def group_by(items: Sequence[Item], tag: str) -> list[list[int]]:
 
 
 class Quantile(ScorerSelection):
-    """Keep the false captions that every scorer puts at or above its quantile: the plausible and the well-formed ones.
+    """Keep items whose false caption reaches a quantile of every scorer's scores, such as plausibility and grammar.
 
     Source: TROHN-Text keeps captions that reach the 0.645 quantile of Vera and of a CoLA classifier, in each subtype
-    (BiVLC's code, Miranda et al., 2024). All quantiles are of all items that came in.
+    (BiVLC's code, Miranda et al., 2024). A quantile is of the false captions of all items that came in.
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
@@ -124,17 +121,18 @@ class Quantile(ScorerSelection):
         return self
 
     def left_out(self, items: Sequence[Item], *, seed: int, home: Path) -> dict[str, str]:  # noqa: ARG002
-        """Return the items below a bound, with the first one that they miss."""
+        """Return the items below a bound, with the first bound that they miss."""
         reasons: dict[str, str] = {}
         for name in self.scorers:
-            form, false = name.partition(":")[0], score_captions(find_text_scorer(name, home), items)[:, 1]
+            scorer_kind = name.partition(":")[0]
+            scores = score_captions(find_text_scorer(name, home), items)[:, 1]  # of the false captions
             for rows in group_by(items, self.by):
-                bound = np.quantile(false[rows], self.q)
+                bound = np.quantile(scores[rows], self.q)
                 for row in rows:
-                    if self.minimum is not None and false[row] < self.minimum:
-                        reasons.setdefault(items[row].id, f"{form} below {self.minimum:g}")
-                    elif false[row] < bound:
-                        reasons.setdefault(items[row].id, f"{form} below the {self.q:g} quantile")
+                    if self.minimum is not None and scores[row] < self.minimum:
+                        reasons.setdefault(items[row].id, f"{scorer_kind} below {self.minimum:g}")
+                    elif scores[row] < bound:
+                        reasons.setdefault(items[row].id, f"{scorer_kind} below the {self.q:g} quantile")
         return reasons
 
 
@@ -146,7 +144,7 @@ class Similarity(Selection):
 
     Attributes:
         model: a dual encoder as `tellapart run -m` names it.
-        minimum, maximum: a cosine may be `minimum` and must be below `maximum`.
+        minimum, maximum: the cosine must be at least `minimum` and below `maximum`, which above 1 bounds nothing.
     """
 
     model: str
@@ -172,22 +170,22 @@ class Similarity(Selection):
 
 
 def _open_encoder(name: str, home: Path) -> DualEncoder:
-    form, colon, path = name.rpartition(":")
+    """Open a dual encoder, once a process; the path in a name such as `local-dir:clip` is relative to `home`."""
+    prefix, colon, path = name.rpartition(":")
     path = resolve_beside(path, home) if colon or "/" in path else path
-    return _open_once(f"{form}{colon}{path}", file_states(path))
+    return _open_once(f"{prefix}{colon}{path}", file_states(path))
 
 
 @lru_cache(maxsize=1)
 def _open_once(name: str, _states: object) -> DualEncoder:
     model = find_model(name)
     if not isinstance(model, DualEncoder):
-        raise ModelError(
-            f"{name} encodes no texts by themselves; name a dual encoder, such as openai/clip-vit-base-patch32"
-        )
+        raise ModelError(f"{name} encodes no texts; name a dual encoder, such as openai/clip-vit-base-patch32")
     return model
 
 
 def _measure_cosines(encoder: DualEncoder, items: Sequence[Item]) -> NDArray[np.float64]:
+    """Return the cosine of each item's two captions, float64 `(item,)`."""
     texts = sorted({text for item in items for text in item.texts})
     rows = {text: row for row, text in enumerate(texts)}
     blocks = [encoder.encode_texts(texts[k : k + 256]) for k in range(0, len(texts), 256)]

@@ -19,9 +19,10 @@ from tellapart.data.strict_json import read_json
 from tellapart.data.validation import validate
 from tellapart.errors import DataError
 
-#: The three kinds of relations, each a list of labels of a frame's object.
+#: The three kinds of relations; of each kind, an object in a frame has a list of labels.
 RELATIONS = ("attention", "spatial", "contacting")
 
+#: Such as `50N4E.mp4/000682.png`.
 _FRAME = re.compile(r"(?P<video>[^/\\]+)/(?P<number>[0-9]{1,9})\.[A-Za-z]+")
 
 _PICKLES = (".pkl", ".pickle", ".p")
@@ -31,7 +32,7 @@ Sides = Annotated[list[Annotated[float, Field(strict=True)]], Field(min_length=4
 
 
 def _plain_labels(labels: object) -> tuple[str, ...]:
-    """Return labels in lower case without underscores and blanks: the release spells them in two ways."""
+    """Return distinct labels in lower case without underscores and blanks, which the release writes in two ways."""
     if labels is None:
         return ()
     if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
@@ -43,7 +44,7 @@ Labels = Annotated[tuple[str, ...], BeforeValidator(_plain_labels)]
 
 
 class _Object(BaseModel):
-    """An object of a frame; the files hold more of it."""
+    """An object of a frame, as the annotations have it; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -76,8 +77,12 @@ class ObjectInFrame:
     box: list[float] | None
 
 
+TwoFrames = tuple[ObjectInFrame, ObjectInFrame]
+PersonBoxes = Mapping[str, list[list[float]]]  # by the frame's name
+
+
 def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectInFrame]]]:
-    """Return video -> object class -> the frames that show it with all three relations, by number.
+    """Return, by video and object class, the frames that show the object with all three relations, in order.
 
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
     """
@@ -93,25 +98,23 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
         if not isinstance(objects, list):
             raise DataError(f"{place}: expected a list of objects")
         for position, row in enumerate(objects):
-            read, number = validate(_Object, row, f"{place}: object {position}"), int(parts["number"])
-            relations = {kind: getattr(read, f"{kind}_relationship") for kind in RELATIONS}
-            if read.visible and all(relations.values()):
-                x, y, width, height = read.bbox or [0.0] * 4
-                box = [x, y, x + width, y + height] if read.bbox else None
-                graphs[parts["video"]][read.name][number] = ObjectInFrame(number, relations, box)
+            entry, number = validate(_Object, row, f"{place}: object {position}"), int(parts["number"])
+            relations = {kind: getattr(entry, f"{kind}_relationship") for kind in RELATIONS}
+            if entry.visible and all(relations.values()):
+                x, y, width, height = entry.bbox or [0.0] * 4
+                box = [x, y, x + width, y + height] if entry.bbox else None
+                graphs[parts["video"]][entry.name][number] = ObjectInFrame(number, relations, box)
     return {
         video: {kind: [frames[number] for number in sorted(frames)] for kind, frames in kinds.items()}
         for video, kinds in graphs.items()
     }
 
 
-def person_boxes(path: Path) -> Mapping[str, list[list[float]]]:
-    """Return frame -> the boxes of its persons, left, top, right, bottom: as released, unlike those of the objects."""
+def person_boxes(path: Path) -> PersonBoxes:
+    """Return the boxes of a frame's persons, by frame: left, top, right, bottom, unlike the objects' in their file."""
     if path.suffix in _PICKLES:
-        raise DataError(
-            f"{path}: holds numpy arrays, which take code to read; "
-            'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
-        )
+        fix = 'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
+        raise DataError(f"{path}: holds numpy arrays, which take code to read; {fix}")
     frames = read_json(path, dict).items()
     return {name: validate(_Persons, entry, f"{path}: frame {name!r}").bbox for name, entry in frames}
 
@@ -119,13 +122,13 @@ def person_boxes(path: Path) -> Mapping[str, list[list[float]]]:
 Verb = Literal["attention", "contacting", "both"]
 
 
-def _by_label(*words: str) -> dict[str, str]:
-    return {text.replace(" ", ""): text for text in words}
+def _by_label(*phrases: str) -> dict[str, str]:
+    return {phrase.replace(" ", ""): phrase for phrase in phrases}
 
 
-#: Words by label. Labels without a meaning (unsure, otherrelationship), or without one in the template (in him/her),
-#: have no words.
-_WORDS: Mapping[str, Mapping[str, str]] = {
+#: By kind of relation, the phrase of each label. Labels without a meaning (unsure, otherrelationship), or without one
+#: in the sentence (in him/her), have no phrase.
+_PHRASES: Mapping[str, Mapping[str, str]] = {
     "attention": _by_label("looking at", "not looking at"),
     "spatial": _by_label("above", "beneath", "in front of", "behind", "on the side of"),
     "contacting": _by_label(
@@ -143,14 +146,14 @@ class Sentence:
     labels: Mapping[str, str]
 
     def holds_for(self, relations: Relations) -> bool:
-        """Return whether every label of the sentence is annotated in another frame, given as its relations, too."""
+        """Return whether a frame with these relations is annotated with every label of the sentence."""
         return all(label in relations[kind] for kind, label in self.labels.items())
 
 
 def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sentence | None:
-    """Return "The person is <verb> the <object> which is <spatial> him/her.", or None if no label has words.
+    """Return "The person is <verb> the <object> which is <spatial> him/her.", or None if no label has a phrase.
 
-    An object may have several labels of a relation: the first one that has words is taken. A class of several names,
+    Of several labels of a relation the first one with a phrase is taken. A class of several names,
     such as "cup/glass/bottle", is joined by "or": the annotations do not distinguish them.
 
     Source: EqBen, appendix B.1 and Figure 16.
@@ -158,14 +161,14 @@ def sentence(thing: str, relations: Relations, verb: Verb = "attention") -> Sent
     kinds = (("attention", "contacting") if verb == "both" else (verb,)) + ("spatial",)
     labels: dict[str, str] = {}
     for kind in kinds:
-        label = next((label for label in relations[kind] if label in _WORDS[kind]), None)
+        label = next((label for label in relations[kind] if label in _PHRASES[kind]), None)
         if label is None:
             return None
         labels[kind] = label
     *first, last = thing.split("/")
     name = f"{', '.join(first)} or {last}" if first else last
-    verbs = " and ".join(_WORDS[kind][labels[kind]] for kind in kinds[:-1])
-    spatial = _WORDS["spatial"][labels["spatial"]]
+    verbs = " and ".join(_PHRASES[kind][labels[kind]] for kind in kinds[:-1])
+    spatial = _PHRASES["spatial"][labels["spatial"]]
     return Sentence(f"The person is {verbs} the {name} which is {spatial} him/her.", labels)
 
 
@@ -173,9 +176,9 @@ class ActionGenome(VideoPairs):
     """Pair annotated frames of a Charades video by one object's relations to the person in each.
 
     Frames `i < j` make a pair if at least `differ` of the three relations differ in their labels. Neighbours look
-    alike: when a frame was chosen, the next `skip` ones are passed over. The appendix skips "the immediate next frame",
+    alike: after a chosen frame, the next `skip` frames are passed over. The appendix skips "the immediate next frame",
     the main text "the subsequent 2 frames to I_{j+2}"; both arrive at `I_{j+2}` with `skip = 1`, the default, and
-    `skip = 2` is the main text's number. A pair is rejected if everything in a caption is annotated of the other
+    `skip = 2` is the main text's number. A pair is rejected if every label in a caption is annotated of the other
     frame, too.
 
     Source: EqBen, section 3.2 and appendix B.1.
@@ -187,8 +190,8 @@ class ActionGenome(VideoPairs):
         Attributes:
             annotations: `object_bbox_and_relationship.pkl`, or the same as JSON.
             persons: the persons' boxes as JSON, for the items' provenance; none if empty.
-            differ: of the three relations at least this number must differ.
-            skip: frames passed over after a chosen one.
+            differ: how many of the three relations must differ at least.
+            skip: how many frames are passed over after a chosen one.
             verb: the relation that becomes the caption's verb: `attention`, `contacting` or `both`.
         """
 
@@ -211,34 +214,30 @@ class ActionGenome(VideoPairs):
         pairs = {}
         for video, objects in read_scene_graphs(self.annotations).items():
             for thing, frames in objects.items():
-                for two in sparse_pairs(frames, self._options.differ, self._options.skip):
-                    name = f"{video}-{thing.replace('/', '+')}-{two[0].number}-{two[1].number}"
-                    pairs[name] = self._make_pair(video, thing, two, persons)
+                for first, second in sparse_pairs(frames, self._options.differ, self._options.skip):
+                    name = f"{video}-{thing.replace('/', '+')}-{first.number}-{second.number}"
+                    pairs[name] = self._make_pair(video, thing, (first, second), persons)
         return pairs
 
-    def _make_pair(
-        self, video: str, thing: str, two: tuple[ObjectInFrame, ObjectInFrame], persons: Mapping[str, list[list[float]]]
-    ) -> FramePair:
-        sentences = [sentence(thing, frame.relations, self._options.verb) for frame in two]
+    def _make_pair(self, video: str, thing: str, frames: TwoFrames, persons: PersonBoxes) -> FramePair:
+        sentences = [sentence(thing, frame.relations, self._options.verb) for frame in frames]
         texts = (caption.text if caption else "" for caption in sentences)
-        stills = [Still(text, number=frame.number) for text, frame in zip(texts, two, strict=True)]
-        changed = [kind for kind in RELATIONS if set(two[0].relations[kind]) != set(two[1].relations[kind])]
+        stills = [Still(text, number=frame.number) for text, frame in zip(texts, frames, strict=True)]
+        changed = [kind for kind in RELATIONS if set(frames[0].relations[kind]) != set(frames[1].relations[kind])]
         provenance: dict[str, JsonValue] = {
-            "frames": [frame.number for frame in two],
-            "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in two],
-            "object_boxes": [[*frame.box] if frame.box else None for frame in two],
+            "frames": [frame.number for frame in frames],
+            "relations": [{kind: list(frame.relations[kind]) for kind in RELATIONS} for frame in frames],
+            "object_boxes": [[*frame.box] if frame.box else None for frame in frames],
         }
         if persons:
-            names = [f"{video}/{frame.number:06d}.png" for frame in two]
+            names = [f"{video}/{frame.number:06d}.png" for frame in frames]
             provenance["person_boxes"] = [[[*box] for box in persons.get(name, ())] for name in names]
         tags = {"object": thing, "changed": "+".join(changed)}
-        return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, two), tags, provenance)
+        return FramePair(video, (stills[0], stills[1]), _find_fault(sentences, frames), tags, provenance)
 
 
-def sparse_pairs(
-    frames: Sequence[ObjectInFrame], differ: int, skip: int
-) -> Iterator[tuple[ObjectInFrame, ObjectInFrame]]:
-    """Yield the pairs `i < j` of an object's frames that differ enough, none with the neighbour of a chosen frame."""
+def sparse_pairs(frames: Sequence[ObjectInFrame], differ: int, skip: int) -> Iterator[TwoFrames]:
+    """Yield the pairs of an object's frames that differ in enough relations; chosen frames' neighbours are skipped."""
     i = 0
     while i < len(frames):
         selected = False
@@ -253,14 +252,13 @@ def sparse_pairs(
         i += 1 + skip * selected
 
 
-def _find_fault(
-    sentences: Sequence[Sentence | None], two: tuple[ObjectInFrame, ObjectInFrame]
-) -> tuple[str, str] | None:
+def _find_fault(sentences: Sequence[Sentence | None], frames: TwoFrames) -> tuple[str, str] | None:
+    """Return the step and the reason of a rejection by the two sentences, or None."""
     first, second = sentences
     if first is None or second is None:
         return "captions", "a relation that cannot be said"
     if first.text == second.text:
         return "captions", "both are the same"
-    if first.holds_for(two[1].relations) or second.holds_for(two[0].relations):
+    if first.holds_for(frames[1].relations) or second.holds_for(frames[0].relations):
         return "captions", "one is annotated of both frames"
     return None

@@ -1,4 +1,4 @@
-"""The base of builders from video: pairs of exactly decoded frames (stills) of a folder's videos, without faces."""
+"""The base of builders from video: decode frames at exact times, leave out faces, and make items of two frames each."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tellapart.data.strict_json import read_whole
 from tellapart.data.video import open_film, upright
 from tellapart.errors import DataError, first_line, nearest, plain, require
 
-#: Seconds that are added to annotated times, which are rounded: 0.0333 is then at the frame of 1/30 s, not before it.
+#: Seconds added to annotated times, which are rounded: 0.0333 then means the frame at 1/30 s, not the one before.
 _ROUNDING = Fraction(1, 2000)
 
-#: Seconds before the frame to which a seek goes, one try after another; after the last, decoding begins at the start.
-_FURTHER_BACK = (0, 2, 10)
+#: A seek goes so many seconds before the frame, in one try after another; then decoding begins at the video's start.
+_SEEK_BACK = (0, 2, 10)
 
 
 class EndOfVideoError(DataError):
@@ -58,8 +58,8 @@ def scaled_size(pixels: NDArray[np.uint8], side: int) -> tuple[int, int]:
 def read_frame_at(path: Path, seconds: float) -> Frame:
     """Return the frame that is on the screen `seconds` after the first frame appeared.
 
-    It is found by presentation timestamps. So reordered frames (B-frames), variable frame rates, a first timestamp
-    other than 0, and the places of key frames make no difference.
+    The frame is found by presentation timestamps. So reordered frames (B-frames), variable frame rates, a first
+    timestamp other than 0, and the positions of key frames make no difference.
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
@@ -67,14 +67,13 @@ def read_frame_at(path: Path, seconds: float) -> Frame:
         first = next(_decode_frames(container, stream, path), None)
         if first is None:
             raise EndOfVideoError(f"{path}: holds no frame")
-        base = Fraction(stream.time_base)
+        base = Fraction(stream.time_base)  # seconds of one unit of `pts`
         target = first.pts + math.floor((Fraction(seconds) + _ROUNDING) / base)
         current, followed = _seek_frame(container, stream, target, path)
         end = current.pts + (current.duration or 1)
         if not followed and target >= end:
-            raise EndOfVideoError(
-                f"{path}: ends after {float((end - first.pts) * base):.3f} s; there is no frame at {seconds:.3f} s"
-            )
+            length = float((end - first.pts) * base)
+            raise EndOfVideoError(f"{path}: ends after {length:.3f} s; there is no frame at {seconds:.3f} s")
         return Frame(upright(current), float((current.pts - first.pts) * base))
 
 
@@ -104,10 +103,10 @@ def _decode_frames(container: Any, stream: Any, path: Path) -> Iterator[Any]:
 def _seek_frame(container: Any, stream: Any, target: int, path: Path) -> tuple[Any, bool]:
     """Return the last frame with a timestamp of at most `target`, and whether another one follows.
 
-    A seek may land behind that frame: some formats seek by decoding times, and the frames before an open group's key
+    A seek may land after that frame: some formats seek by decoding times, and the frames before an open group's key
     frame cannot be decoded from it. Then the next seek goes further back.
     """
-    for back in _FURTHER_BACK:
+    for back in _SEEK_BACK:
         container.seek(target - int(back / stream.time_base), stream=stream)
         current, followed = _read_until(_decode_frames(container, stream, path), target)
         if current is not None and not current.is_corrupt:
@@ -120,6 +119,7 @@ def _seek_frame(container: Any, stream: Any, target: int, path: Path) -> tuple[A
 
 
 def _read_until(frames: Iterator[Any], target: int) -> tuple[Any | None, bool]:
+    """Return the last of the frames with a timestamp of at most `target`, and whether another one follows."""
     current = None
     for frame in frames:
         if frame.pts > target:
@@ -132,16 +132,16 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX = {"png": ".png", "jpeg": ".jpg", "webp": ".webp"}
 
-#: The number of stills in the cache. Pairs of one video follow each other in a build, and share stills.
+#: Stills in the cache: the pairs of one video follow each other in a build, and share stills.
 _CACHED_STILLS = 64
 
-#: Suffixes of the other files that lie next to videos; FFmpeg judges the files of all further suffixes.
+#: Suffixes of files that lie next to videos and are none; FFmpeg tries the files of all other suffixes.
 _NO_VIDEO = frozenset(
     {*IMAGE_SUFFIXES, ".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".srt", ".vtt", ".wav", ".mp3", ".m4a", ".aac"}
     | {".pkl", ".zip", ".tar", ".gz", ".part", ".ytdl", ".toml", ".yaml", ".xml", ".log"}
 )
 
-#: Kinetics' files: the id, then the clip's first and last second.
+#: Kinetics' files: the id, then the clip's first and last second, as in `ID_000010_000020`.
 _KINETICS = re.compile(r"^(.+)_\d{6}_\d{6}$")
 
 
@@ -151,7 +151,7 @@ class FootageOptions(BaseModel):
     Attributes:
         videos: the folder, relative to the recipe; a video is a file, or a folder of numbered frames.
         image_format: PNG keeps the decoded pixels exactly.
-        quality: of JPEG and WebP.
+        quality: the quality of JPEG and WebP.
         max_side: scale larger frames down to this; 0 leaves them as they are.
         min_difference: reject pairs whose frames differ less: mean absolute difference of 32x32 grey thumbnails, 0..1.
     """
@@ -167,7 +167,7 @@ class FootageOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Still:
-    """A frame, named by its seconds or its number, and the caption that is true of it."""
+    """The frame at some seconds, or of some number, and a caption that is true of the frame."""
 
     caption: str
     seconds: float | None = None
@@ -224,6 +224,12 @@ def file_sha256(path: Path) -> str:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
+@lru_cache(maxsize=256)
+def _hash_video(path: Path, _mtime_ns: int) -> str:
+    """Return a video's SHA-256; a long video is read again only if its time of change differs."""
+    return file_sha256(path)
+
+
 _YUNET = "face_detection_yunet_2023mar.onnx of OpenCV's model zoo (MIT licence, 0.2 MB)"
 _CASCADE = "haarcascade_frontalface_default.xml"
 
@@ -233,9 +239,9 @@ class FaceOptions(BaseModel):
 
     Attributes:
         faces: the detector, or `none`.
-        face_model: the detector's file, relative to the recipe. OpenCV ships none for `yunet`; OpenCV 4 one for `haar`.
-        face_score: `yunet` reports a face from this score on.
-        face_side: frames are scaled so that their longer side is this before they are searched.
+        face_model: the detector's file, relative to the recipe; OpenCV 4 ships a file for `haar`, none for `yunet`.
+        face_score: the least score of a face that `yunet` reports.
+        face_side: pixels of the longer side to which frames are scaled before they are searched.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -247,7 +253,7 @@ class FaceOptions(BaseModel):
 
 
 class FaceDetector:
-    """A detector of OpenCV for frames with a face. `inputs` has its file's SHA-256, `models` the library's version.
+    """A detector of OpenCV for frames with a face; `inputs` has the SHA-256 of its file, `models` OpenCV's version.
 
     `yunet` is `cv2.FaceDetectorYN`: a small network, far better than the cascade on turned and half-hidden faces.
     `haar` is `cv2.CascadeClassifier`, frontal faces; OpenCV 5 dropped it from its main modules.
@@ -256,15 +262,11 @@ class FaceDetector:
     def __init__(self, options: FaceOptions, home: Path) -> None:
         self._cv2, self._options = require("cv2", extra="video"), options
         if options.faces == "haar" and not hasattr(self._cv2, "CascadeClassifier"):
-            raise DataError(
-                f'OpenCV {self._cv2.__version__} has no cascade detector; use faces = "yunet", '
-                'or install OpenCV 4: pip install "opencv-python-headless<5"'
-            )
+            fix = 'use faces = "yunet", or OpenCV 4: pip install "opencv-python-headless<5"'
+            raise DataError(f"OpenCV {self._cv2.__version__} has no cascade detector; {fix}")
         if options.faces == "yunet" and not options.face_model:
-            raise DataError(
-                f"the detector 'yunet' needs its model file, which OpenCV does not ship: get {_YUNET}, "
-                'and name it in [options] face_model; or set faces = "none"'
-            )
+            fix = f'get {_YUNET}, and name it in [options] face_model; or set faces = "none"'
+            raise DataError(f"the detector 'yunet' needs its model file, which OpenCV does not ship: {fix}")
         self._path = home / (options.face_model or f"{self._cv2.data.haarcascades}/{_CASCADE}")
         try:
             self.inputs = {self._path.name: hashlib.sha256(self._path.read_bytes()).hexdigest()}
@@ -276,7 +278,7 @@ class FaceDetector:
 
     def find_fault(self, pixels: NDArray[np.uint8], /) -> str | None:
         """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
-        side = self._options.face_side  # of the longer side of the frame that is searched
+        side = self._options.face_side
         method = self._cv2.INTER_AREA if side < max(pixels.shape[:2]) else self._cv2.INTER_LINEAR
         bgr = np.ascontiguousarray(pixels[:, :, ::-1])
         with self._name_model():
@@ -288,13 +290,13 @@ class FaceDetector:
         """Name the model file in OpenCV's errors."""
         try:
             yield
-        except (self._cv2.error, SystemError, ValueError) as error:  # SystemError: a constructor wraps an error in it
+        except (self._cv2.error, SystemError, ValueError) as error:  # a failed constructor raises SystemError
             fault = f"is no model of the detector {self._options.faces!r} ({first_line(error)})"
             raise DataError(f"[options] face_model: {self._path} {fault}") from error
 
     def _open_yunet(self) -> Callable[[NDArray[np.uint8]], Any]:
         logging = self._cv2.utils.logging
-        level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)  # OpenCV 5 warns of a setting that it makes itself
+        level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)  # without OpenCV 5's warning of its default settings
         try:
             network = self._cv2.FaceDetectorYN.create(str(self._path), "", (32, 32), self._options.face_score)
         finally:
@@ -310,15 +312,20 @@ class FaceDetector:
         cascade = self._cv2.CascadeClassifier(str(self._path))
         if cascade.empty():
             raise ValueError("it holds no cascade")
-        return lambda frame: cascade.detectMultiScale(self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2GRAY), 1.1, 5)
+
+        def find_faces(frame: NDArray[np.uint8]) -> Any:
+            grey = self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2GRAY)
+            return cascade.detectMultiScale(grey, scaleFactor=1.1, minNeighbors=5)
+
+        return find_faces
 
 
 @dataclass(frozen=True, slots=True)
 class FramePair:
     """Two moments of a video with their captions, the earlier one first.
 
-    `video` is the video's id, and becomes the item's cluster. If the annotations alone rule the pair out, `fault` has
-    step and reason of its rejection. The item's `provenance` is this one with the frames' times.
+    `video` is the video's id, and becomes the item's cluster. If the annotations alone rule the pair out, `fault` is
+    the step and the reason of its rejection. `provenance` becomes a part of the item's.
     """
 
     video: str
@@ -330,17 +337,21 @@ class FramePair:
 
 def differing_words(first: str, second: str) -> int:
     """Return how many words, case and punctuation aside, only one of two captions has; repetitions count."""
-    stripped = ([word.strip(".,;:!?\"'()") for word in text.lower().split()] for text in (first, second))
-    words, others = (Counter(filter(None, text_words)) for text_words in stripped)
+    words, others = _count_words(first), _count_words(second)
     return (words - others).total() + (others - words).total()
 
 
-class VideoPairs(ABC):
-    """The base of all builders from video; a subclass lists the pairs.
+def _count_words(text: str) -> Counter[str]:
+    stripped = (word.strip(".,;:!?\"'()") for word in text.lower().split())
+    return Counter(word for word in stripped if word)
 
-    A subclass defines `pairs`, id -> pair, from the annotations alone, and `about`, as in `Builder`. The annotations
-    are read once, for `candidates`; worker processes receive candidates. `inputs` has the SHA-256 of the files that the
-    builder reads, but for the videos: theirs are in the provenance of their items.
+
+class VideoPairs(ABC):
+    """The base of all builders from video.
+
+    A subclass defines `pairs` from the annotations alone, and `about`, as in `Builder`. The annotations are read once,
+    for `candidates`; worker processes receive candidates. `inputs` has the SHA-256 of the annotations and of other
+    files, but not of the videos: the provenance of an item has the SHA-256 of its video.
     """
 
     #: The option that names the file of the annotations.
@@ -356,14 +367,17 @@ class VideoPairs(ABC):
         self._folder: Path = start.home / options.videos
         if not self._folder.is_dir():
             raise DataError(f"{self._folder} is not a folder; name the folder of the videos in [options] videos")
-        self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (self.annotations, *others)}
+        inputs: dict[str, str] = {}
+        for path in (self.annotations, *others):
+            # Files of one name in two folders are two inputs.
+            inputs[path.name if path.name not in inputs else f"{path.name} ({len(inputs) + 1})"] = file_sha256(path)
+        self.inputs: Mapping[str, str] = inputs
         # Other versions of decoder and encoder may round pixels otherwise.
         self.models: Mapping[str, str] = {name: metadata.version(name) for name in ("av", "pillow")}
         if self._detector:
             self.inputs = {**self.inputs, **self._detector.inputs}
             self.models = {**self.models, **self._detector.models}
-        self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
-        self._sha256 = lru_cache(maxsize=256)(lambda path, _mtime: file_sha256(path))
+        self._cached_still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
 
     @property
     @abstractmethod
@@ -378,7 +392,7 @@ class VideoPairs(ABC):
         return [Candidate(name, pair) for name, pair in pairs.items()]
 
     def source_of(self, item: Item) -> tuple[Path, JsonValue] | None:
-        """Return the path of an item's video, and the SHA-256 that it had; None if it is gone or a folder of frames."""
+        """Return the path of an item's video, and the SHA-256 that it had; None if it is missing or is a folder."""
         path, digest = self._find_file(item.cluster or ""), item.provenance.get("video_sha256")
         return (path, digest) if path and digest else None
 
@@ -387,7 +401,7 @@ class VideoPairs(ABC):
         pair: FramePair = candidate.data
         if pair.fault:
             return Rejected(*pair.fault)
-        first, second = (self._still(pair.video, still.seconds, still.number) for still in pair.stills)
+        first, second = (self._cached_still(pair.video, still.seconds, still.number) for still in pair.stills)
         if isinstance(first, Rejected):
             return first
         if isinstance(second, Rejected):
@@ -402,27 +416,23 @@ class VideoPairs(ABC):
             return Rejected("frames", fault)
         file = self._find_file(pair.video)
         measured: dict[str, JsonValue] = {
-            "video_sha256": self._sha256(file, file.stat().st_mtime_ns) if file and file.is_file() else None,
+            "video_sha256": _hash_video(file, file.stat().st_mtime_ns) if file and file.is_file() else None,
             "frame_times": [first.time, second.time],
             "difference": round(difference, 6),
         }
-        item = Item(
-            id=candidate.id,
-            images=(first.reference, second.reference),
-            texts=(pair.stills[0].caption, pair.stills[1].caption),
-            tags=dict(pair.tags),
-            cluster=pair.video,
-            provenance={"video": pair.video, **pair.provenance, **measured},
-        )
-        return Made(item, {still.reference: still.data for still in (first, second)})
+        texts, tags = tuple(still.caption for still in pair.stills), dict(pair.tags)
+        images = {still.reference: still.data for still in (first, second)}
+        facts: dict[str, JsonValue] = {"video": pair.video, **pair.provenance, **measured}
+        names = tuple(images)
+        item = Item(id=candidate.id, images=names, texts=texts, tags=tags, cluster=pair.video, provenance=facts)
+        return Made(item, images)
 
     @cached_property
     def _files(self) -> Mapping[str, Sequence[Path]]:
-        """The folder's videos by the names that `clip_files` gives them."""
         return clip_files(self._folder)
 
     def _find_file(self, video: str) -> Path | None:
-        """Return the file of a video, or the folder of its frames; None if it is not here. Several are refused."""
+        """Return the file of a video, or the folder of its frames; None if there is neither. Several are refused."""
         paths = self._files.get(video, ())
         if len(paths) > 1:
             several = " and ".join(str(path) for path in sorted(paths)[:3])
@@ -430,7 +440,7 @@ class VideoPairs(ABC):
         return paths[0] if paths else None
 
     def _expect_videos(self, videos: Iterable[str]) -> None:
-        """Warn if some of these videos are missing, and refuse a folder that has none: it is the wrong one."""
+        """Warn if some of these videos are missing, and refuse a folder without any: it is the wrong one."""
         names = sorted(set(videos))
         missing = [name for name in names if name not in self._files]
         if missing and len(missing) < len(names):
@@ -438,10 +448,8 @@ class VideoPairs(ABC):
             lacking = plain(f"{self._folder} lacks {len(missing)} of the {len(names)} videos that are named")
             _log.warning("%s: %s", lacking, listed)
         if not [name for name in names if self._find_file(name)]:
-            raise DataError(
-                f"{self._folder} holds none of the {len(names)} videos that the annotations name "
-                f"({', '.join(names[:3])}); a video's file is named by its id"
-            )
+            listed = f"{len(names)} videos that the annotations name ({', '.join(names[:3])})"
+            raise DataError(f"{self._folder} holds none of the {listed}; a video's file is named by its id")
 
     def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
         """Return a still of a video, or the reason why there is none."""

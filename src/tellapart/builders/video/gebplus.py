@@ -15,18 +15,18 @@ from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.task_records import Record
 
-#: The paper names five words, "e.g."; these are the five with their other spellings.
+#: Words of motion. The paper gives five as examples; these are the five with their other spellings.
 DIRECTIONS = ("up", "down", "upward", "upwards", "downward", "downwards", "toward", "towards")
 
 
 class GebPlus(VideoPairs):
     """Pair frames before and after the event boundaries of GEB+ with the states that annotators saw there.
 
-    The boundaries of a video cut it into segments, frame `I_i` is of segment `i`. The paper's main text takes the
-    frames before and after one boundary (`reading = "adjacent"`: `I_i` with the status before it, `I_{i+1}` with the
-    one after); its appendix skips one (`reading = "skip"`, the default): `I_i` with the status before boundary `i`,
-    `I_{i+2}` with the status after boundary `i + 1`. The paper leaves a frame's place in its segment open:
-    `frame`.
+    The boundaries of a video cut it into segments; frame `I_i` is of segment `i`, which ends at boundary `i`. The
+    paper's main text (`reading = "adjacent"`) pairs `I_i`, with the status before boundary `i`, and `I_{i+1}`, with the
+    status after boundary `i`. Its appendix (`reading = "skip"`, the default) skips a frame: it pairs `I_i`, with the
+    status before boundary `i`, and `I_{i+2}`, with the status after boundary `i + 1`. The paper does not say which
+    frame of a segment is taken; the option `frame` does.
 
     Source: EqBen, section 3.2 and appendix B.2. `tellapart annotate` replaces the ten students who looked at every
     pair.
@@ -38,11 +38,11 @@ class GebPlus(VideoPairs):
         Attributes:
             annotations: GEB+'s `val.json` or `test.json`.
             reading: `skip` or `adjacent`.
-            frame: the `middle` of the segment, or `edge`: `margin` seconds from the boundary, at most its middle.
-            annotators: of several annotations of one boundary, the `first` (by letter), or `all`; in `skip` each of one
-                boundary with each of the next.
-            min_segment: seconds; shorter segments show a passage, not a state.
-            words: reject captions with one of these: motion cannot be seen in a still.
+            frame: the `middle` of the segment, or `edge`: `margin` seconds from the boundary, at most to the middle.
+            annotators: of several annotations of a boundary, the `first` (by the annotator's letter), or `all`; in
+                `skip` every annotation of one boundary is paired with every annotation of the next.
+            min_segment: reject pairs with a segment of fewer seconds: it shows a passage, not a state.
+            words: reject captions with one of these words: motion cannot be seen in a still.
         """
 
         annotations: str
@@ -62,28 +62,29 @@ class GebPlus(VideoPairs):
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
-        """The pairs by id: the id of a boundary, or the two ids, of one video after the other."""
+        """The pairs by id, video by video: the id of a boundary, or the ids of two."""
         pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
             ends = max(moment.facts["next_time"] for moment in moments)
             times = [0.0, *sorted({moment.gold for moment in moments}), ends]
             # By annotator: an id ends in the annotator's letter.
             ordered = sorted(moments, key=lambda moment: (moment.id[-1], moment.id))
-            several = None if self._options.annotators == "all" else 1
-            at = [[moment for moment in ordered if moment.gold == time][:several] for time in times[1:-1]]
-            for boundary in range(len(at) - (self._options.reading == "skip")):
-                pairs.update(self._pairs_at(video, at, times, boundary))
+            most = None if self._options.annotators == "all" else 1
+            boundaries = [[moment for moment in ordered if moment.gold == time][:most] for time in times[1:-1]]
+            for number in range(len(boundaries) - (self._options.reading == "skip")):
+                pairs.update(self._pairs_at(video, boundaries, times, number))
         return pairs
 
     def _pairs_at(
-        self, video: str, at: Sequence[Sequence[Record]], times: Sequence[float], boundary: int
+        self, video: str, boundaries: Sequence[Sequence[Record]], times: Sequence[float], number: int
     ) -> Iterator[tuple[str, FramePair]]:
-        """Yield the pairs that begin at a boundary; the segment of the same number lies before it."""
+        """Yield the pairs that begin with segment `number`, which lasts from `times[number]` to the next time."""
         skip = self._options.reading == "skip"
-        last = boundary + skip
-        both = product(at[boundary], at[last]) if skip else ((moment, moment) for moment in at[boundary])
-        before, after = times[boundary : boundary + 2], times[last + 1 : last + 3]
-        for first, second in both:
+        last = number + 1 if skip else number  # the boundary before the pair's second segment
+        before, after = times[number : number + 2], times[last + 1 : last + 3]
+        first_moments = boundaries[number]
+        moments = product(first_moments, boundaries[last]) if skip else zip(first_moments, first_moments, strict=True)
+        for first, second in moments:
             stills = (
                 Still(first.texts[0], self._frame_time(before, before=True)),
                 Still(second.texts[1], self._frame_time(after, before=False)),
@@ -98,7 +99,7 @@ class GebPlus(VideoPairs):
             yield name, FramePair(video, stills, self._find_fault(stills, (before, after)), tags, provenance)
 
     def _frame_time(self, segment: Sequence[float], *, before: bool) -> float:
-        """Return a segment's frame: the edge is the end of the one before a boundary, the start of the one after."""
+        """Return the seconds of a segment's frame; its edge is the end if the segment lies before the boundary."""
         start, end = segment
         time = middle = (start + end) / 2
         if self._options.frame == "edge":

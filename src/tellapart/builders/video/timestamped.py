@@ -1,4 +1,4 @@
-"""The builder `timestamped-captions`: pairs of moments of any videos whose captions come with times."""
+"""The builder `timestamped-captions`: pairs of moments of any videos, from a file of captions with times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 
 @dataclass(frozen=True, slots=True)
 class _Caption:
-    """A row: a caption that holds from `start` to `end`, in seconds, and in the `stretches` of rows of its words."""
+    """A caption that is true from `start` to `end`, in seconds, and in `stretches`, those of rows with its words."""
 
     id: str
     video: str
@@ -36,7 +36,7 @@ class _Caption:
     end: float
     stretches: Sequence[tuple[float, float]] = ()
 
-    def holds_at(self, seconds: float) -> bool:
+    def is_true_at(self, seconds: float) -> bool:
         return any(start <= seconds < end for start, end in self.stretches)
 
 
@@ -45,8 +45,8 @@ class TimestampedCaptions(VideoPairs):
 
     The captions file is JSONL or CSV with the columns `video` (a file's name, with or without suffix), `caption`,
     either `time` or `start` and `end` (seconds from the video's first frame), and optionally `id` (unique; the row's
-    number otherwise) and `group`: moments are paired within a group of a video alone. Other columns are left alone.
-    A pair is rejected if a caption holds at the other's frame, too: where stretches overlap, it is no false one there.
+    number otherwise) and `group`: moments are paired within a group of a video alone. Other columns are ignored. A pair
+    is rejected if a caption is also true at the other caption's frame, as where their stretches of time overlap.
     """
 
     class Options(FootageOptions):
@@ -54,10 +54,10 @@ class TimestampedCaptions(VideoPairs):
 
         Attributes:
             captions: the file.
-            frame: the frame of `start` to `end` that is taken; of the end, the last one before it.
-            min_gap: seconds between the two frames.
-            max_pairs: of a video, drawn by the recipe's seed among those without a fault; 0: all.
-            min_words: by which the captions differ at least; a replaced word counts twice.
+            frame: which frame from `start` to `end` is taken; `end` is the last one before the end.
+            min_gap: the least seconds between the two frames.
+            max_pairs: the most pairs of a video, drawn by the recipe's seed among those without a fault; 0: all.
+            min_words: the least number of words that only one caption has; a replaced word counts twice.
         """
 
         captions: str
@@ -75,55 +75,58 @@ class TimestampedCaptions(VideoPairs):
         """The pairs by id: the captions' two ids."""
         groups: dict[tuple[str, str], list[_Caption]] = defaultdict(list)
         stretches: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)  # an action may come again
-        names: dict[Path | str, str] = {}  # "v" and "v.mp4" are one video, by the name that comes first
+        names: dict[Path | str, str] = {}  # "v" and "v.mp4" are one video; its name is the first one in the file
         for caption in index_by_id(self.annotations, _read_captions(self.annotations)).values():
             video = names.setdefault(self._find_file(caption.video) or caption.video, caption.video)
-            same = stretches[video, " ".join(caption.text.casefold().strip(" .").split())]
-            same.append((caption.start, caption.end))
-            groups[video, caption.group].append(replace(caption, video=video, stretches=same))
+            words = " ".join(caption.text.casefold().strip(" .").split())
+            stretches[video, words].append((caption.start, caption.end))
+            # The list is shared: it also gets the stretches of later rows.
+            groups[video, caption.group].append(replace(caption, video=video, stretches=stretches[video, words]))
         pairs: dict[str, FramePair] = {}
         for captions in groups.values():
-            for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
-                name = f"{two[0].id}-{two[1].id}"
+            ordered = sorted(captions, key=lambda caption: (self._frame_time(caption), caption.id))
+            for first, second in combinations(ordered, 2):
+                name = f"{first.id}-{second.id}"
                 if name in pairs:
                     fault = f"two pairs would have the id {name!r}; give the captions other ids"
                     raise DataError(f"{self.annotations}: {fault}")
-                pairs[name] = self._make_pair(*two)
+                pairs[name] = self._make_pair(first, second)
         return self._draw_pairs(pairs)
 
     def _make_pair(self, first: _Caption, second: _Caption) -> FramePair:
-        stills = Still(first.text, self._frame_time(first)), Still(second.text, self._frame_time(second))
+        times = self._frame_time(first), self._frame_time(second)
         fault = None
         if differing_words(first.text, second.text) < self._options.min_words:
             fault = "captions", f"differ by fewer than {self._options.min_words} words"
         elif first.text == second.text:
             fault = "captions", "both are the same"
-        elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
+        elif times[1] - times[0] < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
-        elif first.holds_at(self._frame_time(second)) or second.holds_at(self._frame_time(first)):
+        elif first.is_true_at(times[1]) or second.is_true_at(times[0]):
             fault = "moments", "a caption holds at both"
+        stills = Still(first.text, times[0]), Still(second.text, times[1])
         tags = {"group": first.group} if first.group else {}
-        asked: list[JsonValue] = [still.seconds for still in stills]
-        return FramePair(first.video, stills, fault, tags, {"captions": [first.id, second.id], "asked_times": asked})
+        provenance: dict[str, JsonValue] = {"captions": [first.id, second.id], "asked_times": [*times]}
+        return FramePair(first.video, stills, fault, tags, provenance)
 
     def _frame_time(self, caption: _Caption) -> float:
         if self._options.frame == "start":
             return caption.start
         if self._options.frame == "middle":
             return round((caption.start + caption.end) / 2, 6)
-        # A segment ends at the next one's start: its last frame is the one before that.
+        # The next row may start at this end; the frame at the end would be the next row's.
         return max(caption.start, round(caption.end - 0.001, 6))
 
     def _draw_pairs(self, pairs: dict[str, FramePair]) -> Mapping[str, FramePair]:
-        """Give the pairs beyond `max_pairs` of a video the fault that they were not drawn."""
+        """Draw `max_pairs` pairs of each video among those without a fault; the other ones get a fault."""
         if not self._options.max_pairs:
             return pairs
-        able: dict[str, list[str]] = defaultdict(list)
+        names_by_video: dict[str, list[str]] = defaultdict(list)
         for name, pair in pairs.items():
             if pair.fault is None:
-                able[pair.video].append(name)
+                names_by_video[pair.video].append(name)
         reason = f"more than {self._options.max_pairs} pairs of its video"
-        for names in able.values():
+        for names in names_by_video.values():
             names.sort(key=lambda name: hashlib.sha256(f"{self._seed}:{name}".encode()).digest())
             for name in names[self._options.max_pairs :]:
                 pairs[name] = replace(pairs[name], fault=("draw", reason))
@@ -131,7 +134,7 @@ class TimestampedCaptions(VideoPairs):
 
 
 def _read_captions(path: Path) -> Iterator[tuple[str, _Caption]]:
-    """Yield the captions, each with its place."""
+    """Yield each caption after its place, as `FILE:LINE`."""
     for number, (line, row) in enumerate(read_lines(path), start=1):
         place = f"{path}:{line}"
         video, text = (expect_text(row, column, place, _COLUMNS) for column in ("video", "caption"))

@@ -21,16 +21,21 @@ _LABELLED: tuple[Subset, ...] = ("training", "validation")
 
 
 class _Step(AnnotationRow):
+    """A step of a recipe in the annotations; `segment` is its start and its end."""
+
     id: int
     segment: Annotated[list[Seconds], Field(min_length=2, max_length=2)]
     sentence: Filled
+
+    def middle_still(self) -> Still:
+        return Still(self.sentence, sum(self.segment) / 2)
 
 
 class YouCook2(VideoPairs):
     """Pair the steps of each cooking video: the middle frames of two segments with their captions.
 
-    Frames with a face are rejected: they show the cook, not the caption's content. The main text speaks of object
-    detectors, the appendix of a face detector (`face_recognition`); here it is OpenCV's, see `faces`.
+    Frames with a face are rejected: they show the cook, not the caption's content. The paper's main text speaks of
+    object detectors, its appendix of the face detector `face_recognition`; here OpenCV's is used, see `faces`.
 
     Source: EqBen, section 3.2 and appendix B.3.
     """
@@ -40,7 +45,7 @@ class YouCook2(VideoPairs):
 
         Attributes:
             annotations: `youcookii_annotations_trainval.json`.
-            subsets: of the dataset, whose videos are used.
+            subsets: the subsets of the dataset whose videos are used.
         """
 
         annotations: str
@@ -53,9 +58,7 @@ class YouCook2(VideoPairs):
         """The pairs by id: the video's with the numbers of two steps."""
         database = read_json(self.annotations, dict).get("database")
         if not isinstance(database, dict):
-            raise DataError(
-                f"{self.annotations}: expected an object 'database' of videos, as YouCook2's annotations have it"
-            )
+            raise DataError(f"{self.annotations}: expected an object 'database' of videos, as YouCook2 has it")
         pairs = {}
         for video, entry in database.items():
             place = f"{self.annotations}: video {video!r}"
@@ -71,14 +74,14 @@ class YouCook2(VideoPairs):
             if len({step.id for step in steps}) < len(steps):
                 raise DataError(f"{place}: two of its segments have the same id")
             recipe = str(entry.get("recipe_type", ""))
-            for two in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
-                first, second = (Still(step.sentence, sum(step.segment) / 2) for step in two)
-                same = first.caption.strip().lower() == second.caption.strip().lower()
-                pairs[f"{video}-{two[0].id}-{two[1].id}"] = FramePair(
+            ordered = sorted(steps, key=lambda step: (min(step.segment), step.id))
+            for first, second in combinations(ordered, 2):
+                same = first.sentence.strip().lower() == second.sentence.strip().lower()
+                pairs[f"{video}-{first.id}-{second.id}"] = FramePair(
                     video,
-                    (first, second),
+                    (first.middle_still(), second.middle_still()),
                     ("captions", "both are the same") if same else None,
                     {"subset": str(entry["subset"])},
-                    {"segments": [list(step.segment) for step in two], "recipe_type": recipe},
+                    {"segments": [[*first.segment], [*second.segment]], "recipe_type": recipe},
                 )
         return pairs
