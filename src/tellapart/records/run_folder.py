@@ -46,7 +46,9 @@ def file_name(name: str) -> str:
     device = re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", plain[-60:], re.IGNORECASE)
     if plain == name.lower() == name and len(name) <= 100 and not device:
         return name
-    return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return (
+        f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    )
 
 
 def beside(folder: Path, model: str) -> Path:
@@ -57,15 +59,15 @@ def beside(folder: Path, model: str) -> Path:
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
     """Record the path of a file or folder, both absolute and relative to a run folder; `hashed` adds its SHA-256."""
     path = path.expanduser().resolve()
-    digest = ""
+    digest = hashlib.sha256()
     if hashed:
-        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
     try:
         relative = Path(os.path.relpath(path, folder.resolve())).as_posix()
     except ValueError:  # on another drive
         relative = ""
-    return Located(path=str(path), relative=relative, sha256=digest)
+    return Located(path=str(path), relative=relative, sha256=digest.hexdigest() if hashed else "")
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
@@ -179,4 +181,5 @@ def find_runs(folder: Path) -> list[Path]:
 
 def natural_key(name: str) -> tuple[object, ...]:
     """Return a key that sorts names by the numbers in them, as people count: `epoch_9` comes before `epoch_10`."""
-    return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name
+    texts = re.split(r"([0-9]+)", name)  # text, digits, text, digits, ..., text
+    return *(int(text) if place % 2 else text for place, text in enumerate(texts)), name
