@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
-_PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
+#: `1;2`, `#2 ; #1`; not `-1;2`, `1.1;2`, and no two numbers of the three in `1; 2; 1`.
+_PAIR = re.compile(r"(?<![\d.-])(?<!\d;)(?<!\d; )#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d|\s*;\s*\d)")
 _BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
 _MENTION = re.compile(r"\b(?:caption|index)\s*#?\s*([12])\b|\b(left|right)\b", re.IGNORECASE)
 _VERDICTS = {"true": True, "yes": True, "false": False, "no": False}
-_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")  # red, isn't
 _NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
 _BOXES = (
     re.compile(rf"\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"),
@@ -54,9 +55,12 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
        right. If the answer holds such pairs, they decide. `A,B` is the same if it is all of the answer.
     2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
-       captions and two sides, in turn, each caption next to its side, all four different.
+       captions and two sides, in turn, each caption next to its side, all four different, without `not` or `n't`.
 
     None: neither form, several pairs that differ, or one caption for both images.
+
+    >>> [parse_pairing(answer) for answer in ("1;2", "Left: caption 2. Right: caption 1.", "Caption 1 is not left")]
+    [(1, 2), (2, 1), None]
 
     Source: EqBen section 5.5, whose prompt asks for `A;B`.
     """
@@ -65,16 +69,24 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     if pairs:
         return _as_permutation(pairs.pop()) if len(pairs) == 1 else None
     mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
-    kinds = [mention.isdigit() for mention in mentions]
-    if len(mentions) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
+    are_captions = [mention.isdigit() for mention in mentions]
+    if are_captions not in ([True, False, True, False], [False, True, False, True]) or _holds_not(_list_words(answer)):
         return None
-    captions = [int(mention) for mention in mentions if mention.isdigit()]
-    caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
+    captions, sides = mentions[not are_captions[0] :: 2], mentions[are_captions[0] :: 2]
+    caption_of = dict(zip(sides, map(int, captions), strict=True))
     return _as_permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
 
 
 def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
     return pair if pair[0] != pair[1] else None
+
+
+def _list_words(answer: str) -> list[str]:
+    return _WORD.findall(answer.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+
+
+def _holds_not(words: Sequence[str]) -> bool:
+    return any(word == "not" or word.endswith("n't") for word in words)
 
 
 def parse_verdict(answer: str) -> bool | None:
@@ -85,11 +97,9 @@ def parse_verdict(answer: str) -> bool | None:
     """
     if (label := read_label(answer)) is not None:
         return label
-    words = _WORD.findall(plain_answer(answer).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    words = _list_words(plain_answer(answer))
     verdicts = {_VERDICTS[word] for word in words if word in _VERDICTS}
-    if len(verdicts) != 1 or any(word == "not" or word.endswith("n't") for word in words):
-        return None
-    return verdicts.pop()
+    return verdicts.pop() if len(verdicts) == 1 and not _holds_not(words) else None
 
 
 def parse_box(
