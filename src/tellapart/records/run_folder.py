@@ -46,13 +46,12 @@ def file_name(name: str) -> str:
     device = re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", plain[-60:], re.IGNORECASE)
     if plain == name.lower() == name and len(name) <= 100 and not device:
         return name
-    return (
-        f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    )
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{'_' if device else ''}{plain[-60:]}-{digest[:8]}"
 
 
 def beside(folder: Path, model: str) -> Path:
-    """Return the run folder of a further model of a run."""
+    """Return the run folder of a further model, inside the run folder of the first."""
     return folder / BESIDE / file_name(model)
 
 
@@ -88,7 +87,7 @@ def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
 
 
 def write_blocks(path: Path, blocks: Iterable[bytes], *, synced: bool = True) -> None:
-    """Write a file as `atomic_file` does, block after block; each may be made only then."""
+    """Write a file as `atomic_file` does, block after block, so that an iterator may make each when it is written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path, synced=synced) as draft, draft.open("wb") as file:
@@ -119,7 +118,7 @@ class Stored(NamedTuple, Generic[R]):
 def read_stored(folder: Path | str, *, checked: bool = True) -> Stored[Result]:
     """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
 
-    A wrong checksum is an error if it is `checked`.
+    A wrong checksum is an error if `checked`.
     """
     folder = as_path(folder, "folder")
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"

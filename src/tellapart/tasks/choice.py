@@ -148,20 +148,15 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
 
 
 _ORDERS = ("positive-first", "negative-first")
-#: A place at the beginning; a letter that a word follows may be the article.
 _NO_MINUS = r"(?<!\A-)(?<![\s:(]-)"  # `-1` is a number, and no place; `Caption-1` is one
-_LEAD = re.compile(
-    rf"\W{{0,9}}(?:(?:option|caption|answer)\W{{0,3}})?{_NO_MINUS}([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE
-)
-_MENTION = re.compile(
-    rf"\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{{0,3}}{_NO_MINUS}([12])\b", re.ASCII | re.IGNORECASE
-)
+#: A place at the beginning; a letter that a word follows may be the article.
+_LEAD = re.compile(rf"(?ai)\W{{0,9}}(?:(?:option|caption|answer)\W{{0,3}})?{_NO_MINUS}([12]\b|[ab]\b(?!\s*\w))")
+_MENTION = re.compile(rf"(?ai)\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{{0,3}}{_NO_MINUS}([12])\b")
 _NOT = re.compile(r"\b(?:(?:can)?not|neither|nor|incorrect|wrong|false)\b|n['\u2019]t\b", re.IGNORECASE)
-#: "the other is wrong", "the other caption does not": says nothing against the place that is mentioned.
+#: "the other is wrong", "the other caption does not": no word against the place that is mentioned.
 _OTHER_WRONG = re.compile(
-    r"\bthe other(?: (?:one|caption|option|answer))? "
-    r"(?:is (?:incorrect|wrong|false)|(?:is|does)(?: not|n['\u2019]t)(?! (?:incorrect|wrong|false)))\b",
-    re.IGNORECASE,
+    r"(?i)\bthe other(?: (?:one|caption|option|answer))? "
+    r"(?:is (?:incorrect|wrong|false)|(?:is|does)(?: not|n['\u2019]t)(?! (?:incorrect|wrong|false)))\b"
 )
 
 

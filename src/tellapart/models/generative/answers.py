@@ -1,11 +1,11 @@
-"""A model's free text: which caption belongs to which image, true or false, a box; and EqBen's choice in both orders.
+"""Models that answer prompts in words, and parsers of their answers: a pairing of captions, true or false, a box.
 
-Each parser states its grammar. An answer that the grammar does not cover is None, never a guess, and callers count
-those answers.
+Each parser states its grammar. It returns None for an answer that the grammar does not cover, and callers count those
+answers.
 
-EqBen shows chat models both images side by side, and lists both captions: which belongs where? It is asked in both
-orders of the captions, because a model that repeats the order of the list looks perfect in one of them: LLaVA got 90 %
-and 0 % in the paper. No single pair gets a score: an item's pairing is right or wrong as a unit.
+EqBen shows a chat model two images side by side and lists two captions: which belongs to which image? The question is
+put in both orders of the captions, because a model that repeats the order of the list looks perfect in one of them:
+LLaVA got 90 % and 0 % in the paper. No single pair gets a score: an item's pairing is right or wrong as a unit.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class Prompted(ABC):
     """A model that answers prompts about images in words, in this process or on a server.
 
     Attributes:
-        tasks: the prompts of the tasks that it can be asked for.
-        lacks_task: the words of a refusal of another task between the model's name and "has no task".
+        tasks: the prompt of each task that the model can do.
+        lacks_task: in the error on any other task, the words between the model's name and "has no task".
         sampling: how answers are drawn; None: each is the likeliest.
     """
 
@@ -214,12 +214,12 @@ class BothOrders:
     @property
     def bias(self) -> OrderBias:
         """Right and wrong in both orders: `true_first` is `in_order`. An answer that cannot be read is wrong."""
-        read = [[parse_pairing(answer) for answer in answers] for answers in (self.in_order, self.swapped)]
-        signs = [
-            np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])
-            for pairings, right in zip(read, ((1, 2), (2, 1)), strict=True)
-        ]
-        return order_bias(*signs)
+
+        def list_signs(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int_]:
+            sign_of = {right: 1, right[::-1]: -1, None: 0}
+            return np.array([sign_of[parse_pairing(answer)] for answer in answers])
+
+        return order_bias(list_signs(self.in_order, (1, 2)), list_signs(self.swapped, (2, 1)))
 
     def measure(self) -> dict[str, NDArray[np.float64]]:
         """Return metrics by name, each with a value for every item, float64 `(item,)`, for means and intervals.
