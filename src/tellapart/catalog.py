@@ -24,27 +24,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "BENCHMARKS",
-    "BUILDERS",
-    "DEFAULT_MODEL",
-    "FILTERS",
-    "LOSSES",
-    "METRICS",
-    "MODELS",
-    "PREFIXES",
-    "REFERENCES",
-    "SELECTIONS",
-    "TASKS",
-    "Entries",
-    "Late",
-    "add",
-    "has",
-    "import_target",
-    "is_ranked",
-    "load",
-    "names",
-    "nearest",
-]
+    "BENCHMARKS", "BUILDERS", "DEFAULT_MODEL", "FILTERS", "LOSSES", "METRICS", "MODELS", "PREFIXES", "REFERENCES",
+    "SELECTIONS", "TASKS", "Entries", "Late", "add", "has", "import_target", "is_ranked", "load", "names", "nearest",
+]  # fmt: skip
 
 
 def is_ranked(model: str) -> bool:
@@ -113,9 +95,11 @@ Entry = TypeVar("Entry")
 
 
 def _list_targets(room: str, places: str, *, capitals: bool = True) -> Mapping[str, str]:
-    """Return targets by name, in the order of places: modules, `module:name,name`, or files in the room's `sets`.
+    """Return name -> `"module:attribute"`, in the order of `places`, which are separated by blanks.
 
-    An object has its name, in capitals or a function's. A module without names has one, its own; a file names its sets.
+    A place is `module:name,name`; a `module` whose only name is its own; or a TOML file in the room's folder `sets`,
+    which declares its names. The attribute is the name as an identifier: `ce-clip` is `CE_CLIP` (`ce_clip` without
+    `capitals`).
     """
     targets: dict[str, str] = {}
     for place in places.split():
@@ -344,10 +328,10 @@ def load(kind: str, name: str) -> Any:
 
 
 class Entries(Mapping[str, Entry]):
-    """All entries of a kind: name -> what `read` makes of the name and the object; a built-in one is imported on use.
+    """All entries of a kind: name -> the result of `read(name, object)`. A built-in entry is imported on first use.
 
-    The others are imported with the first of them. One of an installed package that fails is named in a warning, and
-    left out; the others are there nevertheless.
+    Entries of plugins are imported all together, when the first of them is asked for. If the import of an installed
+    package's entry fails, a warning names the entry, and the entry is left out.
 
     Raises:
         Exception: any error of a built-in entry, or of a plugin's that the user named.
@@ -365,7 +349,7 @@ class Entries(Mapping[str, Entry]):
         yield from (*_shipped(self._kind), *self._others)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)  # to make a list of it would ask for its length
+        return sum(1 for _ in self)  # `len([*self])` would call this method again
 
     @cached_property
     def _others(self) -> dict[str, Entry]:
@@ -387,7 +371,10 @@ class Entries(Mapping[str, Entry]):
 
 
 class Late(Mapping[str, Entry]):
-    """Objects by name that come with what is imported on use: of a name that is not among `first`, `read` has all."""
+    """Name -> object, for tables that are slow to import.
+
+    Names in `first` are looked up there. Any other name, and a listing of all, calls `read` once, which has them all.
+    """
 
     def __init__(self, read: Callable[[], Mapping[str, Entry]], first: Mapping[str, Entry]) -> None:
         self._read, self._first = cache(read), first

@@ -38,9 +38,9 @@ _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d+)|: .*)?", re.DOTALL)
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
-#: How often a thread of OpenMP looks again before it sleeps; its number is 300,000. A run of a ViT-S/32 on two
-#: cores, one of them busy: 25 processor seconds with it, 37 without; on two idle cores 23 with both. With no wait awake
-#: at all a training of small matrices takes 1.7 times as long.
+#: How often a waiting thread of OpenMP looks for work before it sleeps; the library's default is 300,000. A run of a
+#: ViT-S/32 on two cores, one of them busy: 25 processor seconds with this number, 37 with the default; on two idle
+#: cores 23 with either. With 0 a training of small matrices takes 1.7 times as long.
 _SPINS = "10000"
 
 #: Holds the declared schemas: torch forgets them when this object is collected.
@@ -208,17 +208,17 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
         yield f"an integer of {value.bit_length():,} bits"
     elif type(value) in (list, tuple):
         yield "[" if type(value) is list else "("
-        for place, each in enumerate(value):
-            yield ", " if place else ""
-            yield from _pieces(each, limit)
+        for position, element in enumerate(value):
+            yield ", " if position else ""
+            yield from _pieces(element, limit)
         yield "]" if type(value) is list else ",)" if len(value) == 1 else ")"
     elif type(value) is dict:
         yield "{"
-        for place, (key, each) in enumerate(value.items()):
-            yield ", " if place else ""
+        for position, (key, element) in enumerate(value.items()):
+            yield ", " if position else ""
             yield from _pieces(key, limit)
             yield ": "
-            yield from _pieces(each, limit)
+            yield from _pieces(element, limit)
         yield "}"
     else:
         yield repr(value)

@@ -18,7 +18,7 @@ from tellapart.evaluation.run import Settings, run, run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, Sample
-from tellapart.records.run_folder import beside, file_name, find_runs, write_result, write_text_file
+from tellapart.records.run_folder import beside, file_name, find_runs, natural_key, write_result, write_text_file
 from tellapart.records.samples import read_samples, write_samples
 
 
@@ -37,6 +37,11 @@ def test_no_name_is_a_device_or_long(name):
     made = file_name(name)
     assert made.partition(".")[0].lower() not in {"con", "nul", "com1", "lpt9", "aux"} and len(made) <= 100
     assert file_name("clip") == "clip" and file_name("CLIP").lower() != "clip"
+    assert file_name("\udce9") != file_name("\udcea")  # bytes of a path that are not UTF-8
+
+
+def test_digits_of_another_script_are_sorted_as_text():
+    assert sorted(["step10\u0663", "step10b", "step9"], key=natural_key) == ["step9", "step10b", "step10\u0663"]
 
 
 @given(st.text(max_size=12), st.text(max_size=12))

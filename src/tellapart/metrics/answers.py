@@ -15,6 +15,8 @@ from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, quote
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_SIGN = re.compile(r"(?<![\w.])-(?=\d)")  # of the number -5; not the dash of `3-5` or of `cup - 5`
+_MINUS = "\N{MINUS SIGN}"  # no mark of the script, which takes a hyphen away
 _LABELS = {"True": True, "False": False}
 
 
@@ -173,12 +175,14 @@ def read_stated(answer: str) -> str:
     text = plain_text(answer)  # with LaTeX's boxes, whose content is framed, too
     framed = _BRACES.findall(text)
     stated = (framed or [text])[-1]
-    words = clean_words(clean_punctuation(stated)) or re.sub(r"\W+", "", stated).lower()  # A alone is no article
-    words = re.sub(r"\A(\d+)\.0+\Z", r"\1", words)
+    signed = _SIGN.sub(_MINUS, stated)
+    words = clean_words(clean_punctuation(signed)) or re.sub(r"\W+", "", signed).lower()  # A alone is no article
+    words = re.sub(rf"\A({_MINUS}?\d+)\.0+\Z", r"\1", words).replace(_MINUS, "-")
     if framed:
         return words
     several = words.split()
-    for kind in ([word for word in several if word.isdecimal()], [word for word in several if word in ("yes", "no")]):
+    numbers = [word for word in several if word.removeprefix("-").isdecimal()]
+    for kind in (numbers, [word for word in several if word in ("yes", "no")]):
         if len(set(kind)) == 1:
             return kind[0]
     return words
@@ -187,8 +191,8 @@ def read_stated(answer: str) -> str:
 def is_stated(answer: str, gold: str) -> bool:
     """Return whether an answer states the gold answer, as `read_stated` reads it, or is nothing else.
 
-    >>> [is_stated(answer, "a 2 cup") for answer in ("{2 cup}", "A 2 cup.", "2", "")]
-    [True, True, False, False]
+    >>> [is_stated(answer, "a 2 cup") for answer in ("{2 cup}", "A 2 cup.", "2", "")], is_stated("It is -5.", "5")
+    ([True, True, False, False], False)
     """
     right = read_stated(f"{{{gold}}}")
     return bool(right) and right in (read_stated(answer), read_stated(f"{{{answer}}}"))

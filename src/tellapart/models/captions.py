@@ -30,18 +30,18 @@ class ControlTokens:
         listed = getattr(tokenizer, "get_added_tokens_decoder", None)
         added = listed() if listed is not None else getattr(tokenizer, "added_tokens_decoder", {})
         self._words = any(not token.special for token in added.values())
-        self.names: dict[int, str] = {
+        control = {
             number: token.content
             for number, token in added.items()
             if token.special or (token.content in template and token.content.startswith("<"))
         }
         roles = Counter(map(str, getattr(tokenizer, "special_tokens_map", {}).values()))
         unknown = getattr(tokenizer, "unk_token", None) or getattr(getattr(tokenizer, "model", None), "unk_token", None)
-        self.names = {number: name for number, name in self.names.items() if name != unknown or roles[name] > 1}
+        self.names = {number: name for number, name in control.items() if name != unknown or roles[name] > 1}
 
     @property
     def facts(self) -> str:
-        """The rules by which captions are read, as part of a fingerprint; empty of the usual ones."""
+        """The rules by which captions are read, as part of a fingerprint; empty if captions are read without them."""
         rules = ["control tokens in texts are text"] if self.names else []
         if getattr(self._tokenizer, "truncation_side", "right") == "left":
             rules.append("long texts lose their beginning")  # of nearly all tokenizers their end
@@ -49,7 +49,7 @@ class ControlTokens:
 
     @property
     def split(self) -> dict[str, bool]:
-        """The option by which a tokenizer of transformers reads them as text, and keeps words that were added."""
+        """The option by which a tokenizer of transformers reads control tokens as text, and keeps added words whole."""
         splits = bool(getattr(self._tokenizer, "is_fast", False)) or not self._words
         return {"split_special_tokens": splits} if self.names else {}
 
@@ -64,7 +64,7 @@ class ControlTokens:
                 raise refusal(source, text, self.names[next(iter(more))])
 
     def refuse_in_prompt(self, source: str, text: str) -> None:
-        """Refuse a text that goes into a prompt with control tokens: there it cannot be read apart."""
+        """Refuse a text with control tokens for a prompt, whose own control tokens must be read as such."""
         self.refuse(source, [text], [self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]], ())
 
     def read_ids(self, source: str, text: str) -> list[int]:

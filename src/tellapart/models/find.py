@@ -30,14 +30,14 @@ from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
 __all__ = ["find_model"]
 
-_KINDS = (
+_FORMS = (
     "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER), of ONNX "
     f"(onnx:FOLDER) or of vectors (vectors:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"
 )
 
 
 def explain_path(name: str) -> str | None:
-    """Return the name of a model at a path, in a sentence; None if nothing lies there, or a folder of transformers."""
+    """Return a sentence on how to name what lies at a path; None of nothing, or of a folder of transformers."""
     path = Path(name).expanduser()
     if name and find_adapter(path) is not None:
         return f"{name} is an adapter of peft; write hf:{name} (its base is of transformers) or {TAG}ARCH/TAG@{name}"
@@ -52,7 +52,7 @@ def explain_path(name: str) -> str | None:
         ".py": f"is a file of Python; name the model in it, {name}:NAME",
         ".onnx": f"is a part of an ONNX model; write onnx:FOLDER, with config.json, {', '.join(ONNX_FILES)} in it",
     }
-    return f"{name} {kinds.get(path.suffix, f'is a file, and no model; {_KINDS}')}"
+    return f"{name} {kinds.get(path.suffix, f'is a file, and no model; {_FORMS}')}"
 
 
 def _match_folder(path: Path, name: str) -> str | None:
@@ -71,11 +71,11 @@ def _match_folder(path: Path, name: str) -> str | None:
     if weights := [file for file in files if file.suffix in WEIGHTS_SUFFIXES]:
         return explain_weights(str(weights[0]))[1]
     vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))
-    return f"{name} is a folder, and no model's; {f'if it has vectors, write vectors:{name}' if vectors else _KINDS}"
+    return f"{name} is a folder, and no model's; {f'if it has vectors, write vectors:{name}' if vectors else _FORMS}"
 
 
 def name_forms(*, can_convert: bool = False) -> dict[str, str]:
-    """Return the forms of names of models that are in no catalogue, each with its meaning; or those to convert."""
+    """Return form -> meaning of the names that begin with a prefix; `can_convert`: of models that can be converted."""
     forms: dict[str, str] = {}
     for prefix, declaration in _all_prefixes():
         if isinstance(declaration, str):
@@ -138,18 +138,14 @@ def expect_taken(name: str, options: ModelOptions) -> None:
 
 
 def options_beside(name: object, models: Sequence[object], options: ModelOptions) -> ModelOptions:
-    """Return the options for one model of a run: a reference model that runs with measured ones takes the seed alone.
+    """Return the options for one model of a run: a reference model that runs with other models takes the seed alone.
 
     >>> options = ModelOptions(dtype="bfloat16")
     >>> [options_beside("random", models, options).dtype for models in (["random", "hf:clip"], ["random"])]
     ['float32', 'bfloat16']
     """
-    mixed = (
-        isinstance(name, str)
-        and name in REFERENCES
-        and not all(isinstance(model, str) and model in REFERENCES for model in models)
-    )
-    return ModelOptions(seed=options.seed) if mixed else options
+    is_reference, *are_references = (isinstance(model, str) and model in REFERENCES for model in (name, *models))
+    return ModelOptions(seed=options.seed) if is_reference and not all(are_references) else options
 
 
 def _load_watched(load: Callable[[str, ModelOptions], Model], name: str, options: ModelOptions) -> Model:
@@ -261,8 +257,8 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        kept = ("name", "fingerprint", "kind", "texts", "provenance", "is_reranker")
-        facts = {fact: getattr(model, fact, "") for fact in kept}
+        attributes = ("name", "fingerprint", "kind", "texts", "provenance", "is_reranker")
+        facts = {attribute: getattr(model, attribute, "") for attribute in attributes}
         facts["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
         store.put_model(key, facts)
     return model

@@ -21,7 +21,7 @@ HIDDEN_NUMBERS = "numbers are of "
 
 
 class Record(BaseModel):
-    """A part of a record: it is not changed, and a field that it does not know is an error."""
+    """A part of a record: its values cannot be set anew, and a field that the class does not have is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,7 @@ class Flips(Record):
 
     @property
     def flipped(self) -> int:
-        """Both together."""
+        """How many outcomes differ: the gained and the lost."""
         return self.gained + self.lost
 
 
@@ -118,7 +118,7 @@ class Precision(Record):
     Attributes:
         dtype: the lower precision; the run's, unless `dtype="auto"` refused it.
         flips: of each metric of right and wrong, on `items` drawn by `seed`.
-        largest_difference: between an item's scores in both.
+        largest_difference: between a score in the lower precision and in float32.
         farthest_from_tie: the distance in float32 between a true pair's score and the nearest other one, the largest of
             all flipped items; None if none flipped.
         most: the largest share of outcomes that might flip, by `dtype="auto"`; None if the dtype was named.
@@ -288,7 +288,7 @@ class Sample:
         images: references as the pair set has them; empty if scores came from elsewhere.
         unit: an item, or a task's query, statement, question, pair of questions.
         scores: `[image][text]`, float32; none for tasks.
-        output: of the model; None if that is not one thing.
+        output: the model's answer to the unit; None if it is not a single value.
         gold: the right answer, in words; empty for pairs, whose true ones are known by their place.
         outcomes: metric -> the item's value under the strict rule; `tied` are the metrics that a tie touched.
         true: the places of true entries in the file, if they are not first: scores and texts have them first.

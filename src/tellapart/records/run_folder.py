@@ -46,26 +46,27 @@ def file_name(name: str) -> str:
     device = re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", plain[-60:], re.IGNORECASE)
     if plain == name.lower() == name and len(name) <= 100 and not device:
         return name
-    return f"{'_' if device else ''}{plain[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{'_' if device else ''}{plain[-60:]}-{digest[:8]}"
 
 
 def beside(folder: Path, model: str) -> Path:
-    """Return the run folder of a further model of a run."""
+    """Return the run folder of a further model, inside the run folder of the first."""
     return folder / BESIDE / file_name(model)
 
 
 def locate(path: Path, folder: Path, *, hashed: bool = False) -> Located:
     """Record the path of a file or folder, both absolute and relative to a run folder; `hashed` adds its SHA-256."""
     path = path.expanduser().resolve()
-    digest = ""
+    digest = hashlib.sha256()
     if hashed:
-        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+        for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
     try:
         relative = Path(os.path.relpath(path, folder.resolve())).as_posix()
     except ValueError:  # on another drive
         relative = ""
-    return Located(path=str(path), relative=relative, sha256=digest)
+    return Located(path=str(path), relative=relative, sha256=digest.hexdigest() if hashed else "")
 
 
 def find_located(located: Located, folder: Path) -> Path | None:
@@ -86,7 +87,7 @@ def write_text_file(path: Path, text: str, *, synced: bool = True) -> None:
 
 
 def write_blocks(path: Path, blocks: Iterable[bytes], *, synced: bool = True) -> None:
-    """Write a file as `atomic_file` does, block after block; each may be made only then."""
+    """Write a file as `atomic_file` does, block after block, so that an iterator may make each when it is written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path, synced=synced) as draft, draft.open("wb") as file:
@@ -117,7 +118,7 @@ class Stored(NamedTuple, Generic[R]):
 def read_stored(folder: Path | str, *, checked: bool = True) -> Stored[Result]:
     """Read a run folder's record as its file has it; `tellapart.read_result` measures again if there is no checksum.
 
-    A wrong checksum is an error if it is `checked`.
+    A wrong checksum is an error if `checked`.
     """
     folder = as_path(folder, "folder")
     missing = f"{folder} has no {RESULTS}; name a run folder that `tellapart run --out` wrote"
@@ -179,4 +180,5 @@ def find_runs(folder: Path) -> list[Path]:
 
 def natural_key(name: str) -> tuple[object, ...]:
     """Return a key that sorts names by the numbers in them, as people count: `epoch_9` comes before `epoch_10`."""
-    return *(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", name)), name
+    texts = re.split(r"([0-9]+)", name)  # text, digits, text, digits, ..., text
+    return *(int(text) if place % 2 else text for place, text in enumerate(texts)), name

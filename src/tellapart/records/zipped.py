@@ -43,7 +43,7 @@ def archive_of(path: Path) -> Path | None:
 
 
 def _open_path(stack: ExitStack, path: Path, opened: dict[Path, tuple[Path, Path]]) -> Path:
-    """Return a run folder; `runs.zip/mine`, as messages name it, is the run `mine` of an archive, unpacked once."""
+    """Return a run folder; of an archive, unpacked once. `runs.zip/mine` is the run `mine` in `runs.zip`."""
     if (archive := archive_of(path)) is None:
         return path
     if (whole := archive.resolve()) not in opened:
@@ -72,9 +72,7 @@ def unpack_run(path: Path, into: Path) -> Path:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise RunError(f"{path} cannot be unpacked ({' '.join(str(error).split()):.200}); copy it again") from error
     # `zip -r clip.zip runs/clip` puts the folders above its files in.
-    while len(inside := list(folder.iterdir()) if folder.is_dir() else []) == 1 and inside[0].is_dir():
-        if inside[0].name == SAMPLES:
-            break
+    while len(inside := [*folder.glob("*")]) == 1 and inside[0].is_dir() and inside[0].name != SAMPLES:
         folder = inside[0]
     return folder
 

@@ -148,10 +148,16 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
 
 
 _ORDERS = ("positive-first", "negative-first")
+_NO_MINUS = r"(?<!\A-)(?<![\s:(]-)"  # `-1` is a number, and no place; `Caption-1` is one
 #: A place at the beginning; a letter that a word follows may be the article.
-_LEAD = re.compile(r"\W{0,9}(?:(?:option|caption|answer)\W{0,3})?([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE)
-_MENTION = re.compile(r"\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{0,3}([12])\b", re.ASCII | re.IGNORECASE)
+_LEAD = re.compile(rf"(?ai)\W{{0,9}}(?:(?:option|caption|answer)\W{{0,3}})?{_NO_MINUS}([12]\b|[ab]\b(?!\s*\w))")
+_MENTION = re.compile(rf"(?ai)\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{{0,3}}{_NO_MINUS}([12])\b")
 _NOT = re.compile(r"\b(?:(?:can)?not|neither|nor|incorrect|wrong|false)\b|n['\u2019]t\b", re.IGNORECASE)
+#: "the other is wrong", "the other caption does not": no word against the place that is mentioned.
+_OTHER_WRONG = re.compile(
+    r"(?i)\bthe other(?: (?:one|caption|option|answer))? "
+    r"(?:is (?:incorrect|wrong|false)|(?:is|does)(?: not|n['\u2019]t)(?! (?:incorrect|wrong|false)))\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +189,7 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     2. A caption word for word, ends and case aside.
     3. A place, and then the caption there word for word: "(1) A red cup". Another place's caption is neither.
     4. A sentence that mentions one place alone, as `(1)` or `caption 1`, and holds no `not`, `neither`, `nor`,
-       `incorrect`, `wrong` or `false`.
+       `incorrect`, `wrong` or `false`, except of "the other".
 
     >>> [parse_choice(answer, "a red cup", "a blue cup") for answer in ("(2)", "A red cup", "both")]
     [2, 1, 0]
@@ -200,7 +206,7 @@ def parse_choice(answer: str, first: str, second: str) -> int:
     if lead and (place := number(rest)) >= 0:
         return place + 1 if place + 1 == _place_of(lead[1]) else 0
     places = {_place_of(mention[1] or mention[2]) for mention in _MENTION.finditer(said)}
-    return places.pop() if len(places) == 1 and not _NOT.search(said) else 0
+    return places.pop() if len(places) == 1 and not _NOT.search(_OTHER_WRONG.sub("", said)) else 0
 
 
 def _place_of(letter: str) -> int:

@@ -127,7 +127,8 @@ PAIRINGS = {
     ],
     None: [
         *("1;1", "1;2 or 2;1", "", "1", "11;2", "1;23", "0.1;2", "1;2.5", "Caption 1 is left."),
-        "Captions 1, 2 both fit.",
+        *("-1;2", "1; 2; 1", "Captions 1, 2 both fit.", "Caption 1 is not left, caption 2 is not right."),
+        "Caption 1 isn\u2019t the left image's, and caption 2 is the right one's.",
         "Caption 1 is left and caption 1 is right.",
         "Caption 1 and caption 2 are left and right.",
         "Caption 1 is left, the right one is caption 2.",

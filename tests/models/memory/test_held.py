@@ -24,7 +24,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, TellapartError, TellapartWarning
 from tellapart.models.find import find_model
 from tellapart.models.memory.held import HeldModel
-from tellapart.models.memory.identity import Description, hash_tensors
+from tellapart.models.memory.identity import Description, hash_tensors, of_modules
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores
@@ -615,3 +615,25 @@ def test_a_set_has_one_fingerprint_in_all_processes():
     variables = ({**os.environ, "PYTHONHASHSEED": seed} for seed in "12")  # it changes the order of a set of texts
     first, second = (run_python("-c", COLOURS, env=env).stdout for env in variables)
     assert first == second
+
+
+TYPED = """
+class Typed(torch.nn.Dropout):
+    scale = 1
+    def encode_images(self, images, power=2):
+        return (lambda image: image * 3)(images) ** power if images not in {"red", "blue"} else None
+    @property
+    def mean(self): return 4
+    @staticmethod
+    def add(value): return value + 5
+"""
+
+
+def test_each_part_of_a_class_without_a_source_is_in_its_fingerprint():
+    def fingerprint_of(code):
+        namespace = {"torch": torch, "__name__": "__main__"}
+        exec(code, namespace)  # noqa: S102  (as in a notebook, which keeps no source)
+        return of_modules(model := namespace["Typed"](), [model], "").fingerprint
+
+    changed = [TYPED.replace(str(number), "9") for number in range(1, 6)]
+    assert len({fingerprint_of(code) for code in (TYPED, *changed, TYPED)}) == 6

@@ -1,4 +1,4 @@
-"""Models of states: each image's and text's half runs once, and the states of a pair meet in a number."""
+"""Models that compute a state for each image and each text once, and a pair's score from its two states."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OTHER_READINGS = ("cosine", "likelihood", "answers", "two_images", "heat", "box
 #: Samples of one forward pass, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
 
-#: Pairs whose halves are in memory together beyond the cache's bound.
+#: Pairs that are scored together: their states are in memory even if they exceed the cache's bound.
 _CHUNK = 64
 
 
@@ -60,7 +60,7 @@ class TorchState:
         return tuple((tuple(part.shape), bool(part.all()) if part.dtype == boolean else None) for part in self.tensors)
 
 
-#: Takes states of images and of texts, pair by pair, to the number of each pair.
+#: A function of the states of `n` images and of `n` texts: the score of each pair.
 Meet = Callable[[Sequence[TorchState], Sequence[TorchState]], Sequence[Any]]
 
 

@@ -1,11 +1,11 @@
-"""A model's free text: which caption belongs to which image, true or false, a box; and EqBen's choice in both orders.
+"""Models that answer prompts in words, and parsers of their answers: a pairing of captions, true or false, a box.
 
-Each parser states its grammar. An answer that the grammar does not cover is None, never a guess, and callers count
-those answers.
+Each parser states its grammar. It returns None for an answer that the grammar does not cover, and callers count those
+answers.
 
-EqBen shows chat models both images side by side, and lists both captions: which belongs where? It is asked in both
-orders of the captions, because a model that repeats the order of the list looks perfect in one of them: LLaVA got 90 %
-and 0 % in the paper. No single pair gets a score: an item's pairing is right or wrong as a unit.
+EqBen shows a chat model two images side by side and lists two captions: which belongs to which image? The question is
+put in both orders of the captions, because a model that repeats the order of the list looks perfect in one of them:
+LLaVA got 90 % and 0 % in the paper. No single pair gets a score: an item's pairing is right or wrong as a unit.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
-_PAIR = re.compile(r"(?<![\d.])#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d)")
+#: `1;2`, `#2 ; #1`; not `-1;2`, `1.1;2`, and no two numbers of the three in `1; 2; 1`.
+_PAIR = re.compile(r"(?<![\d.-])(?<!\d;)(?<!\d; )#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d|\s*;\s*\d)")
 _BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
 _MENTION = re.compile(r"\b(?:caption|index)\s*#?\s*([12])\b|\b(left|right)\b", re.IGNORECASE)
 _VERDICTS = {"true": True, "yes": True, "false": False, "no": False}
-_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")  # red, isn't
 _NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
 _BOXES = (
     re.compile(rf"\[{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}\]"),
@@ -54,9 +55,12 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     1. `A;B` with A and B each 1 or 2 (blanks, and a `#` before a number, are allowed) is caption A left and caption B
        right. If the answer holds such pairs, they decide. `A,B` is the same if it is all of the answer.
     2. Otherwise the mentions of `caption 1`, `caption 2`, `left` and `right` are read in order; they must be two
-       captions and two sides, in turn, each caption next to its side, all four different.
+       captions and two sides, in turn, each caption next to its side, all four different, without `not` or `n't`.
 
     None: neither form, several pairs that differ, or one caption for both images.
+
+    >>> [parse_pairing(answer) for answer in ("1;2", "Left: caption 2. Right: caption 1.", "Caption 1 is not left")]
+    [(1, 2), (2, 1), None]
 
     Source: EqBen section 5.5, whose prompt asks for `A;B`.
     """
@@ -65,16 +69,24 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     if pairs:
         return _as_permutation(pairs.pop()) if len(pairs) == 1 else None
     mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
-    kinds = [mention.isdigit() for mention in mentions]
-    if len(mentions) != 4 or kinds[0] == kinds[1] or kinds[2:] != kinds[:2]:
+    are_captions = [mention.isdigit() for mention in mentions]
+    if are_captions not in ([True, False, True, False], [False, True, False, True]) or _holds_not(_list_words(answer)):
         return None
-    captions = [int(mention) for mention in mentions if mention.isdigit()]
-    caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
+    captions, sides = mentions[not are_captions[0] :: 2], mentions[are_captions[0] :: 2]
+    caption_of = dict(zip(sides, map(int, captions), strict=True))
     return _as_permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
 
 
 def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
     return pair if pair[0] != pair[1] else None
+
+
+def _list_words(answer: str) -> list[str]:
+    return _WORD.findall(answer.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+
+
+def _holds_not(words: Sequence[str]) -> bool:
+    return any(word == "not" or word.endswith("n't") for word in words)
 
 
 def parse_verdict(answer: str) -> bool | None:
@@ -85,11 +97,9 @@ def parse_verdict(answer: str) -> bool | None:
     """
     if (label := read_label(answer)) is not None:
         return label
-    words = _WORD.findall(plain_answer(answer).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    words = _list_words(plain_answer(answer))
     verdicts = {_VERDICTS[word] for word in words if word in _VERDICTS}
-    if len(verdicts) != 1 or any(word == "not" or word.endswith("n't") for word in words):
-        return None
-    return verdicts.pop()
+    return verdicts.pop() if len(verdicts) == 1 and not _holds_not(words) else None
 
 
 def parse_box(
@@ -133,8 +143,8 @@ class Prompted(ABC):
     """A model that answers prompts about images in words, in this process or on a server.
 
     Attributes:
-        tasks: the prompts of the tasks that it can be asked for.
-        lacks_task: the words of a refusal of another task between the model's name and "has no task".
+        tasks: the prompt of each task that the model can do.
+        lacks_task: in the error on any other task, the words between the model's name and "has no task".
         sampling: how answers are drawn; None: each is the likeliest.
     """
 
@@ -204,12 +214,12 @@ class BothOrders:
     @property
     def bias(self) -> OrderBias:
         """Right and wrong in both orders: `true_first` is `in_order`. An answer that cannot be read is wrong."""
-        read = [[parse_pairing(answer) for answer in answers] for answers in (self.in_order, self.swapped)]
-        signs = [
-            np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])
-            for pairings, right in zip(read, ((1, 2), (2, 1)), strict=True)
-        ]
-        return order_bias(*signs)
+
+        def list_signs(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int_]:
+            sign_of = {right: 1, right[::-1]: -1, None: 0}
+            return np.array([sign_of[parse_pairing(answer)] for answer in answers])
+
+        return order_bias(list_signs(self.in_order, (1, 2)), list_signs(self.swapped, (2, 1)))
 
     def measure(self) -> dict[str, NDArray[np.float64]]:
         """Return metrics by name, each with a value for every item, float64 `(item,)`, for means and intervals.

@@ -1,7 +1,8 @@
-"""Models that see, of an encoder and a decoder: BLIP, BLIP-2 and InstructBLIP with FlanT5, Florence-2, CLIP-FlanT5.
+"""Models of images with an encoder and a decoder: BLIP, BLIP-2 and InstructBLIP with FlanT5, Florence-2, CLIP-FlanT5.
 
-The encoder reads an image, or image and prompt together in both directions, so it runs without padding; the decoder
-then reads every answer, in batches of one fixed shape, padded on the right, where it cannot look.
+The encoder reads an image, or an image and its prompt. Its tokens attend in both directions, so it runs without
+padding. The decoder reads the answers in batches of one fixed shape, padded on the right: a token attends to earlier
+ones alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import PromptedAnswer, Reader, Task, new_tokens
+from tellapart.models.generative.reader import NO_LIMIT, PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.inputs import image_inputs
 from tellapart.models.protocols import Pixels
@@ -36,7 +37,7 @@ FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
     }
 )
 
-#: Families that were taught tasks, and not to answer questions.
+#: Families that describe images and answer no questions.
 _ONLY_CAPTIONS = frozenset({"florence2"})
 
 
@@ -104,14 +105,14 @@ class EncoderDecoderModel(Reader):
         return self.decode(out[0])
 
     def _tokenize(self, pixels: Pixels, question: PromptedAnswer) -> tuple[tuple[str, list[int], list[int]], int]:
-        """Return the prompt, the decoder's input, the tokens expected at its end, and what the context must hold."""
+        """Return (prompt, the decoder's input, the tokens that it shall predict), and how many tokens must fit in."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
         first = list(self.tokenizer(question.answer).input_ids)[:1]
         lead = first if first == [self.tokenizer.bos_token_id] else []  # BART begins an answer with it
         answer += [self.tokenizer.eos_token_id] if question.ends else []
         read = [self._start, *lead, *answer[:-1]]  # the last token is only predicted
-        unbound = self.context == 1 << 30
-        encoded = 0 if unbound else self._encode_prompt([pixels], question.prompt)["attention_mask"].shape[1]
+        has_limit = self.context < NO_LIMIT
+        encoded = self._encode_prompt([pixels], question.prompt)["attention_mask"].shape[1] if has_limit else 0
         return (question.prompt, read, answer), max(encoded, len(read))
 
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:

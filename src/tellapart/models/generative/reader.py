@@ -17,7 +17,7 @@ from tellapart.models.torch.backend import Runtime
 from tellapart.models.torch.likelihood import LogProbability
 from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin
 
-__all__ = ["CHAT_TASKS", "PromptedAnswer", "Reader", "Task", "new_tokens"]
+__all__ = ["CHAT_TASKS", "NO_LIMIT", "PromptedAnswer", "Reader", "Task", "new_tokens"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,9 @@ class PromptedAnswer(NamedTuple):
         """Return the question with a text in place of `{text}`."""
         return self._replace(prompt=self.prompt.replace("{text}", text), answer=self.answer.replace("{text}", text))
 
+
+#: The context, in tokens, of a model whose configuration states none.
+NO_LIMIT = 1 << 30
 
 #: Tasks other than scoring.
 Task = Literal["vqa", "nlvr2", "choice", "caption", "grounding"]
@@ -60,8 +63,8 @@ class Reader(ABC):
         takes_frames: whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one
             prompt.
         draws: whether its answers can be drawn at a temperature.
-        method: how this computes otherwise than at first, for the fingerprint; empty if it does not.
-        end: the end token of answers, for the fingerprint of scores that include it; empty if the tokenizer's.
+        method: what in the computation differs from most models of the class, for the fingerprint; or empty.
+        end: the end token of answers, for the fingerprint of scores that include it; empty if it is the tokenizer's.
         image_mark: the token in a prompt that stands for an image; empty if there is none.
         truncated: texts so far that did not fit the context and lost their end.
     """
@@ -81,7 +84,7 @@ class Reader(ABC):
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
         self.language = model.config.get_text_config()
-        self.context = int(getattr(self.language, "max_position_embeddings", None) or 1 << 30)
+        self.context = int(getattr(self.language, "max_position_embeddings", None) or NO_LIMIT)
         self._control = list_control_tokens(processor, template)
         self._last: tuple[str, Any] = ("", None)  # hash of the last image's pixels, and what `read_once` made of it
 

@@ -128,16 +128,14 @@ class Generative(Prompted):
     def _read_answers(
         self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer
     ) -> NDArray[np.float64]:
-        """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, questions, 2)`."""
+        """Return log P and the number of tokens of each answer about image and text `k`: `(n, questions, 2)`."""
         self.expect_likeliest()
         values = np.zeros((len(texts), len(asked), 2), np.float64)
-        for positions in backend.positions_by_key(
-            map(pixel_hash, images)
-        ).values():  # image by image: each is read once
+        rows_of_image = backend.positions_by_key(map(pixel_hash, images))
+        for rows in rows_of_image.values():  # image by image: each is read once
             for column, question in enumerate(asked):
-                values[positions, column] = self._reader.log_probabilities(
-                    images[positions[0]], [texts[row] for row in positions], question
-                )
+                texts_of_image = [texts[row] for row in rows]
+                values[rows, column] = self._reader.log_probabilities(images[rows[0]], texts_of_image, question)
         return values
 
 
@@ -193,16 +191,16 @@ class ChoiceModel(PromptedChooser, Generative):
     asks = EQBEN_CHOICE
 
     def show_sides(self, left: Pixels, right: Pixels) -> list[Pixels]:
-        """Return the picture of both images, or one of each pair of frames, as the processor will not cut it."""
+        """Return the picture of both images, or one of each pair of frames; square if the processor would crop it."""
         pictures = super().show_sides(left, right)
-        is_cut = getattr(self._reader.processor.image_processor, "do_center_crop", False)
-        return [pad_to_square(picture) for picture in pictures] if is_cut else pictures
+        crops = getattr(self._reader.processor.image_processor, "do_center_crop", False)
+        return [pad_to_square(picture) for picture in pictures] if crops else pictures
 
 
 class Reading(NamedTuple):
-    """A reading: its class, its part of the fingerprint, a task that a model needs, and what others lack.
+    """A reading: its class, its words in the fingerprint, the task that a model must have for it, and a refusal.
 
-    `ends`: whether an answer's end is part of its numbers.
+    `lack` is the refusal of a model without the task. `ends`: whether the end token counts as part of an answer.
     """
 
     make: type[Generative]
@@ -232,21 +230,21 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
     return row.make(reader, reading, options.dtype)
 
 
-def _load_reader(source: str, place: backend.Runtime) -> Reader:
+def _load_reader(source: str, runtime: backend.Runtime) -> Reader:
     config = files.read_config(source)
     if files.is_clip_flan_t5(config):
         from tellapart.models.generative.clip_flan_t5 import load_clip_flan_t5
 
-        return load_clip_flan_t5(source, config, place)
+        return load_clip_flan_t5(source, config, runtime)
     processor = files.load_processor(source)
     if config["model_type"] == "blip":
-        answers = config.get("architectures") == ["BlipForQuestionAnswering"]
-        kind = "BlipForQuestionAnswering" if answers else "BlipForConditionalGeneration"
-        return Blip(source, files.load_weights(kind, source, place), processor, place)
-    known = files.import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        for_questions = config.get("architectures") == ["BlipForQuestionAnswering"]
+        architecture = "BlipForQuestionAnswering" if for_questions else "BlipForConditionalGeneration"
+        return Blip(source, files.load_weights(architecture, source, runtime), processor, runtime)
+    families = files.import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     # The second class also covers models that take audio.
-    kind = "AutoModelForImageTextToText" if config["model_type"] in known else "AutoModelForMultimodalLM"
-    model = files.load_weights(kind, source, place)
+    architecture = "AutoModelForImageTextToText" if config["model_type"] in families else "AutoModelForMultimodalLM"
+    model = files.load_weights(architecture, source, runtime)
     has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
     with files.loading(source, "cannot be asked", "check config.json against that of the model it was trained from"):
-        return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)
+        return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, runtime)

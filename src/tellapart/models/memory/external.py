@@ -94,8 +94,8 @@ def read_counted(
 ) -> tuple[Scores, int]:
     """Read scores as `read_scores` does; count the items in which rounding made two different scores equal.
 
-    `rows` are the places of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; without
-    them the pairs stand item by item, image by image.
+    `rows` are the positions of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; without
+    `rows` such a file lists the pairs item by item, image by image.
     """
     path = Path(path)
     values, stated = _read_values(path, ids, shape, rows)
@@ -265,16 +265,16 @@ def _list_ids(path: Path, names: NDArray[Any]) -> list[str]:
 
 def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> NDArray[Any]:
     array, (images, texts) = read_array(path), shape
-    whole, pairs = (len(ids), images, texts), len(ids) * images * texts
-    if array.shape not in ((pairs,), (pairs, 1), whole) or array.dtype.kind not in "fiu":
+    full_shape, pairs = (len(ids), images, texts), len(ids) * images * texts
+    if array.shape not in ((pairs,), (pairs, 1), full_shape) or array.dtype.kind not in "fiu":
         order = "as `tellapart export` lists them" if rows is None else "row by row of its annotation file"
         vectors = "; vectors are measured by ta.score_vectors or -m vectors:DIR" if array.ndim == 2 else ""
         raise ScoreError(
             f"{path}: a plain array holds one number for each of the benchmark's {pairs:,} pairs, {order}, or is "
-            f"{whole}: item, image, text; got {array.dtype} {array.shape}{vectors}"
+            f"{full_shape}: item, image, text; got {array.dtype} {array.shape}{vectors}"
         )
-    by_row = rows is not None and array.shape != whole
-    values = array.reshape(-1)[rows] if by_row else array.reshape(whole)
+    by_row = rows is not None and array.shape != full_shape
+    values = array.reshape(-1)[rows] if by_row else array.reshape(full_shape)
     bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
     _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], f"scores are {_NOT_FINITE}")
     return values

@@ -1,7 +1,8 @@
 """Models that callers hold in memory: objects, functions, and modules, measured where they are.
 
-A module gets its file's family around it; nothing is copied or moved. Its identity is its parameters' bytes, its
-architecture and the preparation of its inputs; each measurement takes it again, for they may have changed.
+A module is wrapped by the classes that load the same architecture from a file; its weights are neither copied nor
+moved. Its fingerprint is of its parameters' bytes, its architecture and the preparation of its inputs. Each measurement
+computes the fingerprint anew, for the caller may have trained the module meanwhile.
 """
 
 from __future__ import annotations
@@ -87,13 +88,10 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     if is_module(thing) and not encodes and (held := hold_module(Parts(thing, name=name))) is not None:
         return held
     if adapter.methods_of(thing):
-        modules = (
-            [] if getattr(thing, "fingerprint", None) is not None or file is not None else adapter.modules_of(thing)
-        )
-        return adapter.of_object(
-            thing,
-            identity.of_modules(thing, modules, name) if modules else identity.of_source(thing, name, file),
-        )
+        is_named = file is not None or getattr(thing, "fingerprint", None) is not None
+        modules = [] if is_named else adapter.modules_of(thing)
+        described = identity.of_modules(thing, modules, name) if modules else identity.of_source(thing, name, file)
+        return adapter.of_object(thing, described)
     refuse_async(thing, "model")
     if not callable(thing) or is_module(thing):
         raise ModelError(mistakes.explain_argument(thing) or _explain_refusal(thing))
@@ -178,10 +176,8 @@ def _join_functions(
         raise ModelError(f"kind={quote(kind)}: use one of {', '.join(get_args(ScoreKind))}")
     for parameter, function in functions.items():
         if function is not None and not callable(function):
-            reason = (
-                mistakes.explain_argument(function, parameter) or f"{parameter}={quote(function)} is not a function"
-            )
-            raise ModelError(f"ta.model: {reason}")
+            mistake = mistakes.explain_argument(function, parameter)
+            raise ModelError(f"ta.model: {mistake or f'{parameter}={quote(function)} is not a function'}")
         refuse_async(function, parameter)
     images, texts, score = functions.values()
     if score is not None and images is None and texts is None:
@@ -210,7 +206,7 @@ def _explain_refusal(thing: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a caller gives of a model: without a fingerprint it is taken from the parameters."""
+    """The arguments of `model`; without a fingerprint, the model gets one computed from its parameters."""
 
     module: Any
     processor: Any = None
@@ -253,23 +249,18 @@ class HeldModel(MemoryModel):
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
         """Refuse settings of models that are named, which do not move this one."""
-        own_device = {"cpu", self.device.partition(":")[0]}
-        for setting, value, usual, remedy in (
-            ("device", device, own_device, f"it lies on {self.device}: write model.to({device!r})"),
-            (
-                "dtype",
-                dtype,
-                {"float32", AUTO, self.dtype},
-                f"it computes in {self.dtype}: write model.to(torch.{dtype})",
-            ),
+        devices, dtypes = {"cpu", self.device.partition(":")[0]}, {"float32", AUTO, self.dtype}  # with the defaults
+        for setting, value, allowed, remedy in (
+            ("device", device, devices, f"it lies on {self.device}: write model.to({device!r})"),
+            ("dtype", dtype, dtypes, f"it computes in {self.dtype}: write model.to(torch.{dtype})"),
             ("reading", reading, {None, self.parts.reading}, f"write ta.model(..., reading={reading!r})"),
         ):
-            if value not in usual:
+            if value not in allowed:
                 raise ModelError(f"{self.name}: {setting}={value!r} is of models that are named; {remedy}")
 
 
 def unwrap(module: Any) -> Any:
-    """Return the module inside of what compiles it or spreads it over processes, and of peft's adapters."""
+    """Return the module inside of wrappers: of `torch.compile`, of distributed training, of peft's adapters."""
     while True:
         if "_orig_mod" in getattr(module, "_modules", {}):
             module = module._orig_mod
@@ -282,7 +273,7 @@ def unwrap(module: Any) -> Any:
 
 
 def hold_module(parts: Parts) -> HeldModel | None:
-    """Return the model of a module with its preparation, recognised by what it has; None if it has nothing known."""
+    """Return a module and its preparation as a model; None if no attribute tells which library the module is of."""
     inner = unwrap(parts.module)
     for parameter, part in (("preprocess", parts.preprocess), ("tokenizer", parts.tokenizer)):
         refuse_async(part, parameter)
@@ -332,7 +323,7 @@ def _build_sentence_transformer(parts: Parts, place: Runtime, again: bool) -> An
 
 
 def _join_processor(parts: Parts) -> Parts:
-    """Return the parts with a processor of Pillow's images, as a folder is read with."""
+    """Return the parts with one processor that prepares images by Pillow, as for a model from a folder."""
     processor = parts.processor
     if processor is None and hasattr(parts.tokenizer, "special_tokens_map") and hasattr(parts.preprocess, "to_dict"):
         processor = SimpleNamespace(image_processor=parts.preprocess, tokenizer=parts.tokenizer)
@@ -402,9 +393,9 @@ def _check_preparation(parts: Parts) -> Parts:
 
 
 def _reads_like_open_clip(parts: Parts) -> bool:
-    """Return whether open_clip's shorter way through texts is the same as the model's `encode_text`.
+    """Return whether open_clip's text tower, called directly on shortened texts, does what `encode_text` does.
 
-    It is not if the caller changed that method, or hooks the text tower.
+    It does not if the caller changed that method, or hooks the text tower.
     """
     module, steps = unwrap(parts.module), list(getattr(parts.preprocess, "transforms", ()))
     encode_text = getattr(module.encode_text, "__func__", None)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -350,11 +350,25 @@ def _source_of(thing: object) -> str:
         inner = type(inner)
     try:
         return inspect.getsource(inner)
-    except (OSError, TypeError):  # typed at a prompt, or built in
-        methods = [inner, *vars(inner).values()] if inspect.isclass(inner) else [inner]
-        codes = [code for method in methods if (code := getattr(method, "__code__", None)) is not None]
-        parts = [(code.co_code, code.co_names, code.co_consts) for code in codes]
+    except (OSError, TypeError):  # typed at a prompt or in a notebook, or built in
+        entries = vars(inner) if inspect.isclass(inner) else {"": inner}
+        # Python's own facts of a class name lines, or are in another order in the next process.
+        described = [(name, entry) for name, entry in entries.items() if name[:2] != "__" or inspect.isfunction(entry)]
+        parts = [f"{name}={_write_code(entry)}" for name, entry in described]
         return _ADDRESS.sub("", repr((inner.__qualname__, parts)))
+
+
+def _write_code(entry: Any) -> str:
+    """Write what an entry of a class does, or a function: its code and its defaults; of data the plain value."""
+    if isinstance(entry, property):
+        return f"property {[_write_code(method) for method in (entry.fget, entry.fset)]}"
+    if isinstance(entry, CodeType):
+        return f"{entry.co_code!r} {entry.co_names} {[_write_code(constant) for constant in entry.co_consts]}"
+    function = inspect.unwrap(getattr(entry, "__func__", entry))  # of a class method or a static one
+    if inspect.isfunction(function):
+        defaults = _write_code(function.__defaults__), _write_code(function.__kwdefaults__)
+        return f"{_write_code(function.__code__)} {defaults}"
+    return _write_plain(entry) if _is_plain(entry) else type(entry).__name__
 
 
 def _digest_facts(facts: Sequence[str]) -> str:

@@ -76,7 +76,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every way of scoring a pair set needs, and the counts of `Scored` that it reports.
+    """A pair set to score, with the model and its store; `counts` are those of `Scored`, by field.
 
     `hashes`, reference -> hash of pixels, fills as images are read.
     """
@@ -282,10 +282,8 @@ def _encode_and_score(job: Job) -> NDArray[np.float32]:
             similarities = job.model.similarities(images, texts)
             scores = job.check_output(similarities, (len(items), *shape), [item.id for item in items])
         else:  # one shape throughout, so that no neighbour can move a bit
-            rows = zip(items, images, texts, strict=True)
-            scores = np.array(
-                [job.check_output(job.model.similarity(*sides), shape, [item.id]) for item, *sides in rows]
-            )
+            rows = zip(items, map(job.model.similarity, images, texts), strict=True)
+            scores = np.array([job.check_output(matrix, shape, [item.id]) for item, matrix in rows])
         values[positions] = scores
         # Kept as well: with them the same set is scored again without a vector, or the model.
         job.store.put_numbers(job.key, dict(zip(job.pairs_of(items), scores.reshape(-1, 1), strict=True)))
@@ -445,9 +443,8 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
     if isinstance(model, TextScorer | DualEncoder):
         reads_images, first = not isinstance(model, TextScorer), pairs.items[0]
         texts = [*filter(is_mine, dict.fromkeys(text for item in pairs.items for text in item.texts))]
-        images = [
-            *filter(is_mine, dict.fromkeys(image for item in pairs.items for image in item.images if reads_images))
-        ]
+        references = (image for item in pairs.items for image in item.images if reads_images)
+        images = [*filter(is_mine, dict.fromkeys(references))]
         filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
         filler = list(islice(filled, max(len(images), len(texts))))
     else:

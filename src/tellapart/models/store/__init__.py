@@ -1,1 +1,1 @@
-"""Numbers that were computed once: the store, its file and rows, and the readers of images that it knows."""
+"""The store of computed numbers: its file, its keys, and the batches and images that numbers are computed of."""

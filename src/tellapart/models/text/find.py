@@ -152,10 +152,10 @@ def load_likelihood(source: str, *, per_token: bool = False) -> TextFunction:
             f"{source}: its tokenizer has no mark for the beginning or the end of a text, so the first word has no "
             "probability; name another causal model"
         )
-    way = "mean" if per_token else "sum"
+    reduction = "mean" if per_token else "sum"
     score = partial(_score_causally, text_model, [end if begin is None else begin], per_token=per_token)
-    fingerprint = f"tellapart:causal:1:{way}:{text_model.weights_digest()}"
-    return TextFunction(f"{type(text_model.model).__name__}-{way}", fingerprint, score)
+    fingerprint = f"tellapart:causal:1:{reduction}:{text_model.weights_digest()}"
+    return TextFunction(f"{type(text_model.model).__name__}-{reduction}", fingerprint, score)
 
 
 def load_perplexity(source: str, runtime: Runtime) -> TextFunction:
@@ -189,27 +189,30 @@ def load_classifier(source: str, label: str) -> TextFunction:
     Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32.
     """
     read_config(source)
-    kind, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
-    text_model = TextModel.load(kind, source, place, rows=8, tokenizer_limit=True)  # 8: its last bits depend on it
+    architecture, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
+    # Another number of rows would change the last bits of scores.
+    text_model = TextModel.load(architecture, source, place, rows=8, tokenizer_limit=True)
     labels = {name: column for column, name in text_model.model.config.id2label.items()}
     if not label and len(labels) > 1:
         raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
     if label and label not in labels:
         raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
     column = int(labels[label]) if label else 0
-    # Of several labels that may hold at once, each has its sigmoid.
-    alone = text_model.model.config.problem_type == "multi_label_classification"
+    # A label's log-odds are its logit, if several labels may hold at once; else its logit less the others' together.
+    is_multi_label = text_model.model.config.problem_type == "multi_label_classification"
 
     def compute(inputs: dict[str, Any]) -> Iterable[Any]:
         logits = text_model.model(**inputs).logits.float()
-        numbers, others = logits[:, column], [k for k in range(logits.shape[1]) if k != column and not alone]
-        return (numbers - logits[:, others].logsumexp(1) if others else numbers).cpu().numpy()
+        own, others = logits[:, column], [k for k in range(logits.shape[1]) if k != column and not is_multi_label]
+        return (own - logits[:, others].logsumexp(1) if others else own).cpu().numpy()
 
     def score(texts: Sequence[str]) -> NDArray[np.float32]:
         return np.array(text_model.run(text_model.ids(texts), compute), np.float32)
 
     kind = type(text_model.model).__name__
-    changed = ":sigmoid" * alone + ":padding" * (text_model.padding != (text_model.tokenizer.pad_token_id or 0))
+    changed = ":sigmoid" * is_multi_label + ":padding" * (
+        text_model.padding != (text_model.tokenizer.pad_token_id or 0)
+    )
     fingerprint = f"tellapart:classifier:1:{label or None}:{text_model.weights_digest()}{changed}"
     return TextFunction(f"{kind}-{label}" if label else kind, fingerprint, score, "logit")
 
@@ -309,9 +312,9 @@ SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
 
 
 def file_states(path: str | Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Return name, inode, size and last change of a file, or of all in a folder; what was opened from it may be kept.
+    """Return name, inode, size and last change of a file and its tokenizer, or of all files in a folder.
 
-    They are those of the files as they are now; none if there is nothing. A tokenizer may lie beside a file.
+    While these are equal, what was read from the files is still right. Empty if there is no file.
     """
     place = Path(path).absolute()
     files = sorted(place.rglob("*")) if place.is_dir() else [place, place.with_name(TOKENIZER)] if place.name else []
