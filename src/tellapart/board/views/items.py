@@ -357,7 +357,7 @@ def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[s
 
 
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[dict[str, Any], ...], ...]:
-    """Return the cells `[image][text]` of a table of scores: number, text, shade (0 to 10), and a true pair's outcome."""
+    """Return the cells `[image][text]` of a table of scores: number, text, shade (0 to 10), a true pair's outcome."""
     images, texts = scores.shape
     low, reach = float(scores.min()), float(np.ptp(scores))
     true = set(true_pairs((images, texts), true_texts(headline, texts)))
