@@ -82,10 +82,7 @@ def secure_answers(app: ASGIApp) -> ASGIApp:
 
 
 class BoardAddress:
-    """ASGI middleware that refuses requests for other hosts than a board's names, and adds the path of a proxy.
-
-    The first 20 refused hosts are logged, with the option that allows them.
-    """
+    """ASGI middleware for a board's names and path: other hosts are refused, the first 20 logged with advice."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str], root: str = "") -> None:
         self._app, self._root, self._logged = app, root, set[str]()

@@ -1,7 +1,4 @@
-"""Pages of the board: their addresses, and their content as HTML, CSV and LaTeX; the board as a static site.
-
-Templates escape everything, and have no inline scripts or styles.
-"""
+"""Pages: their addresses; their content as HTML, whose templates escape everything, CSV and LaTeX; a static site."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -156,9 +154,8 @@ def _environment() -> Environment:
     from jinja2 import FileSystemLoader
 
     folder = Path(__file__).parent
-    templates = make_environment(
-        FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]), auto_reload=False
-    )
+    folders = [folder / "pages", folder / "submissions" / "templates"]
+    templates = make_environment(FileSystemLoader(folders), auto_reload=False)
     templates.filters |= {
         "percent": lambda value: f"{100 * value:.4g}",
         "bound": lambda value: f"{100 * value:.1f}",
@@ -172,9 +169,7 @@ def _environment() -> Environment:
     templates.globals |= {
         "about_metric": lambda name: METRICS[name].title if name in METRICS else name,
         "decimals": _column_decimals,
-        "groups_of": lambda columns: [
-            (name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)
-        ],
+        "groups_of": lambda columns: [(name, len(list(run))) for name, run in groupby(columns, attrgetter("group"))],
         "deviation": deviation,
         "labels_of": _labels_of,
         "lines": inline_svg,
@@ -326,8 +321,7 @@ class StaticSite:
     Args:
         tables: the records.
         out: the folder.
-        hidden: returns the content of a hidden benchmark's page by its name, and of the list by an empty name; None
-            without hidden benchmarks.
+        hidden: hidden benchmark -> the content of its page; an empty name -> that of their list; None without any.
         most_items: how many items of a benchmark get a page: those that most models fail.
         most_compared: how many models are compared.
         small: without data files, pages of a benchmark's parts, and bars.
@@ -389,9 +383,8 @@ class StaticSite:
 
     def _write_file(self, page: str, args: dict[str, Any]) -> bool:
         with suppress(UnknownNameError):
-            self._write(
-                path_of(page, **args), asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
-            )
+            content = asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
+            self._write(path_of(page, **args), content)
             return True
         return False
 

@@ -138,9 +138,8 @@ def _bind_address(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
-        raise RunError(
-            f"cannot serve at {host}:{port}: {error.strerror or error}; name another host= or port="
-        ) from error
+        why = f"cannot serve at {host}:{port}: {error.strerror or error}"
+        raise RunError(f"{why}; name another host= or port=") from error
 
 
 @contextmanager

@@ -53,9 +53,7 @@ def alpha_with_interval(
     """
     terms, rows = _alpha_terms(labels)
     if clusters is not None and len(clusters) != len(labels):
-        raise MetricError(
-            f"alpha_with_interval: got {len(labels)} items and {len(clusters)} clusters; pass one an item"
-        )
+        raise MetricError(f"alpha_with_interval: got {len(labels)} items and {len(clusters)} clusters; pass as many")
     items = len(rows)
 
     def alpha(means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,9 +109,7 @@ def _code_labels(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], ND
             f"{call}: got labels of shape {first.shape} and {second.shape}; pass one label an item from each annotator"
         )
     if (first.dtype.kind in "US") != (second.dtype.kind in "US") or "O" in first.dtype.char + second.dtype.char:
-        raise MetricError(
-            f"{call}: got labels of {first.dtype} and {second.dtype}; give both as strings or both as numbers"
-        )
+        raise MetricError(f"{call}: got labels of {first.dtype} and {second.dtype}; give all as strings or as numbers")
     labels, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     return codes[: first.size], codes[first.size :], len(labels)
 
@@ -124,8 +120,7 @@ def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.flo
     rows = [number for number, row in enumerate(by_item) if len(row) > 1]
     if not rows:
         raise MetricError(
-            f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label the same "
-            "items"
+            f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label some items"
         )
     categories = sorted({label for row in by_item for label in row})
     counts = np.array([[by_item[number].count(category) for category in categories] for number in rows], np.float64)

@@ -84,9 +84,7 @@ def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) 
     if shares.ndim != 1 or len(shares) < 2 or not ((shares >= 0) & (shares <= 1)).all():
         raise MetricError(f"items_to_tell_apart needs the shares of two or more models, 0 to 1; got {shares}")
     if n < 1 or not 0 < reliability < 1:
-        raise MetricError(
-            f"items_to_tell_apart: {n} items, reliability {reliability}; give one item or more, and 0 to 1"
-        )
+        raise MetricError(f"items_to_tell_apart: {n} items, reliability {reliability}; give one or more, and 0 to 1")
     noise = float((shares * (1 - shares)).mean())
     between = float(shares.var(ddof=1)) - noise / n
     return None if between <= 0 else noise / between * reliability / (1 - reliability)

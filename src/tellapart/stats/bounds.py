@@ -63,7 +63,6 @@ def exact_bounds(share: ArrayLike, n: ArrayLike, level: float) -> tuple[Floats, 
 
     shares, trials = np.asarray(share, np.float64), np.asarray(n, np.float64)
     hits, misses, tail = shares * trials, (1 - shares) * trials, (1 - level) / 2
-    # The maxima keep the function defined where its result is not used.
     low = np.where(shares == 0, 0.0, betaincinv(np.maximum(hits, 1e-12), misses + 1, tail))
     high = np.where(shares == 1, 1.0, betaincinv(hits + 1, np.maximum(misses, 1e-12), 1 - tail))
     return low, high

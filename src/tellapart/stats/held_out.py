@@ -64,9 +64,8 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
         return float(np.logaddexp(0, logits).mean() + penalty / 2 * weights @ weights), gradient
 
     start = np.zeros(rows.shape[1] + 1)
-    optimum = minimize(
-        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
-    ).x
+    limits = {"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options=limits).x
     weights = np.zeros(len(centre))
     weights[varies] = optimum[:-1] / scale[varies]
     return SigmoidHead(weights, float(optimum[-1] - centre @ weights))
@@ -115,9 +114,8 @@ def held_out(
     labels = np.tile(np.minimum(np.arange(features.shape[1]), 1), (len(features), 1))
     probabilities = np.empty(features.shape[:2])
     # In the order of the clusters, not of the file: then the fit adds in the same order, to the same bits.
-    order = np.array(
-        sorted(range(len(features)), key=lambda item: (clusters[item], features[item].tobytes())), np.int64
-    )
+    in_clusters = sorted(range(len(features)), key=lambda item: (clusters[item], features[item].tobytes()))
+    order = np.array(in_clusters, np.int64)
     for fold in range(folds):
         others = order[item_fold[order] != fold]
         head = fit_head(features[others].reshape(-1, features.shape[2]), labels[others].ravel(), penalty=penalty)

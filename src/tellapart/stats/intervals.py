@@ -150,9 +150,8 @@ def intervals_for(
     check_level(_CALL, level)
     totals = _sum_columns(_CALL, columns, clusters)
     codes = None if not columns else number_clusters(_CALL, clusters, len(np.asarray(columns[0].values)))
-    intervals = [
-        _without_draws(column, total, codes, level, seed) for column, total in zip(columns, totals, strict=True)
-    ]
+    columns_with_totals = zip(columns, totals, strict=True)
+    intervals = [_without_draws(column, total, codes, level, seed) for column, total in columns_with_totals]
     waiting = [index for index, interval in enumerate(intervals) if interval is None]
     draws = bootstrap_means([totals[index] for index in waiting], seed)
     for index, means in zip(waiting, draws, strict=True):

@@ -81,9 +81,7 @@ def check_outcomes(
     """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0."""
     array = check_values(call, values)
     if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 3:
-        raise MetricError(
-            f"{call}: got outcomes of shape {array.shape}; pass (item, system): two items and three systems or more"
-        )
+        raise MetricError(f"{call}: got outcomes of shape {array.shape}; pass (item, system), of at least (2, 3)")
     return array, number_clusters(call, families, array.shape[1])
 
 
@@ -173,9 +171,7 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
     """
     array, _ = check_outcomes("items_needed", values)
     if not 0 < difference <= 1 or not is_binary(array):
-        raise MetricError(
-            f"items_needed: got a difference of {difference:g}; pass 0 < difference <= 1, outcomes 0 or 1"
-        )
+        raise MetricError(f"items_needed: got a difference of {difference:g}; pass one in (0, 1], and outcomes 0 or 1")
     right = array.T @ array
     only = right.diagonal()[:, None] - right  # (system, system): items that the first gets, and the second does not
     # Two systems that differ by d disagree on a share d + 2 w of the items, if the worse one alone gets a share w.

@@ -521,9 +521,7 @@ def _check_pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.
     """Check both runs' values, and that they have one shape."""
     first, second = (check_values(call, values, binary=binary) for values in (a, b))
     if first.shape != second.shape:
-        raise MetricError(
-            f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
-        )
+        raise MetricError(f"{call}: got shapes {first.shape} and {second.shape}; pass the same items in the same order")
     return first, second
 
 

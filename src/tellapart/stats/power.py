@@ -230,9 +230,7 @@ def detectable_fall(
     level = check_level(call, alpha) / tests
     first, second = check_values(call, base), check_values(call, new)
     if first.ndim != 1 or first.shape != second.shape:
-        raise MetricError(
-            f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
-        )
+        raise MetricError(f"{call}: got shapes {first.shape} and {second.shape}; pass the same items in the same order")
     lowest = min(0.0, float(first.min()), float(second.min()))
     first, second = first - lowest, second - lowest
     totals = ClusterTotals.of(call, first, clusters)

@@ -111,8 +111,7 @@ class Database:
 
     def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
-        rows = self.all(query, *values)
-        return rows[0] if rows else None
+        return next(iter(self.all(query, *values)), None)
 
     def counters(self) -> dict[str, int]:
         """Return the database's counters, which only grow."""
@@ -122,9 +121,8 @@ class Database:
     @staticmethod
     def log(connection: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
         """Add an entry to the log, in the same transaction as the change that it records."""
-        connection.execute(
-            "INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about))
-        )
+        values = (at, who, what, json.dumps(about))
+        connection.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", values)
 
 
 def read_counters(connection: sqlite3.Connection) -> dict[str, int]:
@@ -498,9 +496,7 @@ class Accounts:
                 if why == "expired":  # for good, even if the clock is set back
                     rows.execute("UPDATE token SET revoked = expires WHERE id = ? AND revoked IS NULL", (id_,))
                 self.database.log(rows, self.clock(), row["user"], "token refused", {"token": id_, "why": why})
-        raise RefusedError(
-            401, "this token is not good: mistyped, expired or revoked; ask an admin of the board for another"
-        )
+        raise RefusedError(401, "this token is mistyped, expired or revoked; ask an admin of the board for another")
 
     def sign_in(self, token: str, *, hours: float, before_refusal: Callable[[str], None] = lambda _user: None) -> str:
         """Begin a browser session; return its cookie. `before_refusal` as of `of_token`."""
@@ -539,6 +535,4 @@ class Accounts:
     def check_form(self, cookie: str, key: str) -> None:
         """Refuse a form that is not from this session's pages."""
         if not hmac.compare_digest(self.form_key(cookie).encode(), key.encode("utf-8", "replace")):
-            raise RefusedError(
-                403, "this form was not sent from the board's own page, or the session is over; load it again"
-            )
+            raise RefusedError(403, "this form is not from the board's own page, or the session is over; load it again")

@@ -321,9 +321,8 @@ def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: fl
         if refused.status != 409:
             raise
         if (current := accounts.role(name)) != role:  # the token would allow more, or less, than `role`
-            raise DataError(
-                f"{name} has the role {current}, not {role}; name role={current}, or another user"
-            ) from refused
+            why = f"{name} has the role {current}, not {role}"
+            raise DataError(f"{why}; name role={current}, or another user") from refused
     token_id, token = accounts.issue(name, days=days, by="command line")
     submissions.state.note_counters()
     return BoardToken(name, role, token_id, token)

@@ -123,9 +123,8 @@ class _Settings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     def below(self, folder: Path) -> Self:
         """Return the settings with their paths relative to a folder."""
-        return self.model_copy(
-            update={name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
-        )
+        paths = {name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
+        return self.model_copy(update=paths)
 
 
 class HiddenBenchmark(_Settings, frozen=True):
@@ -175,9 +174,8 @@ class HiddenBenchmark(_Settings, frozen=True):
             raise ValueError("name either `pairs`, a pair set's folder, or `benchmark`, one of the catalogue")
         if self.benchmark is None and (self.data or self.images):
             raise ValueError("`data` and `images` are of a `benchmark`; a pair set's folder holds everything")
-        if self.protocol not in (
-            allowed := PAIRS.accepts if self.benchmark is None else _allowed_protocols(self.benchmark)
-        ):
+        allowed = PAIRS.accepts if self.benchmark is None else _allowed_protocols(self.benchmark)
+        if self.protocol not in allowed:
             raise ValueError(f"protocol {self.protocol!r}: of this benchmark {' or '.join(allowed)} are taken")
         return self
 
@@ -185,9 +183,7 @@ class HiddenBenchmark(_Settings, frozen=True):
 def _allowed_protocols(name: str) -> tuple[str, ...]:
     """Return the protocols that a benchmark of the catalogue allows, the default first."""
     if ":" in name:
-        raise ValueError(
-            f"{name!r} is not of the catalogue (`tellapart ls benchmarks`); a folder of pairs is named by `pairs`"
-        )
+        raise ValueError(f"{name!r} is not in the catalogue (`tellapart ls benchmarks`); `pairs` names a set's folder")
     try:
         task = find_benchmark(name).task
     except TellapartError as error:
@@ -236,9 +232,7 @@ class HiddenSettings(_Settings, frozen=True):
 def read_hidden(path: Path) -> HiddenSettings | None:
     """Read a board file's hidden benchmarks; None if it has none. Folders are relative to the file."""
     if not path.exists():
-        raise DataError(
-            f"no board file {path}; for hidden labels, `tellapart board new DIR --pairs P` makes DIR/board.toml"
-        )
+        raise DataError(f"no board file {path}; for hidden labels, `tellapart board new DIR --pairs P` writes one")
     content = read_toml(path)
     if not content.get("hidden"):
         return None

@@ -448,9 +448,8 @@ class Prepared:
     def what(self) -> str:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
-            content = (
-                f"{self.items} items of {_count_of(self.shape[0], 'image')} and {_count_of(self.shape[1], 'text')}"
-            )
+            images, texts = self.shape
+            content = f"{self.items} items of {_count_of(images, 'image')} and {_count_of(texts, 'text')}"
             return content if self.true == 1 else f"{content}, of which {self.true} are true"
         task = TASKS[self.task]
         return f"{_count_of(self.items, task.noun)} ({task.title})"
@@ -480,26 +479,24 @@ def published_metrics(
 ) -> tuple[str, ...]:
     """Return the metrics that are published: right or wrong for each item, and defined for every kind of score."""
     if shape is None:
-        metric_names, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
+        possible, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
     elif benchmark.protocol == "answers":
         if shape != (2, 2):
             raise DataError(f"hidden benchmark {benchmark.name!r}: answers are asked of 2x2 items, not {shape}")
-        metric_names = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
+        possible = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
         default = _ANSWERS
     else:
         defined = defined_for(shape, true=true)
-        metric_names = {one.name for one in defined if one.binary and all(kind in one.kinds for kind in _KINDS)}
+        possible = {one.name for one in defined if one.binary and all(kind in one.kinds for kind in _KINDS)}
         # The headline of square items has means over their pairs, too, which cannot be published.
-        first = headline(metric_names) or tuple(
-            name for name in headline({m.name for m in defined}) if name in metric_names
-        )
+        first = headline(possible) or tuple(name for name in headline({m.name for m in defined}) if name in possible)
         # A further number shows more of the labels: a metric of sums is published if it is named.
         default = tuple(name for name in first if not METRICS[name].additive)
         if not default:
             content = describe(shape) + (f", {true} of them true" if true > 1 else "")
             raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {content}")
-    if unknown := [name for name in benchmark.metrics if name not in metric_names]:
-        allowed = ", ".join(sorted(metric_names))
+    if unknown := [name for name in benchmark.metrics if name not in possible]:
+        allowed = ", ".join(sorted(possible))
         raise DataError(f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be published; use of {allowed}")
     return benchmark.metrics or default
 

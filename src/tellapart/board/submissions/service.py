@@ -157,9 +157,8 @@ class Queue:
             try:
                 self._check_limits(rows, account.user, name)
             except RefusedError:
-                if not rows.execute(
-                    _QUERIES["find_size"], (account.user, name, sizes.start, sizes.stop - 1)
-                ).fetchone():
+                size = (account.user, name, sizes.start, sizes.stop - 1)
+                if not rows.execute(_QUERIES["find_size"], size).fetchone():
                     raise
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
@@ -525,7 +524,7 @@ class Submissions:
     ) -> None:
         if os.name != "posix":
             raise RunError(
-                "hidden benchmarks need Linux or macOS: a stranger's file is read in a confined process there"
+                "hidden benchmarks need Linux or macOS: strangers' files are read in a confined process there"
             )
         self.settings, self.clock = settings.submissions, clock
         self.state = State(self.settings.state, accept=accept)
@@ -604,9 +603,8 @@ class Submissions:
 
     def sent(self, account: Account) -> list[dict[str, Any]]:
         """Return a user's submissions, newest first."""
-        rows = self.database.all(
-            "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?", account.user, _PAGE
-        )
+        query = "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?"
+        rows = self.database.all(query, account.user, _PAGE)
         return [self._row_view(row) for row in rows]
 
     def files_left(self, account: Account) -> dict[str, dict[str, int]]:

@@ -243,10 +243,9 @@ def arrange_rows(
     for block in blocks:
         by, members = block.sorted_by, [row for row in rows if block.has(row) or len(blocks) == 1]
         block_rows = place_rows(members, by, ranked=not ranked or ranked[by])
-        placed.append(
-            block.model_copy(update={"first_row": len(all_rows), "last_row": len(all_rows) + len(block_rows)})
-        )
+        start = len(all_rows)
         all_rows += block_rows
+        placed.append(block.model_copy(update={"first_row": start, "last_row": len(all_rows)}))
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(

@@ -51,7 +51,6 @@ def compare_many(tables: Tables, models: str) -> Content:
     comparisons, refused = [], []
     flips = enough_flips(sum(comb(len(rows), 2) for rows in entries.values()))
     order = list(tables.benchmarks)
-    # Benchmarks of most models first.
     for slug in sorted(entries, key=lambda slug: (-len(entries[slug]), order.index(slug))):
         if len(entries[slug]) < 2:
             continue
@@ -179,9 +178,8 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
             refused.append(str(error))
             continue
         labels = {first_entries[slug].name: benchmark.label for slug, benchmark in benchmarks.items()}
-        tests += [
-            row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in compared if row.benchmark in labels
-        ]
+        known = [row for row in compared if row.benchmark in labels]
+        tests += [row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in known]
         differs += [
             _differing_items(benchmark, first_entries[slug], second_entries[slug])
             for slug, benchmark in benchmarks.items()
@@ -246,9 +244,7 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     asked = dict.fromkeys(over.split("+") if over else ())
     if unknown := [slug for slug in asked if slug not in slugs]:
         raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
-    columns = (
-        sorted(slugs[slug] for slug in asked) or named or choose_benchmarks([values.keys() for _, values in measured])
-    )
+    columns = sorted(slugs[slug] for slug in asked) or named or choose_benchmarks([values for _, values in measured])
     points = [  # (model, performance, cost) of the models that have a cost and a number in every column
         (model, math.fsum(values[k] for k in columns) / len(columns), costs[model.slug])
         for model, values in measured
@@ -261,6 +257,7 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
     texts = {slug: board.columns[k].title for slug, k in offered.items()}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
+    names = {key: name for key, (name, _, _) in COSTS.items()}
     rows = [(p["title"], p["performance"], p["cost"], "yes" if p["front"] else "no") for p in drawing["points"]]
     return Content(
         title=f"Performance against {title}",
@@ -275,9 +272,7 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
         ],
         alone=choice_links("pareto_over", {"cost": cost}, "over", texts, over),
         left_out=[row.model.label for row in board.rows if row.model.slug not in drawn],
-        choices=choice_links(
-            page, {"cost": cost, **args}, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost
-        ),
+        choices=choice_links(page, {"cost": cost, **args}, "cost", names, cost),
         **drawing,
     )
 
