@@ -1,8 +1,7 @@
 """Findings of studies of one pair set: agreement of annotators, their errors, and the human row of a results table.
 
-The people who answered a unit vote on it. It is a tie if another option got as many votes as the true one, for example
-if everybody chose both or neither. A tie is not right. The tie-neutral value counts the chance that a draw among the
-tied options gives the true one.
+The people who answered a unit vote on it. It is a tie if another option got as many votes as the true one, and is then
+not right. The tie-neutral value counts the chance that a draw among the tied options gives the true one.
 """
 
 from __future__ import annotations
@@ -360,10 +359,7 @@ def _score_both_directions(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
 
 
 def _sign_matrix(captions: Sequence[Vote], images: Sequence[Vote]) -> list[list[float]] | None:
-    """Return scores whose differences have the signs of the leads; None if no scores have.
-
-    The differences are s00 - s01 and s11 - s10 for `captions`, and s00 - s10 and s11 - s01 for `images`.
-    """
+    """Return scores, or None, with the leads' signs: s00 - s01, s11 - s10 of `captions`; s00 - s10, s11 - s01."""
     signs = [[*np.sign([vote.lead for vote in votes])] for votes in (captions, images)]
     tried = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)  # enough for every combination of signs that scores can have
     # The two differences of either kind have one total, s00 + s11 - s01 - s10; s00 is 0.

@@ -127,10 +127,7 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
 
 
 def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str]) -> Iterator[Reply]:
-    """Yield the replies of a sheet, of MTurk's results (a row for each assignment), or of a table with `named` columns.
-
-    `named` has the column of `study`, `task`, `worker`, `skip` and each field; `answer` stands for a single field.
-    """
+    """Yield the replies of a sheet, of MTurk's results, or of a table; `named`: sheet's column -> table's."""
     fields, rejected = field_names(survey, study), 0
     parts = ("study", "task", "worker", "skip", *fields)
     given = {fields[0] if (name, len(fields)) == ("answer", 1) else name: column for name, column in named.items()}
@@ -441,8 +438,7 @@ def write_study(
 ) -> None:
     """Write a study's folder atomically; Label Studio's tasks embed the images, or name files below `prefix`."""
     served = None if embed else prefix or folder.resolve().name
-    # (image, box) -> its file name, and its address for Label Studio
-    files_of: dict[tuple[str, tuple[float, ...]], tuple[str, str]] = {}
+    files_of: dict[tuple[str, tuple[float, ...]], tuple[str, str]] = {}  # (image, box) -> file name, address
     with atomic_folder(folder) as draft:
         for name in ("images", "label_studio", "sheets"):
             (draft / name).mkdir()

@@ -358,8 +358,8 @@ def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> lis
 def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     rows = []
     for answer in answers:
-        sentence, label, images = answer.values["statement"], answer.values["label"], study.unit_of[answer.unit].images
-        rows.append({"sentence": sentence, "images": images, "label": label.title()})
+        label, images = answer.values["label"].title(), study.unit_of[answer.unit].images
+        rows.append({"sentence": answer.values["statement"], "images": images, "label": label})
     return rows
 
 

@@ -139,9 +139,11 @@ class HiddenBenchmark(_Settings, frozen=True):
         protocol: the content of submitted files: `scores` of images and texts, `answers` in words (2x2 items; as
             `pairing:` asks them), or a task's `predictions`, its default.
         metrics: the published metrics, of which the last ranks models; the headline's if not given.
-        public_share: the share of the items whose numbers are published while the benchmark is open.
+        public_share: the share of the items whose numbers are published while the benchmark is open; no cluster is
+            split.
         step: the step to which numbers are rounded.
-        daily, total: how many files of a user count on a day, and in all.
+        daily: how many files of a user count on one day.
+        total: how many files of a user count in all.
         largest_share: the share of the public labels' bits that one user's files may reveal; above 1 for trials.
         closes: when it closes by itself.
     """
